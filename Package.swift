@@ -1,0 +1,159 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// Every target of ours: Swift 6 language mode, each unsafe crossing marked, no warning left standing.
+let strict: [SwiftSetting] = [
+  .swiftLanguageMode(.v6),
+  .strictMemorySafety(),
+  .treatAllWarnings(as: .error),
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+]
+
+let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
+let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
+let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
+let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let metrics: Target.Dependency = .product(name: "Metrics", package: "swift-metrics")
+let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let configuration: Target.Dependency = .product(name: "Configuration", package: "swift-configuration")
+let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
+let deque: Target.Dependency = .product(name: "DequeModule", package: "swift-collections")
+let heap: Target.Dependency = .product(name: "HeapModule", package: "swift-collections")
+
+/// A Swift module of ours.
+func module(_ name: String, path: String? = nil, _ dependencies: [Target.Dependency] = []) -> Target {
+  .target(name: name, dependencies: dependencies, path: path, swiftSettings: strict)
+}
+
+/// The unit tests of a module, in `Tests/<module>Tests`.
+func tests(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
+  .testTarget(
+    name: "\(name)Tests",
+    dependencies: [.target(name: name)] + dependencies,
+    swiftSettings: strict
+  )
+}
+
+/// A C library of the system, imported by exactly one Swift module.
+func system(_ name: String, _ pkgConfig: String, _ debian: String) -> Target {
+  .systemLibrary(name: name, pkgConfig: pkgConfig, providers: [.apt([debian])])
+}
+
+let package = Package(
+  name: "latchkey",
+  platforms: [.macOS(.v26)],
+  products: [
+    .executable(name: "latchkey-identity", targets: ["latchkey-identity"]),
+    .executable(name: "latchkey-qr", targets: ["latchkey-qr"]),
+    .executable(name: "latchkey-migrator", targets: ["latchkey-migrator"]),
+    .executable(name: "latchkey", targets: ["latchkey"]),
+    .library(name: "LatchkeyClient", targets: ["LatchkeyClient"]),
+  ],
+  dependencies: [
+    .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+    .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+    .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+    .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+    .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: []),
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+    .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+  ],
+  targets: [
+    // C libraries of the system.
+    system("CNghttp2", "libnghttp2", "libnghttp2-dev"),
+    system("CSSL", "libssl", "libssl-dev"),
+    system("CCrypto", "libcrypto", "libssl-dev"),
+    system("CArgon2", "libargon2", "libargon2-dev"),
+    system("CSQLite", "sqlite3", "libsqlite3-dev"),
+    system("CProtobufC", "libprotobuf-c", "libprotobuf-c-dev"),
+    system("CQREncode", "libqrencode", "libqrencode-dev"),
+    system("CZlib", "zlib", "zlib1g-dev"),
+
+    // The wire: bytes in, events out.
+    module("HTTP2", ["CNghttp2", nio]),
+    module("TLS", ["CSSL", nio]),
+    module("GRPC", [nio, logging]),
+    module("Transport", ["HTTP2", "TLS", "GRPC", nio, nioPosix, nioHTTP1, logging, deque]),
+
+    // Messages: protobuf-c, the generator and what it generates.
+    module("Protobuf", ["CProtobufC", nio]),
+    .target(name: "CDescriptorProtos", dependencies: ["CProtobufC"]),
+    module("ProtoGenerator", ["CDescriptorProtos", "Protobuf"]),
+    .executableTarget(
+      name: "protoc-gen-latchkey", dependencies: ["ProtoGenerator"], swiftSettings: strict),
+    .target(name: "CLatchkeyProtos", dependencies: ["CProtobufC"]),
+    module("LatchkeyProtos", ["CLatchkeyProtos", "Protobuf", "GRPC", nio]),
+
+    // The domain and its storage.
+    module("Cryptography", ["CCrypto", "CArgon2"]),
+    module("LatchkeyModel"),
+    module("Storage", ["LatchkeyModel"]),
+    module("StorageSQLite", ["Storage", "LatchkeyModel", "CSQLite", deque]),
+
+    // The services.
+    module(
+      "ServiceRuntime",
+      [
+        "GRPC", "Transport", "TLS", "LatchkeyProtos", "LatchkeyModel", "Cryptography", "Storage", "StorageSQLite",
+        nio, nioPosix, logging, metrics, lifecycle, configuration, arguments,
+      ]),
+    module(
+      "IdentityService",
+      [
+        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
+        "StorageSQLite", nio, logging,
+      ]),
+    module(
+      "QRSessionService",
+      [
+        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
+        "StorageSQLite", nio, logging, deque, heap,
+      ]),
+    module(
+      "MigrationService",
+      [
+        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
+        "StorageSQLite", nio, logging,
+      ]),
+    .executableTarget(
+      name: "latchkey-identity", dependencies: ["IdentityService", "ServiceRuntime"], swiftSettings: strict),
+    .executableTarget(
+      name: "latchkey-qr", dependencies: ["QRSessionService", "ServiceRuntime"], swiftSettings: strict),
+    .executableTarget(
+      name: "latchkey-migrator", dependencies: ["MigrationService", "ServiceRuntime"], swiftSettings: strict),
+
+    // The app's side.
+    module("QRCode", ["CQREncode", "CZlib"]),
+    module("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Transport", "TLS", "Cryptography", nio]),
+    .executableTarget(
+      name: "latchkey",
+      dependencies: ["LatchkeyClient", "LatchkeyProtos", "LatchkeyModel", "GRPC", "Transport", "QRCode", arguments],
+      swiftSettings: strict),
+
+    // Tests.
+    tests("HTTP2", [nio]),
+    tests("TLS", [nio]),
+    tests("GRPC", [nio]),
+    tests("Transport", ["GRPC", "HTTP2", "TLS", nio, nioPosix, nioEmbedded]),
+    tests("Protobuf", [nio]),
+    tests("ProtoGenerator", ["CDescriptorProtos"]),
+    tests("LatchkeyProtos", ["GRPC", nio]),
+    tests("Cryptography"),
+    tests("LatchkeyModel"),
+    tests("StorageSQLite", ["Storage", "LatchkeyModel"]),
+    tests("ServiceRuntime", ["GRPC", "Transport", "LatchkeyProtos", "LatchkeyModel", "Cryptography", nio, nioPosix]),
+    tests(
+      "IdentityService",
+      ["ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite"]),
+    tests(
+      "QRSessionService",
+      ["ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite"]),
+    tests(
+      "MigrationService",
+      ["ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite"]),
+    tests("QRCode"),
+    tests("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Cryptography"]),
+  ]
+)

@@ -1,24 +1,20 @@
 /// The metadata of a call: names in lower case, in the order they came, repeats kept.
 ///
 /// A name that ends in `-bin` holds bytes; any other holds printable ASCII. Source: gRPC over HTTP/2, "Custom-Metadata".
-package struct Metadata: Sendable, Equatable, ExpressibleByDictionaryLiteral {
-  package enum Value: Sendable, Equatable {
+package struct Metadata: Sendable, Equatable {
+  package enum FieldValue: Sendable, Equatable {
     case ascii(String)
     case binary([UInt8])
   }
 
   package struct Entry: Sendable, Equatable {
     package var name: String
-    package var value: Value
+    package var value: FieldValue
   }
 
   package private(set) var entries: [Entry] = []
 
   package init() {}
-
-  package init(dictionaryLiteral elements: (String, String)...) {
-    for (name, value) in elements { add(name, value) }
-  }
 
   package var isEmpty: Bool { entries.isEmpty }
 
@@ -50,5 +46,13 @@ package struct Metadata: Sendable, Equatable, ExpressibleByDictionaryLiteral {
       if case .binary(let value) = entry.value { return value }
     }
     return nil
+  }
+}
+
+extension Metadata: ExpressibleByDictionaryLiteral {
+  // A witness of a public protocol; the type itself stays within the package.
+  public init(dictionaryLiteral elements: (String, String)...) {
+    self.init()
+    for (name, value) in elements { add(name, value) }
   }
 }

@@ -1,0 +1,64 @@
+internal import Synchronization
+
+/// What a handler may know and say about its call, besides the messages.
+///
+/// Usable from any task of the call.
+package final class ServerContext: Sendable {
+  package let method: RPCMethod
+  package let peer: Peer
+  /// When the call ends with `DEADLINE_EXCEEDED`; nil for a call that may last for ever.
+  package let deadline: ContinuousClock.Instant?
+
+  private let state: Mutex<State>
+  private let cancelled = Atomic<Bool>(false)
+
+  private struct State {
+    var metadata: Metadata
+    var initialMetadata = Metadata()
+    var trailingMetadata = Metadata()
+    var values: [ObjectIdentifier: any Sendable] = [:]
+  }
+
+  package init(
+    method: RPCMethod,
+    metadata: Metadata = Metadata(),
+    deadline: ContinuousClock.Instant? = nil,
+    peer: Peer = Peer(address: "", port: 0)
+  ) {
+    self.method = method
+    self.peer = peer
+    self.deadline = deadline
+    self.state = Mutex(State(metadata: metadata))
+  }
+
+  /// What the client sent with the call.
+  package var metadata: Metadata { state.withLock { $0.metadata } }
+
+  /// Whether the client left, the deadline passed or the server is closing: nobody waits for the answer.
+  package var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
+
+  /// Marks the call as one that nobody waits for. Called by the transport.
+  package func cancel() { cancelled.store(true, ordering: .relaxed) }
+
+  /// The value that an interceptor left under `key`, or nil.
+  package subscript<Key: ServerContextKey>(key: Key.Type) -> Key.Value? {
+    get { state.withLock { $0.values[ObjectIdentifier(key)] as? Key.Value } }
+    set { state.withLock { $0.values[ObjectIdentifier(key)] = newValue } }
+  }
+
+  /// Metadata to send ahead of the first message. Has no effect once that has been sent.
+  package func addInitialMetadata(_ metadata: Metadata) {
+    state.withLock { $0.initialMetadata.append(contentsOf: metadata) }
+  }
+
+  /// Metadata to send with the status.
+  package func addTrailingMetadata(_ metadata: Metadata) {
+    state.withLock { $0.trailingMetadata.append(contentsOf: metadata) }
+  }
+
+  /// What `addInitialMetadata` gathered.
+  package var initialMetadata: Metadata { state.withLock { $0.initialMetadata } }
+
+  /// What `addTrailingMetadata` gathered.
+  package var trailingMetadata: Metadata { state.withLock { $0.trailingMetadata } }
+}

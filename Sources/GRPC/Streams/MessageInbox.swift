@@ -1,0 +1,101 @@
+package import NIOCore
+internal import Synchronization
+
+/// Whole messages on their way from an event loop to the one task that reads them.
+///
+/// The transport delivers and finishes; one task at a time awaits `next`. The bound on what waits here is the
+/// stream's flow-control window: `consumed` tells the transport how many bytes the reader took, and only then does
+/// it grant the peer new ones.
+package final class MessageInbox: Sendable {
+  private typealias Waiter = CheckedContinuation<Result<ByteBuffer?, RPCError>, Never>
+
+  private struct State {
+    var messages = CircularBuffer<ByteBuffer>()
+    /// Set once: `.success` after the last message, `.failure` at once.
+    var end: Result<Void, RPCError>?
+    var waiter: Waiter?
+  }
+
+  private let state = Mutex(State())
+  private let consumed: @Sendable (Int) -> Void
+
+  /// - Parameter consumed: called with the size of each message that the reader took, on the reader's thread.
+  package init(consumed: @escaping @Sendable (Int) -> Void) {
+    self.consumed = consumed
+  }
+
+  /// Adds a message, without its prefix. Ignored after the end.
+  package func deliver(_ message: ByteBuffer) {
+    let waiter = state.withLock { state -> Waiter? in
+      guard state.end == nil else { return nil }
+      if let waiter = state.waiter {
+        state.waiter = nil
+        return waiter
+      }
+      state.messages.append(message)
+      return nil
+    }
+    guard let waiter else { return }
+    let size = message.readableBytes
+    waiter.resume(returning: .success(message))
+    consumed(size)
+  }
+
+  /// Ends the stream: with nil after the messages that wait, with an error at once and without them.
+  package func finish(_ error: RPCError? = nil) {
+    let waiter = state.withLock { state -> Waiter? in
+      guard state.end == nil else { return nil }
+      if let error {
+        state.end = .failure(error)
+        state.messages.removeAll()
+      } else {
+        state.end = .success(())
+      }
+      defer { state.waiter = nil }
+      return state.waiter
+    }
+    waiter?.resume(returning: error.map { .failure($0) } ?? .success(nil))
+  }
+
+  /// The next message, nil after the last. One task at a time.
+  package func next() async throws(RPCError) -> ByteBuffer? {
+    let result = await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        if let ready = self.takeOrWait(continuation) { continuation.resume(returning: ready) }
+      }
+    } onCancel: {
+      self.wakeCancelled()
+    }
+    return try result.get()
+  }
+
+  private func takeOrWait(_ waiter: Waiter) -> Result<ByteBuffer?, RPCError>? {
+    var size = 0
+    let ready = state.withLock { state -> Result<ByteBuffer?, RPCError>? in
+      if let message = state.messages.popFirst() {
+        size = message.readableBytes
+        return .success(message)
+      }
+      switch state.end {
+      case .success: return .success(nil)
+      case .failure(let error): return .failure(error)
+      case nil: break
+      }
+      // The cancellation handler may have run before there was a waiter to wake.
+      if Task.isCancelled { return .failure(RPCError(.cancelled, "the call was cancelled")) }
+      if state.waiter != nil { return .failure(RPCError(.internal, "two tasks read one stream")) }
+      state.waiter = waiter
+      return nil
+    }
+    if size > 0 { consumed(size) }
+    return ready
+  }
+
+  private func wakeCancelled() {
+    let waiter = state.withLock { state -> Waiter? in
+      defer { state.waiter = nil }
+      return state.waiter
+    }
+    waiter?.resume(returning: .failure(RPCError(.cancelled, "the call was cancelled")))
+  }
+}

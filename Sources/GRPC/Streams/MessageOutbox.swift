@@ -1,0 +1,97 @@
+package import NIOCore
+internal import Synchronization
+
+/// Framed messages on their way from the writing tasks to an event loop.
+///
+/// A write returns at once while little waits, and otherwise when the transport has taken enough of it: a peer that
+/// does not read stops the writer instead of filling memory.
+package final class MessageOutbox: Sendable {
+  private typealias Waiter = CheckedContinuation<RPCError?, Never>
+
+  private struct State {
+    var frames = CircularBuffer<ByteBuffer>()
+    /// Bytes written and not yet on their way to the socket.
+    var pending = 0
+    var signalled = false
+    var failure: RPCError?
+    var waiters = CircularBuffer<Waiter>()
+  }
+
+  private let state = Mutex(State())
+  private let ready: @Sendable () -> Void
+
+  /// - Parameter ready: called on the writer's thread when frames wait and none did before.
+  package init(ready: @escaping @Sendable () -> Void) {
+    self.ready = ready
+  }
+
+  /// Queues a frame, prefix included, and waits while the transport is behind.
+  package func write(_ frame: ByteBuffer) async throws(RPCError) {
+    let (failure, signal, mustWait) = state.withLock { state -> (RPCError?, Bool, Bool) in
+      if let failure = state.failure { return (failure, false, false) }
+      let signal = !state.signalled
+      state.signalled = true
+      state.pending += frame.readableBytes
+      state.frames.append(frame)
+      return (nil, signal, state.pending > Limits.outboxHighWater)
+    }
+    if let failure { throw failure }
+    if signal { ready() }
+    guard mustWait else { return }
+    let error = await withTaskCancellationHandler {
+      await withCheckedContinuation { (continuation: Waiter) in
+        let now = self.state.withLock { state -> RPCError?? in
+          if let failure = state.failure { return .some(failure) }
+          if state.pending <= Limits.outboxLowWater { return .some(nil) }
+          if Task.isCancelled { return .some(RPCError(.cancelled, "the call was cancelled")) }
+          state.waiters.append(continuation)
+          return nil
+        }
+        if let now { continuation.resume(returning: now) }
+      }
+    } onCancel: {
+      self.wake(RPCError(.cancelled, "the call was cancelled"))
+    }
+    if let error { throw error }
+  }
+
+  /// The frames that wait, for the transport.
+  package func take() -> CircularBuffer<ByteBuffer> {
+    state.withLock { state in
+      state.signalled = false
+      let frames = state.frames
+      state.frames = CircularBuffer()
+      return frames
+    }
+  }
+
+  /// Tells that `bytes` of the frames taken have left the stream's queue.
+  package func sent(_ bytes: Int) {
+    let waiters = state.withLock { state -> CircularBuffer<Waiter> in
+      state.pending -= bytes
+      guard state.pending <= Limits.outboxLowWater, !state.waiters.isEmpty else { return CircularBuffer() }
+      let waiters = state.waiters
+      state.waiters = CircularBuffer()
+      return waiters
+    }
+    for waiter in waiters { waiter.resume(returning: nil) }
+  }
+
+  /// Fails this and every later write: the stream is gone.
+  package func close(_ error: RPCError) {
+    state.withLock { state in
+      if state.failure == nil { state.failure = error }
+      state.frames.removeAll()
+    }
+    wake(error)
+  }
+
+  private func wake(_ error: RPCError?) {
+    let waiters = state.withLock { state -> CircularBuffer<Waiter> in
+      let waiters = state.waiters
+      state.waiters = CircularBuffer()
+      return waiters
+    }
+    for waiter in waiters { waiter.resume(returning: error) }
+  }
+}

@@ -80,7 +80,7 @@ let package = Package(
     // Messages: protobuf-c, the generator and what it generates.
     module("Protobuf", ["CProtobufC", nio]),
     .target(name: "CDescriptorProtos", dependencies: ["CProtobufC"]),
-    module("ProtoGenerator", ["CDescriptorProtos", "Protobuf"]),
+    module("ProtoGenerator", ["CDescriptorProtos"]),
     .executableTarget(
       name: "protoc-gen-latchkey", dependencies: ["ProtoGenerator"], swiftSettings: strict),
     .target(name: "CLatchkeyProtos", dependencies: ["CProtobufC"]),

@@ -1,0 +1,5 @@
+/// A file for protoc to write, by its path under the output directory.
+package struct OutputFile: Sendable, Equatable {
+  package var name: String
+  package var content: String
+}

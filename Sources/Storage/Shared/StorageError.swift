@@ -1,0 +1,73 @@
+/// Why a store could not do what it was asked.
+package struct StorageError: Error, Sendable, Equatable, CustomStringConvertible {
+  /// What kind of thing went wrong, and with it whose fault it was.
+  package enum Fault: Sendable, Equatable {
+    /// The row breaks a rule of the schema. The caller's to handle.
+    case constraint(Constraint)
+    /// The caller went away before the work began, or while it was reading.
+    case cancelled
+    /// More work waits than the store takes on.
+    case overloaded
+    /// The store was closed.
+    case closed
+    /// The file cannot be reached, read or written now, or another process holds it.
+    case unavailable
+    /// The disk, or the room the file may take, is used up.
+    case full
+    /// What is in the file is not what was written.
+    case corrupt
+    /// The file was written by a newer release; this one must not touch it.
+    case newerSchema(found: Int, known: Int)
+    /// Our own SQL or our own use of the engine is wrong.
+    case misuse
+  }
+
+  /// Which rule of the schema a row breaks.
+  package enum Constraint: Sendable, Equatable {
+    /// A unique index or a primary key.
+    case unique
+    case foreignKey
+    case check
+    case notNull
+    case other
+  }
+
+  /// What was being done, such as `issueGuest(_:)`.
+  package let operation: String
+  package let fault: Fault
+  /// The engine's own words, for the log. Holds no stored values.
+  package let detail: String
+
+  package init(_ fault: Fault, operation: String, detail: String = "") {
+    self.fault = fault
+    self.operation = operation
+    self.detail = detail
+  }
+
+  /// Whether the same operation may succeed when it is tried again later.
+  package var isRetryable: Bool {
+    switch fault {
+    case .overloaded, .unavailable, .full, .closed: true
+    case .constraint, .cancelled, .corrupt, .newerSchema, .misuse: false
+    }
+  }
+
+  package var isUniqueViolation: Bool { fault == .constraint(.unique) }
+
+  package var description: String {
+    let reason =
+      switch fault {
+      case .constraint(let constraint): "the row breaks a rule of the schema (\(constraint))"
+      case .cancelled: "the caller went away"
+      case .overloaded: "too much work is waiting"
+      case .closed: "the store is closed"
+      case .unavailable: "the file cannot be used now"
+      case .full: "the disk is full"
+      case .corrupt: "the file is damaged"
+      case .newerSchema(let found, let known):
+        "the file has schema version \(found), this release knows \(known): use the newer release"
+      case .misuse: "the engine was used wrongly"
+      }
+    return detail.isEmpty ? "\(operation): \(reason)" : "\(operation): \(reason): \(detail)"
+  }
+}

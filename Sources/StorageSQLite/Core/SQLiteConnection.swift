@@ -1,0 +1,182 @@
+import CSQLite
+import Storage
+
+/// One connection to a database file, used by one thread.
+///
+/// Operations get it for the time they run, ask it for statements by their SQL, and must not keep either. SQL texts
+/// are constants: the prepared statement is kept for the next operation.
+@safe package final class SQLiteConnection {
+  enum Mode {
+    /// Makes the file when there is none.
+    case writer
+    case reader
+  }
+
+  // Opened in `init`, closed in `deinit`, never handed out.
+  private let handle: OpaquePointer
+  private var cache: [String: SQLiteStatement] = [:]
+  private var lent: [SQLiteStatement] = []
+  /// What the running operation is called, for errors.
+  var operation = "open"
+  let interrupt: SQLiteInterrupt
+
+  init(path: String, mode: Mode) throws(StorageError) {
+    var opened: OpaquePointer?
+    let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
+    // The path lives through the call. NOMUTEX: one thread uses the connection. The file exists by now, so that it has
+    // the permissions that we gave it.
+    let code = unsafe sqlite3_open_v2(path, &opened, flags, nil)
+    guard code == SQLITE_OK, let opened = unsafe opened else {
+      let error = unsafe StorageError(code: code, database: opened, operation: "open \(path)")
+      // SQLite may hand out a handle even when opening failed; closing NULL does nothing.
+      unsafe sqlite3_close_v2(opened)
+      throw error
+    }
+    unsafe handle = opened
+    interrupt = unsafe SQLiteInterrupt(opened)
+    // The handle is live until `deinit`.
+    unsafe sqlite3_busy_timeout(handle, Int32(Limits.busyTimeout.components.seconds * 1000))
+    try configure(mode)
+  }
+
+  deinit {
+    interrupt.retire()
+    cache.removeAll()
+    lent.removeAll()
+    // Every statement is finalised, so the connection closes now; the last one to close folds the log into the file.
+    unsafe sqlite3_close_v2(handle)
+  }
+
+  private func configure(_ mode: Mode) throws(StorageError) {
+    if mode == .writer {
+      let journal = try first("PRAGMA journal_mode = WAL") { $0.text(0) }
+      guard journal == "wal" else {
+        throw StorageError(.unavailable, operation: operation, detail: "the file system cannot hold a write-ahead log")
+      }
+    }
+    // FULL: a commit that was acknowledged survives a power cut; NORMAL was measured to lose them.
+    try run("PRAGMA synchronous = FULL")
+    try run("PRAGMA foreign_keys = ON")
+    try run("PRAGMA trusted_schema = OFF")
+    try run("PRAGMA temp_store = MEMORY")
+    try run("PRAGMA cache_size = -\(Limits.pageCacheKiB)")
+    try run("PRAGMA journal_size_limit = \(Limits.logSizeBytes)")
+    if mode == .reader { try run("PRAGMA query_only = ON") }
+  }
+
+  // MARK: For the stores
+
+  /// The statement of `sql`, prepared before or now, without values. It holds until the operation ends.
+  package func statement(_ sql: String) throws(StorageError) -> SQLiteStatement {
+    let statement = try lend(sql)
+    lent.append(statement)
+    return statement
+  }
+
+  /// Runs a statement that answers no rows. Returns how many rows it changed.
+  @discardableResult
+  package func execute(_ sql: String, _ values: SQLiteValue...) throws(StorageError) -> Int {
+    try execute(sql, values)
+  }
+
+  @discardableResult
+  package func execute(_ sql: String, _ values: [SQLiteValue]) throws(StorageError) -> Int {
+    let statement = try lend(sql, values)
+    defer { giveBack(statement) }
+    while try statement.step() {}
+    // The handle is live until `deinit`.
+    return Int(unsafe sqlite3_changes(handle))
+  }
+
+  /// Every row, in the statement's order.
+  package func all<Value>(
+    _ sql: String,
+    _ values: SQLiteValue...,
+    map: (SQLiteRow) throws(StorageError) -> Value
+  ) throws(StorageError) -> [Value] {
+    let statement = try lend(sql, values)
+    defer { giveBack(statement) }
+    var rows: [Value] = []
+    while try statement.step() { rows.append(try map(statement.row)) }
+    return rows
+  }
+
+  /// The first row, or nil.
+  package func first<Value>(
+    _ sql: String,
+    _ values: SQLiteValue...,
+    map: (SQLiteRow) throws(StorageError) -> Value
+  ) throws(StorageError) -> Value? {
+    let statement = try lend(sql, values)
+    defer { giveBack(statement) }
+    guard try statement.step() else { return nil }
+    return try map(statement.row)
+  }
+
+  /// Hands each row to `body` until it returns false.
+  package func forEach(
+    _ sql: String,
+    _ values: SQLiteValue...,
+    body: (SQLiteRow) throws(StorageError) -> Bool
+  ) throws(StorageError) {
+    let statement = try lend(sql, values)
+    defer { giveBack(statement) }
+    while try statement.step() {
+      guard try body(statement.row) else { return }
+    }
+  }
+
+  // MARK: For the engine
+
+  /// Runs a script of several statements.
+  func run(_ script: String) throws(StorageError) {
+    // The text lives through the call; there is no callback, and the message stays with the connection.
+    let code = unsafe sqlite3_exec(handle, script, nil, nil, nil)
+    guard code == SQLITE_OK else { throw unsafe StorageError(code: code, database: handle, operation: operation) }
+  }
+
+  /// False once SQLite has rolled the transaction back by itself, as it does when the disk is full.
+  var isInTransaction: Bool {
+    // The handle is live until `deinit`.
+    unsafe sqlite3_get_autocommit(handle) == 0
+  }
+
+  /// Takes back every statement that the operation asked for.
+  func endOperation() {
+    for statement in lent { giveBack(statement) }
+    lent.removeAll(keepingCapacity: true)
+  }
+
+  private func lend(_ sql: String, _ values: [SQLiteValue] = []) throws(StorageError) -> SQLiteStatement {
+    let statement = try lend(sql)
+    do throws(StorageError) {
+      var index: Int32 = 1
+      for value in values {
+        try statement.bind(value, at: index)
+        index += 1
+      }
+    } catch {
+      giveBack(statement)
+      throw error
+    }
+    return statement
+  }
+
+  private func lend(_ sql: String) throws(StorageError) -> SQLiteStatement {
+    if let cached = cache[sql], !cached.isLent {
+      cached.isLent = true
+      return cached
+    }
+    // The same SQL used inside its own loop, or a full cache: a statement for this once.
+    let isCached = cache[sql] == nil && cache.count < Limits.cachedStatements
+    let statement = try unsafe SQLiteStatement(sql: sql, database: handle, isCached: isCached, operation: operation)
+    statement.isLent = true
+    if isCached { cache[sql] = statement }
+    return statement
+  }
+
+  private func giveBack(_ statement: SQLiteStatement) {
+    statement.reset()
+    statement.isLent = false
+  }
+}

@@ -1,0 +1,156 @@
+import Glibc
+import Storage
+import Synchronization
+
+/// A database file: one writer that commits groups, readers beside it, and durable schema versions.
+///
+/// ```swift
+/// let database = try SQLiteDatabase.open(path: "identity.db", schema: schema)
+/// let id = try await database.write { db throws(StorageError) in
+///   try db.execute("INSERT INTO guests (id) VALUES (?)", .text(id))
+/// }
+/// ```
+/// `write` returns when the change is durable: after the commit that carries it, with `synchronous = FULL`.
+/// Both throw `overloaded` at once when too much waits, and `cancelled` when the calling task is cancelled before the
+/// work began.
+package final class SQLiteDatabase: Sendable {
+  private let writes: BlockingQueue<any QueuedOperation>
+  private let reads: BlockingQueue<any QueuedOperation>
+  private let statisticsSource: SharedStatistics
+  private let threads: RunningThreads
+
+  /// Opens the file, made with mode 0600 when there is none, and brings its schema to the latest version. Blocks: for
+  /// the start of a process, before it serves.
+  package static func open(
+    path: String,
+    schema: SQLiteSchema,
+    readers: Int? = nil
+  ) throws(StorageError) -> SQLiteDatabase {
+    try DatabaseFile.create(path)
+    let writer = try SQLiteConnection(path: path, mode: .writer)
+    try SchemaUpgrade.run(schema, on: writer)
+    var readConnections: [Handover] = []
+    for _ in 0..<max(1, readers ?? Limits.readers) {
+      readConnections.append(Handover(try SQLiteConnection(path: path, mode: .reader)))
+    }
+    return try SQLiteDatabase(writer: Handover(writer), readers: readConnections)
+  }
+
+  private init(writer: Handover, readers: [Handover]) throws(StorageError) {
+    writes = BlockingQueue(capacity: Limits.waitingWrites)
+    reads = BlockingQueue(capacity: Limits.waitingReads)
+    statisticsSource = SharedStatistics()
+    threads = RunningThreads()
+    let (writes, reads, statistics, threads) = (writes, reads, statisticsSource, threads)
+    var isStarted = threads.start(writer) { connection in
+      SQLiteWriter(connection: connection, queue: writes, statistics: statistics).run()
+    }
+    for reader in readers {
+      isStarted =
+        threads.start(reader) { connection in
+          SQLiteReader(connection: connection, queue: reads, statistics: statistics).run()
+        } && isStarted
+    }
+    guard isStarted else {
+      writes.close()
+      reads.close()
+      throw StorageError(.unavailable, operation: "open", detail: "the system has no thread left")
+    }
+  }
+
+  deinit {
+    // The threads finish what waits and end.
+    writes.close()
+    reads.close()
+  }
+
+  /// Runs `body` in a transaction and returns when it is durable. When `body` throws, nothing of it is stored.
+  package func write<Value: Sendable>(
+    _ name: String = #function,
+    _ body: @escaping @Sendable (SQLiteConnection) throws(StorageError) -> Value
+  ) async throws(StorageError) -> Value {
+    try await SQLiteOperation(name: name, isInterruptible: false, body: body).perform(in: writes)
+  }
+
+  /// Runs `body` on one state of the database, beside writers and other readers.
+  package func read<Value: Sendable>(
+    _ name: String = #function,
+    _ body: @escaping @Sendable (SQLiteConnection) throws(StorageError) -> Value
+  ) async throws(StorageError) -> Value {
+    try await SQLiteOperation(name: name, isInterruptible: true, body: body).perform(in: reads)
+  }
+
+  package var statistics: SQLiteStatistics { statisticsSource.current }
+
+  /// Writes that wait for the writer's thread to take them.
+  package var waitingWrites: Int { writes.count }
+
+  package var isClosed: Bool { writes.isClosed }
+
+  /// Takes no more work, finishes what waits, folds the log into the file and closes it. May be called again.
+  package func close() async {
+    writes.close()
+    reads.close()
+    await threads.ended()
+  }
+}
+
+/// Carries a connection to the thread that will own it.
+// Sendable: the maker gives it up, the one thread that takes it is the only one to use it afterwards.
+private final class Handover: @unchecked Sendable {
+  private let connection: Mutex<SQLiteConnection?>
+
+  init(_ connection: sending SQLiteConnection) {
+    self.connection = Mutex(connection)
+  }
+
+  func take() -> SQLiteConnection? {
+    connection.withLock { held in
+      defer { held = nil }
+      return held
+    }
+  }
+}
+
+/// The threads of a database, and who waits for their end.
+private final class RunningThreads: Sendable {
+  private struct State {
+    var running = 0
+    var waiters: [CheckedContinuation<Void, Never>] = []
+  }
+
+  private let state = Mutex(State())
+
+  func start(_ handover: Handover, _ body: @escaping @Sendable (SQLiteConnection) -> Void) -> Bool {
+    state.withLock { $0.running += 1 }
+    let isStarted = WorkerThread.start { [self] in
+      do {
+        // The connection closes at the end of this scope, before anyone is told that the thread ended.
+        if let connection = handover.take() { body(connection) }
+      }
+      threadEnded()
+    }
+    if !isStarted { threadEnded() }
+    return isStarted
+  }
+
+  private func threadEnded() {
+    let waiters = state.withLock { state in
+      state.running -= 1
+      guard state.running == 0 else { return [CheckedContinuation<Void, Never>]() }
+      defer { state.waiters.removeAll() }
+      return state.waiters
+    }
+    for waiter in waiters { waiter.resume() }
+  }
+
+  func ended() async {
+    await withCheckedContinuation { waiter in
+      let isOver = state.withLock { state in
+        if state.running > 0 { state.waiters.append(waiter) }
+        return state.running == 0
+      }
+      if isOver { waiter.resume() }
+    }
+  }
+}

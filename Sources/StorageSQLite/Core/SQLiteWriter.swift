@@ -1,0 +1,129 @@
+import Storage
+import Synchronization
+
+/// The one thread that writes: takes the operations that wait, runs them in one transaction, commits, and only then
+/// answers them.
+///
+/// Each operation has a savepoint of its own, so one that fails undoes itself and nothing else. While a commit waits
+/// for the disk the next group gathers by itself; an operation that finds the thread idle is committed alone, at once.
+struct SQLiteWriter: ~Copyable {
+  private let connection: SQLiteConnection
+  private let queue: BlockingQueue<any QueuedOperation>
+  private let statistics: SharedStatistics
+  private let clock = ContinuousClock()
+
+  init(connection: SQLiteConnection, queue: BlockingQueue<any QueuedOperation>, statistics: SharedStatistics) {
+    self.connection = connection
+    self.queue = queue
+    self.statistics = statistics
+  }
+
+  /// Returns when the queue is closed and drained.
+  func run() {
+    while true {
+      let waiting = queue.pop(upTo: Limits.groupOperations)
+      if waiting.isEmpty { return }
+      commit(waiting)
+    }
+  }
+
+  private func commit(_ first: [any QueuedOperation]) {
+    let started = clock.now
+    var arrivals = first
+    // Operations that ran in the open transaction, each with the error that undid it.
+    var group: [(operation: any QueuedOperation, failure: StorageError?)] = []
+    repeat {
+      for operation in arrivals where operation.begin(on: connection) {
+        runInGroup(operation, &group)
+      }
+      guard group.count < Limits.groupOperations, clock.now - started < Limits.groupDuration else { break }
+      arrivals = queue.popAvailable(upTo: Limits.groupOperations - group.count)
+    } while !arrivals.isEmpty
+    end(&group)
+  }
+
+  private func runInGroup(
+    _ operation: any QueuedOperation,
+    _ group: inout [(operation: any QueuedOperation, failure: StorageError?)]
+  ) {
+    do throws(StorageError) {
+      if !connection.isInTransaction { try connection.execute("BEGIN IMMEDIATE") }
+      try connection.execute("SAVEPOINT operation")
+    } catch {
+      // Nothing of this operation happened. What ran before it stands or falls with the transaction.
+      if connection.isInTransaction {
+        group.append((operation, error))
+      } else {
+        operation.finish(error)
+        failAll(&group, error)
+      }
+      return
+    }
+    let failure = operation.run(on: connection)
+    guard connection.isInTransaction else {
+      // The engine gave the whole transaction up (disk full, I/O error): nothing of the group is stored.
+      let error = failure ?? StorageError(.misuse, operation: connection.operation, detail: "ended the transaction")
+      operation.finish(error)
+      failAll(&group, error)
+      return
+    }
+    group.append((operation, failure))
+    do throws(StorageError) {
+      if failure != nil { try connection.execute("ROLLBACK TO operation") }
+      try connection.execute("RELEASE operation")
+    } catch {
+      rollBack()
+      failAll(&group, error)
+    }
+  }
+
+  /// Commits, then answers: an operation's own failure counts only once what it was decided on is durable.
+  private func end(_ group: inout [(operation: any QueuedOperation, failure: StorageError?)]) {
+    guard !group.isEmpty else { return }
+    do throws(StorageError) {
+      connection.operation = "commit"
+      try connection.execute("COMMIT")
+    } catch {
+      rollBack()
+      failAll(&group, error)
+      return
+    }
+    statistics.committed(group.count)
+    for (operation, failure) in group { operation.finish(failure) }
+    group.removeAll()
+  }
+
+  private func failAll(
+    _ group: inout [(operation: any QueuedOperation, failure: StorageError?)],
+    _ error: StorageError
+  ) {
+    for (operation, _) in group { operation.finish(error) }
+    group.removeAll()
+  }
+
+  private func rollBack() {
+    guard connection.isInTransaction else { return }
+    // A rollback that fails leaves no transaction either (https://www.sqlite.org/lang_transaction.html); the error
+    // that led here is the one to report.
+    _ = try? connection.execute("ROLLBACK")
+  }
+}
+
+/// Counters that threads add to and anyone reads.
+final class SharedStatistics: Sendable {
+  private let values = Mutex(SQLiteStatistics())
+
+  var current: SQLiteStatistics { values.withLock { $0 } }
+
+  func committed(_ operations: Int) {
+    values.withLock {
+      $0.writes += operations
+      $0.commits += 1
+      $0.largestGroup = max($0.largestGroup, operations)
+    }
+  }
+
+  func read() {
+    values.withLock { $0.reads += 1 }
+  }
+}

@@ -1,0 +1,79 @@
+import Testing
+
+@testable import LatchkeyModel
+
+@Suite("Values that every service shares")
+struct SharedTypesTests {
+  @Test("An opaque id has exactly one text, and only that text reads back")
+  func opaqueIDText() throws {
+    let bytes = (0..<16).map { UInt8($0 * 16 + $0) }
+    let id = try #require(SubjectID(bytes: bytes))
+    #expect(id.bytes == bytes)
+    #expect(id.description.utf8.count == OpaqueIDValue.textLength)
+    #expect(SubjectID(id.description) == id)
+    #expect(SubjectID(id.description + "=") == nil)
+    #expect(SubjectID("") == nil)
+    #expect(SubjectID(String(id.description.dropLast())) == nil)
+    // The last of 22 characters carries two bits that must be zero.
+    #expect(SubjectID(String(repeating: "A", count: 21) + "B") == nil)
+    #expect(SubjectID(bytes: Array(bytes.dropLast())) == nil)
+  }
+
+  @Test("G5: a subject's storage namespace is safe on file systems that ignore case")
+  func storageNamespace() throws {
+    let id = try #require(SubjectID(bytes: (0..<16).map { UInt8($0 + 240) }))
+    #expect(id.storageNamespace == "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff")
+  }
+
+  @Test("R2: a secret never prints itself")
+  func redaction() {
+    let secret = RedactedSecret("correct horse")
+    #expect("\(secret)" == "[redacted]")
+    #expect(String(reflecting: secret) == "[redacted]")
+    #expect(String(describing: Optional(secret)).contains("horse") == false)
+    var dumped = ""
+    dump(secret, to: &dumped)
+    #expect(!dumped.contains("horse") && !dumped.contains("99"))
+  }
+
+  @Test("R3: secrets compare by content, whatever their length")
+  func secretEquality() {
+    #expect(RedactedSecret([1, 2, 3]) == RedactedSecret([1, 2, 3]))
+    #expect(RedactedSecret([1, 2, 3]) != RedactedSecret([1, 2, 4]))
+    #expect(RedactedSecret([1, 2, 3]) != RedactedSecret([1, 2]))
+  }
+
+  @Test("A client id is a short lower-case name", arguments: ["latchkey-cli", "app.ios_2", "a"])
+  func clientID(text: String) {
+    #expect(ClientID(text)?.description == text)
+  }
+
+  @Test("What is no client id is refused", arguments: ["", "App", "-app", "a b", "a\0b", "ä", String(repeating: "a", count: 65)])
+  func notClientID(text: String) {
+    #expect(ClientID(text) == nil)
+  }
+
+  @Test("Scopes are sets: order and repeats do not matter")
+  func scopes() throws {
+    let scope = try #require(Scope("profile basic basic"))
+    #expect(scope == Scope("basic profile"))
+    #expect(scope.description == "profile basic")
+    #expect(scope.isSubset(of: .account))
+    #expect(!Scope.account.isSubset(of: scope))
+    #expect(Scope.account.intersection(scope) == scope)
+    #expect(Scope("") == .empty)
+    #expect(Scope("a\"b") == nil)
+    #expect(Scope("a\\b") == nil)
+    #expect(Scope(String(repeating: "a", count: 513)) == nil)
+  }
+
+  @Test("A display text is one honest line", arguments: ["Ada's phone", "Küche 📺", "👩‍💻"])
+  func displayText(text: String) {
+    #expect(DisplayText(text)?.description == text)
+  }
+
+  @Test("Text that could pretend to be more is no display text", arguments: ["", " a", "a ", "a\nb", "a\u{202E}b", "a\u{0}b", "a\u{200B}b"])
+  func notDisplayText(text: String) {
+    #expect(DisplayText(text) == nil)
+  }
+}

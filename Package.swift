@@ -153,7 +153,7 @@ let package = Package(
     tests(
       "MigrationService",
       ["ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite"]),
-    tests("QRCode"),
+    tests("QRCode", ["CZlib"]),
     tests("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Cryptography"]),
   ]
 )

@@ -1,0 +1,24 @@
+/// Who scans and decides: the account, the signed-in session it speaks through, and what its token proves.
+package struct QRConfirmer: Sendable, Equatable {
+  package let subject: SubjectID
+  package let sessionID: SessionID
+  package let isGuest: Bool
+  /// When the person last proved who they are (`auth_time`); nil for a guest.
+  package let authenticated: Timestamp?
+  /// The key that the confirming device's token is bound to, if any.
+  package let keyThumbprint: String?
+
+  package init(
+    subject: SubjectID,
+    sessionID: SessionID,
+    isGuest: Bool,
+    authenticated: Timestamp?,
+    keyThumbprint: String? = nil
+  ) {
+    self.subject = subject
+    self.sessionID = sessionID
+    self.isGuest = isGuest
+    self.authenticated = authenticated
+    self.keyThumbprint = keyThumbprint
+  }
+}

@@ -1,0 +1,42 @@
+/// Names a QR session for good: in storage, in the audit log and towards identity. Not a secret: nothing opens with it.
+///
+/// The first two bytes number the instance that owns the session's waiters, so that another instance knows whom to wake.
+package struct QRSessionID: Sendable, Hashable, CustomStringConvertible {
+  package static let randomByteCount = 14
+
+  package let high: UInt64
+  package let low: UInt64
+
+  /// 14 random bytes after the instance: 112 bits never meet.
+  package init(instance: UInt16, from random: RandomSource) {
+    let randomness = random.bytes(QRSessionID.randomByteCount)
+    precondition(
+      randomness.count == QRSessionID.randomByteCount,
+      "a random source gives as many bytes as it was asked for"
+    )
+    high = randomness[0..<6].reduce(UInt64(instance)) { $0 << 8 | UInt64($1) }
+    low = randomness[6..<14].reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  /// Nil unless there are exactly 16 bytes.
+  package init?(bytes: some Collection<UInt8>) {
+    guard bytes.count == 16 else { return nil }
+    high = bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+    low = bytes.dropFirst(8).reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  package init?(text: String) {
+    guard text.utf8.count == 22, let bytes = Base64URL.decode(text) else { return nil }
+    self.init(bytes: bytes)
+  }
+
+  package var instance: UInt16 { UInt16(high >> 48) }
+
+  package var bytes: [UInt8] {
+    [high, low].flatMap { word in
+      stride(from: UInt64(56), through: 0, by: -8).map { UInt8(truncatingIfNeeded: word >> $0) }
+    }
+  }
+
+  package var description: String { Base64URL.encode(bytes) }
+}

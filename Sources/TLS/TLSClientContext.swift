@@ -1,0 +1,80 @@
+import CSSL
+import Synchronization
+
+/// What a client's handshakes share: whom it trusts, who it is, and the sessions it can resume.
+package final class TLSClientContext: Sendable {
+  package struct Configuration: Sendable {
+    package var trust: TLSTrust
+    /// Shown to a server that asks for it.
+    package var identity: TLSIdentity?
+    package var minimumVersion: TLSVersion
+    package var maximumVersion: TLSVersion
+    /// What the client offers; a server that chooses none of them is refused. Empty offers and demands nothing.
+    package var protocols: [ALPNProtocol]
+
+    package init(
+      trust: TLSTrust = .system,
+      identity: TLSIdentity? = nil,
+      minimumVersion: TLSVersion = .tls12,
+      maximumVersion: TLSVersion = .tls13,
+      protocols: [ALPNProtocol] = [.http2]
+    ) {
+      self.trust = trust
+      self.identity = identity
+      self.minimumVersion = minimumVersion
+      self.maximumVersion = maximumVersion
+      self.protocols = protocols
+    }
+  }
+
+  let context: OpenSSLContext
+  /// Sessions to resume, by host, the oldest first. Taken and put back once per handshake, from any thread.
+  private let sessions = Mutex<[(host: String, session: ResumableSession)]>([])
+
+  package init(_ configuration: Configuration) throws(TLSError) {
+    context = try OpenSSLContext(
+      isServer: false,
+      versions: configuration.minimumVersion...configuration.maximumVersion,
+      protocols: configuration.protocols
+    )
+    try context.use(configuration.trust, isServer: false)
+    if let identity = configuration.identity { try context.use(identity) }
+    // The pointer lives as long as `context`.
+    let pointer = unsafe context.pointer
+    unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, nil)
+    let mode = Int(SSL_SESS_CACHE_CLIENT) | Int(SSL_SESS_CACHE_NO_INTERNAL)
+    unsafe lk_ssl_ctx_set_session_cache_mode(pointer, mode)
+    // The callback runs within a call on the `TLSSession` that it finds behind the `SSL`. Its answer says whether it
+    // took over the reference to the session.
+    unsafe SSL_CTX_sess_set_new_cb(pointer) { ssl, session in
+      guard
+        let ssl = unsafe ssl, let session = unsafe session, let owner = unsafe TLSSession.owner(of: ssl)
+      else { return 0 }
+      unsafe owner.keep(ResumableSession(owning: session))
+      return 1
+    }
+    let protocols = configuration.protocols.wireForm
+    // Unlike the rest of the library, this function answers 0 for success. It copies the list.
+    guard unsafe SSL_CTX_set_alpn_protos(pointer, protocols, UInt32(protocols.count)) == 0 else {
+      throw TLSError(.configure, .system, .library(TLSError.lastOpenSSLText()))
+    }
+  }
+
+  /// Keeps a session for the next handshake with `host`; beyond the limit the oldest goes.
+  func keep(_ session: ResumableSession, for host: String) {
+    sessions.withLock { sessions in
+      sessions.removeAll { $0.host == host }
+      if sessions.count >= Limits.resumableSessions { sessions.removeFirst() }
+      sessions.append((host, session))
+    }
+  }
+
+  /// The session to resume with `host`. In TLS 1.3 once: a ticket used twice lets an observer link both connections
+  /// (RFC 8446 §C.4), and each handshake brings a new one. In TLS 1.2 the same ticket serves until it expires.
+  func takeSession(for host: String) -> ResumableSession? {
+    sessions.withLock { sessions in
+      guard let index = sessions.firstIndex(where: { $0.host == host }) else { return nil }
+      return sessions[index].session.isForOneUse ? sessions.remove(at: index).session : sessions[index].session
+    }
+  }
+}

@@ -1,0 +1,239 @@
+package import NIOCore
+package import TLS
+
+/// The channel handler around a `TLSSession`: ciphertext towards the socket, plaintext towards the rest.
+///
+/// Sends `TLSHandshakeFinished` up the pipeline once, before the first plaintext. What is written before that waits.
+/// A failure goes up as a `TLSError`; then the peer gets its alert and the channel closes. One flush becomes one write.
+package final class TLSHandler: ChannelDuplexHandler {
+  package typealias InboundIn = ByteBuffer
+  package typealias InboundOut = ByteBuffer
+  package typealias OutboundIn = ByteBuffer
+  package typealias OutboundOut = ByteBuffer
+
+  private let session: TLSSession
+  private let isClient: Bool
+  private let handshakeTimeout: TimeAmount
+  private var timer: Scheduled<Void>?
+  /// Plaintext that waits for a flush, small pieces joined so that they share a record.
+  private var pending: [ByteBuffer] = []
+  /// Completes with the next write; later promises hang on it.
+  private var pendingPromise: EventLoopPromise<Void>?
+  private var isFlushWanted = false
+  /// Ciphertext was written that no flush has followed.
+  private var needsFlush = false
+  /// Bytes that the peer made this side answer while it did not read.
+  private var unreadOutput = 0
+  private var isClosed = false
+
+  /// The handler of a connection that a server accepted.
+  package init(server: TLSServerContext, handshakeTimeout: TimeAmount) throws(TLSError) {
+    session = try TLSSession(server: server)
+    isClient = false
+    self.handshakeTimeout = handshakeTimeout
+  }
+
+  /// The handler of a connection to `host`, which the server's certificate must be for.
+  package init(client: TLSClientContext, host: String, handshakeTimeout: TimeAmount) throws(TLSError) {
+    session = try TLSSession(client: client, host: host)
+    isClient = true
+    self.handshakeTimeout = handshakeTimeout
+  }
+
+  // MARK: - Life
+
+  package func handlerAdded(context: ChannelHandlerContext) {
+    if context.channel.isActive { start(context) }
+  }
+
+  package func channelActive(context: ChannelHandlerContext) {
+    start(context)
+    context.fireChannelActive()
+  }
+
+  private func start(_ context: ChannelHandlerContext) {
+    guard timer == nil, !session.isHandshakeFinished else { return }
+    timer = context.eventLoop.assumeIsolated().scheduleTask(in: handshakeTimeout) { [weak self] in
+      self?.fail(TLSError(.handshake, .peer, .handshakeTimeout), context)
+    }
+    guard isClient else { return }
+    do throws(TLSError) {
+      try session.start()
+      writeOutput(context, promise: nil)
+      flush(written: context)
+    } catch {
+      fail(error, context)
+    }
+  }
+
+  package func channelInactive(context: ChannelHandlerContext) {
+    let wasWithinHandshake = !session.isHandshakeFinished && !isClosed
+    end()
+    if wasWithinHandshake { context.fireErrorCaught(TLSError(.handshake, .peer, .closedInHandshake)) }
+    context.fireChannelInactive()
+  }
+
+  package func handlerRemoved(context: ChannelHandlerContext) {
+    end()
+  }
+
+  // MARK: - From the peer
+
+  package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    guard !isClosed else { return }
+    var plaintext = ByteBuffer()
+    let progress: TLSSession.Progress
+    do throws(TLSError) {
+      progress = try session.receive(unwrapInboundIn(data), into: &plaintext)
+    } catch {
+      // Records before the one at fault were sound.
+      if plaintext.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(plaintext)) }
+      fail(error, context)
+      return
+    }
+    let answered = writeOutput(context, promise: nil)
+    if progress.isHandshakeFinished {
+      finishHandshake(context)
+    } else if answered > 0, session.isHandshakeFinished, !isReading(context, answered) {
+      return
+    }
+    guard !isClosed else { return }
+    if plaintext.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(plaintext)) }
+    if progress.isClosedByPeer, !isClosed { context.close(promise: nil) }
+  }
+
+  package func channelReadComplete(context: ChannelHandlerContext) {
+    context.fireChannelReadComplete()
+    flush(written: context)
+  }
+
+  private func finishHandshake(_ context: ChannelHandlerContext) {
+    timer?.cancel()
+    timer = nil
+    context.fireUserInboundEventTriggered(
+      TLSHandshakeFinished(
+        applicationProtocol: session.applicationProtocol,
+        peerNames: session.peerNames,
+        version: session.version,
+        isResumed: session.isResumed
+      )
+    )
+    if isFlushWanted { flush(context: context) }
+  }
+
+  /// A peer may ask for answers below the application's sight, by key updates (RFC 8446 §4.6.3). One that does so
+  /// and does not read them would fill memory: false ended the connection.
+  private func isReading(_ context: ChannelHandlerContext, _ answered: Int) -> Bool {
+    guard !context.channel.isWritable else {
+      unreadOutput = 0
+      return true
+    }
+    unreadOutput += answered
+    guard unreadOutput > Limits.unreadOutput else { return true }
+    fail(TLSError(.receive, .peer, .unreadOutput), context)
+    return false
+  }
+
+  // MARK: - From this side
+
+  package func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    guard !isClosed else {
+      promise?.fail(ChannelError.ioOnClosedChannel)
+      return
+    }
+    let bytes = unwrapOutboundIn(data)
+    if let last = pending.last, last.readableBytes + bytes.readableBytes <= TLS.Limits.recordPlaintext {
+      pending[pending.count - 1].writeImmutableBuffer(bytes)
+    } else {
+      pending.append(bytes)
+    }
+    guard let promise else { return }
+    if let pendingPromise {
+      pendingPromise.futureResult.cascade(to: promise)
+    } else {
+      pendingPromise = promise
+    }
+  }
+
+  package func flush(context: ChannelHandlerContext) {
+    guard session.isHandshakeFinished, !isClosed else {
+      isFlushWanted = true
+      return
+    }
+    isFlushWanted = false
+    encryptPending(context)
+    flush(written: context)
+  }
+
+  package func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+    guard mode != .input else {
+      context.close(mode: mode, promise: promise)
+      return
+    }
+    if !isClosed {
+      if session.isHandshakeFinished { encryptPending(context) }
+      session.close()
+      writeOutput(context, promise: nil)
+      flush(written: context)
+      end()
+    }
+    context.close(mode: mode, promise: promise)
+  }
+
+  // MARK: - Helpers
+
+  private func encryptPending(_ context: ChannelHandlerContext) {
+    guard !pending.isEmpty else { return }
+    let buffers = pending
+    let promise = pendingPromise
+    pending.removeAll(keepingCapacity: buffers.count <= 4)
+    pendingPromise = nil
+    do throws(TLSError) {
+      for buffer in buffers { try session.send(buffer) }
+    } catch {
+      promise?.fail(error)
+      fail(error, context)
+      return
+    }
+    writeOutput(context, promise: promise)
+  }
+
+  /// Hands the session's ciphertext on; answers how much that was.
+  @discardableResult
+  private func writeOutput(_ context: ChannelHandlerContext, promise: EventLoopPromise<Void>?) -> Int {
+    guard let output = session.takeOutput() else {
+      promise?.succeed()
+      return 0
+    }
+    context.write(wrapOutboundOut(output), promise: promise)
+    needsFlush = true
+    return output.readableBytes
+  }
+
+  private func flush(written context: ChannelHandlerContext) {
+    guard needsFlush else { return }
+    needsFlush = false
+    context.flush()
+  }
+
+  private func fail(_ error: TLSError, _ context: ChannelHandlerContext) {
+    guard !isClosed else { return }
+    // The alert, if the error left one.
+    writeOutput(context, promise: nil)
+    flush(written: context)
+    end(error)
+    context.fireErrorCaught(error)
+    context.close(promise: nil)
+  }
+
+  private func end(_ error: TLSError? = nil) {
+    guard !isClosed else { return }
+    isClosed = true
+    timer?.cancel()
+    timer = nil
+    pending.removeAll()
+    let promise = pendingPromise
+    pendingPromise = nil
+    if let error { promise?.fail(error) } else { promise?.fail(ChannelError.ioOnClosedChannel) }
+  }
+}

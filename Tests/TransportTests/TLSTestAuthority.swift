@@ -1,0 +1,1 @@
+../TLSTests/TestAuthority.swift

@@ -87,7 +87,7 @@ let package = Package(
     module("LatchkeyProtos", ["CLatchkeyProtos", "Protobuf", "GRPC", nio]),
 
     // The domain and its storage.
-    module("Cryptography", ["CCrypto", "CArgon2"]),
+    module("Cryptography", ["CCrypto", "CArgon2", "LatchkeyModel"]),
     module("LatchkeyModel"),
     module("Storage", ["LatchkeyModel"]),
     module("StorageSQLite", ["Storage", "LatchkeyModel", "CSQLite", deque]),
@@ -140,7 +140,7 @@ let package = Package(
     tests("Protobuf", [nio]),
     tests("ProtoGenerator", ["CDescriptorProtos"]),
     tests("LatchkeyProtos", ["GRPC", nio]),
-    tests("Cryptography"),
+    tests("Cryptography", ["LatchkeyModel"]),
     tests("LatchkeyModel"),
     tests("StorageSQLite", ["Storage", "LatchkeyModel"]),
     tests("ServiceRuntime", ["GRPC", "Transport", "LatchkeyProtos", "LatchkeyModel", "Cryptography", nio, nioPosix]),

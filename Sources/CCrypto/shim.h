@@ -1,2 +1,17 @@
 #pragma once
+#include <openssl/bio.h>
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/params.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+
+// Swift does not import this macro, because it is an expression of other macros.
+static const int latchkey_evp_pkey_public_key = EVP_PKEY_PUBLIC_KEY;
+
+// Parameter names as pointers that live for ever: Swift would pass the macros as copies that die with the call, and an
+// OSSL_PARAM keeps the pointer.
+static const char *const latchkey_param_group_name = OSSL_PKEY_PARAM_GROUP_NAME;
+static const char *const latchkey_param_public_key = OSSL_PKEY_PARAM_PUB_KEY;

@@ -1,2 +1,35 @@
-/// The bounds of this module, each with the reason for its number.
-enum Limits {}
+/// The bounds of this module, each with its reason.
+package enum Limits {
+  /// The longest JSON document that is parsed: a key set of a hundred keys has 20 KiB, a token's claims under 2 KiB.
+  package static let jsonBytes = 256 * 1024
+  /// Nesting of JSON: a token has three levels. The parser recurses, so the stack is bounded by this.
+  package static let jsonDepth = 32
+
+  /// The longest compact token that is looked at. Header lists are capped at 16 KiB, so a longer one cannot arrive.
+  package static let tokenBytes = 8 * 1024
+
+  /// How far the clocks of two services may disagree (R7: at most 60 s).
+  package static let clockSkew: Duration = .seconds(60)
+
+  /// Public keys that a key set may hold. Rotation needs two or three.
+  package static let keysInSet = 100
+
+  /// Operation contexts that one key or digest keeps for reuse: more than the threads that compute at once.
+  package static let idleContexts = 16
+
+  /// Passwords longer than this are refused before they are hashed: Argon2 reads all of it.
+  package static let passwordBytes = 1024
+  /// Password hashes that may wait for a thread. At 60 ms each, a full queue of one thread is 8 s of work: a caller
+  /// behind it is better served by an error than by an answer after its deadline.
+  package static let passwordQueue = 128
+  /// The most memory, in KiB, and the most passes that a stored hash may ask for, so that a tampered row cannot
+  /// exhaust the machine.
+  package static let argon2MemoryKiB: UInt32 = 256 * 1024
+  package static let argon2Passes: UInt32 = 16
+  package static let argon2Lanes: UInt32 = 8
+  /// The longest PHC string: the parameters, a salt and a hash of 64 bytes at most.
+  package static let phcBytes = 256
+
+  /// The longest key file that is read.
+  package static let keyFileBytes = 64 * 1024
+}

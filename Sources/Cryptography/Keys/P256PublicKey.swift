@@ -1,0 +1,85 @@
+import CCrypto
+import LatchkeyModel
+
+/// A point on the curve P-256 (FIPS 186-4, `prime256v1`): verifies signatures, and names its holder by its thumbprint.
+///
+/// A value of this type is always a point on the curve: anything else does not construct.
+package struct P256PublicKey: Sendable {
+  /// The coordinates, 32 bytes each, big-endian.
+  package let x: [UInt8]
+  package let y: [UInt8]
+  private let key: EVPKey
+
+  static let curve = "prime256v1"
+  static let coordinateByteCount = 32
+  static let pointByteCount = 65
+
+  /// Errors: ``CryptographyError/invalidKey(_:)`` for a coordinate of another length and for a point off the curve.
+  package init(x: [UInt8], y: [UInt8]) throws(CryptographyError) {
+    guard x.count == Self.coordinateByteCount, y.count == Self.coordinateByteCount else {
+      throw .invalidKey("a coordinate of P-256 has 32 bytes")
+    }
+    self.x = x
+    self.y = y
+    key = try Self.load(point: [0x04] + x + y)
+  }
+
+  /// The public half of a key that OpenSSL made or read.
+  init(_ key: EVPKey) throws(CryptographyError) {
+    let point = try key.encodedPoint()
+    // A key of its own, so that it holds nothing secret.
+    try self.init(x: Array(point[1..<33]), y: Array(point[33...]))
+  }
+
+  /// The JWK thumbprint (RFC 7638), base64url of 32 bytes: `jkt` of RFC 9449.
+  package var thumbprint: String {
+    // The members that the RFC requires, in lexicographic order, without white space.
+    let json = #"{"crv":"P-256","kty":"EC","x":"\#(Base64URL.encode(x))","y":"\#(Base64URL.encode(y))"}"#
+    return Base64URL.encode(SHA256Hash.hash(Array(json.utf8)))
+  }
+
+  /// Whether `signature` (64 bytes, r then s) is over SHA-256 of `message`. False for any other length.
+  package func verify(signature: [UInt8], message: [UInt8]) -> Bool {
+    guard let der = ECDSASignature.der(raw: signature) else { return false }
+    return key.verify(signature: der, digest: SHA256Hash.hash(message))
+  }
+
+  /// OpenSSL checks while it loads that the point satisfies the curve's equation; the cofactor of P-256 is 1, so no
+  /// other check is needed (SP 800-56A section 5.6.2.3.4).
+  private static func load(point: [UInt8]) throws(CryptographyError) -> EVPKey {
+    var point = point
+    var curve = Array(Self.curve.utf8CString)
+    var loaded: OpaquePointer?
+    // The parameters point into the two arrays, which live until EVP_PKEY_fromdata has copied them; the context is
+    // freed here and the key handed to its owner.
+    let status = unsafe point.withUnsafeMutableBytes { point in
+      unsafe curve.withUnsafeMutableBufferPointer { curve -> Int32 in
+        var parameters = unsafe [
+          OSSL_PARAM_construct_utf8_string(latchkey_param_group_name, curve.baseAddress, 0),
+          OSSL_PARAM_construct_octet_string(latchkey_param_public_key, point.baseAddress, point.count),
+          OSSL_PARAM_construct_end(),
+        ]
+        guard let context = unsafe EVP_PKEY_CTX_new_from_name(nil, "EC", nil) else { return 0 }
+        defer { unsafe EVP_PKEY_CTX_free(context) }
+        guard unsafe EVP_PKEY_fromdata_init(context) == 1 else { return 0 }
+        return unsafe EVP_PKEY_fromdata(context, &loaded, latchkey_evp_pkey_public_key, &parameters)
+      }
+    }
+    guard status == 1, let loaded = unsafe loaded else {
+      ERR_clear_error()
+      throw .invalidKey("not a point of P-256")
+    }
+    return unsafe EVPKey(owning: loaded)
+  }
+}
+
+extension P256PublicKey: Hashable {
+  package static func == (left: P256PublicKey, right: P256PublicKey) -> Bool {
+    left.x == right.x && left.y == right.y
+  }
+
+  package func hash(into hasher: inout Hasher) {
+    hasher.combine(x)
+    hasher.combine(y)
+  }
+}

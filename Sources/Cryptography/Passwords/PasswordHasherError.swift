@@ -1,0 +1,13 @@
+/// Why a password was not hashed or compared.
+package enum PasswordHasherError: Error, Sendable, Equatable {
+  /// Too many hashes wait already. A later try can succeed.
+  case overloaded
+  /// Longer than any password may be: the caller's fault.
+  case passwordTooLong
+  /// The stored text is no Argon2id hash with usable parameters: the store's fault.
+  case malformedHash
+  /// libargon2 failed, for want of memory: the system's fault.
+  case system
+  /// The hasher was shut down.
+  case stopped
+}

@@ -1,2 +1,45 @@
-/// The bounds of this module, each with the reason for its number.
-enum Limits {}
+/// The bounds of one HTTP/2 session, each with the reason for its number. Passed in, so that a test may lower them.
+package struct Limits: Sendable {
+  /// Streams that the peer may have open at once (SETTINGS_MAX_CONCURRENT_STREAMS). What Envoy gives an edge; a
+  /// client that wants more opens a second connection.
+  package var concurrentStreams: UInt32 = 100
+
+  /// Bytes of one header list, counted as RFC 9113 §6.5.2 does: name, value and 32 for each field. Twice what gRPC
+  /// suggests, room for a large token. libnghttp2 only advertises it, so the callback counts (HPACK bombs).
+  package var headerListBytes: UInt32 = 16 * 1024
+
+  /// Bytes that a peer may send on one stream before we grant more. The protocol's default.
+  package var streamWindow: UInt32 = 64 * 1024 - 1
+
+  /// The same for the whole connection. Bounds what a connection may make us hold, whatever its streams do.
+  package var connectionWindow: UInt32 = 1024 * 1024
+
+  /// Bytes of output made before the socket has to take them. A few TLS records, so that one write is worth its
+  /// system call, and no more than that for a peer that does not read.
+  package var outputBytes: Int = 256 * 1024
+
+  /// RST_STREAM frames that a peer may send in a burst, and how many more a second (rapid reset, CVE-2023-44487).
+  /// Two full sets of streams; a client that cancels more often than that is not waiting for answers.
+  package var peerResets: (burst: UInt64, perSecond: UInt64) = (200, 20)
+
+  /// Streams that we may have to reset for the peer's mistakes (MadeYouReset, CVE-2025-8671), in a burst and a second.
+  package var ownResets = Budget.Rate(burst: 100, perSecond: 10)
+
+  /// Frames that do no work (SETTINGS, PING, PRIORITY, WINDOW_UPDATE, RST_STREAM, empty DATA), in a burst and a
+  /// second. Frames that do work earn them back, so that acknowledging a long stream costs nothing.
+  package var idleFrames = Budget.Rate(burst: 500, perSecond: 50)
+
+  /// Unacknowledged SETTINGS and PING answers that may wait for the socket before the session gives up.
+  package var outboundAcknowledgements: Int = 200
+
+  /// Entries of one SETTINGS frame. Twice what all the known parameters need.
+  package var settingsEntries: Int = 32
+
+  /// Closed streams that the session remembers, to tell a late frame from a wrong one. A power of two.
+  static let rememberedStreams = 64
+
+  /// Output capacity that a finished stream may keep for the next one.
+  static let keptStreamCapacity = 4 * 1024
+
+  package init() {}
+}

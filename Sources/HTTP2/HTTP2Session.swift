@@ -1,0 +1,551 @@
+internal import CNghttp2
+package import NIOCore
+
+/// Which end of the connection a session is.
+package enum HTTP2Role: Sendable {
+  case client
+  case server
+}
+
+/// One end of an HTTP/2 connection: bytes in, events out; calls in, bytes out. It knows no socket and no clock.
+///
+/// Owns one `nghttp2_session`. Not thread-safe: everything happens on one event loop. The driver's loop is
+///
+///     session.receive(bytes, now: now)   // events reach the delegate and the handlers, which answer
+///     try session.produce()              // their answers become bytes in `output`
+///     write(session.output); session.output.clear()
+///
+/// Source: RFC 9113.
+@safe package final class HTTP2Session {
+  package let role: HTTP2Role
+  package let limits: Limits
+  package weak var delegate: (any HTTP2SessionDelegate)?
+
+  /// Bytes for the socket. `produce` appends; the driver takes them and clears.
+  package var output: ByteBuffer
+
+  /// Why the session ended itself, once a GOAWAY other than a graceful one was sent or received bytes broke it.
+  /// From then on `receive` ignores its input: the driver writes what is left and closes.
+  package internal(set) var failure: HTTP2ErrorCode?
+
+  /// The library's session. Valid from `init` to `deinit`, never handed out.
+  private let raw: OpaquePointer
+
+  private var streams: [HTTP2Stream] = []
+  private var freeSlots: [Int] = []
+  private var closedStreams = ClosedStreams()
+  private var highestPeerStream: Int32 = 0
+  private var idleFrames: Budget
+  private var ownResets: Budget
+  private var now: NIODeadline
+  private var isDraining = false
+
+  /// Sends the preface's SETTINGS with the first `produce`.
+  package init(role: HTTP2Role, limits: Limits = Limits(), allocator: ByteBufferAllocator, now: NIODeadline)
+    throws(HTTP2Error)
+  {
+    self.role = role
+    self.limits = limits
+    self.now = now
+    output = allocator.buffer(capacity: 0)
+    idleFrames = Budget(limits.idleFrames, now: now)
+    ownResets = Budget(limits.ownResets, now: now)
+    unsafe raw = try Self.makeSession(role: role, limits: limits)
+    // The callbacks reach `self` through this pointer; `deinit` ends the session before `self` goes.
+    unsafe nghttp2_session_set_user_data(raw, Unmanaged.passUnretained(self).toOpaque())
+    try submitSettings()
+  }
+
+  deinit {
+    // Frees every stream of the library without calling back.
+    unsafe nghttp2_session_del(raw)
+  }
+
+  // MARK: Bytes
+
+  /// Parses what the peer sent. Events are delivered before it returns; `failure` says whether it made sense.
+  package func receive(_ bytes: UnsafeRawBufferPointer, now: NIODeadline) {
+    self.now = now
+    guard failure == nil, let base = bytes.baseAddress, bytes.count > 0 else { return }
+    // The library reads `bytes.count` bytes and keeps no pointer into them.
+    let read = unsafe nghttp2_session_mem_recv(raw, base.assumingMemoryBound(to: UInt8.self), bytes.count)
+    guard read < 0 else { return }
+    // No GOAWAY is queued by itself for errors of this kind.
+    terminate(Int32(truncatingIfNeeded: read) == NGHTTP2_ERR_FLOODED.rawValue ? .enhanceYourCalm : .protocolError)
+  }
+
+  /// Appends to `output` what the session has to say, up to the limit on waiting output.
+  ///
+  /// To be called after every `receive`, so that the library knows its own GOAWAY as sent before it reads on.
+  package func produce() throws(HTTP2Error) {
+    while output.readableBytes < limits.outputBytes {
+      var pointer: UnsafePointer<UInt8>?
+      let count = unsafe nghttp2_session_mem_send(raw, &pointer)
+      if count == 0 { return }
+      guard count > 0, let pointer = unsafe pointer else {
+        throw .refused(operation: "send", code: Int32(truncatingIfNeeded: count))
+      }
+      // Valid until the next call into the session; copied here.
+      unsafe output.writeBytes(UnsafeRawBufferPointer(start: pointer, count: count))
+    }
+  }
+
+  /// Whether the session has more to say than `produce` has put into `output`.
+  package var wantsToWrite: Bool { unsafe nghttp2_session_want_write(raw) != 0 }
+
+  /// False once nothing more is expected: after a final GOAWAY when the last stream is gone.
+  package var wantsToRead: Bool {
+    guard failure == nil else { return false }
+    return unsafe nghttp2_session_want_read(raw) != 0
+  }
+
+  // MARK: Streams
+
+  /// Streams that are open.
+  package var openStreams: Int { streams.count - freeSlots.count }
+
+  /// How many streams the peer lets us open at once.
+  package var peerConcurrentStreams: UInt32 {
+    unsafe nghttp2_session_get_remote_settings(raw, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
+  }
+
+  /// Whether a client may start another request: no GOAWAY was seen and stream ids are left.
+  package var allowsRequests: Bool {
+    guard failure == nil, !isDraining else { return false }
+    return unsafe nghttp2_session_check_request_allowed(raw) != 0
+  }
+
+  /// Opens a stream with a request. On a client only.
+  ///
+  /// Beyond the peer's concurrent streams the request waits in the session: look at `peerConcurrentStreams`.
+  package func request(
+    _ fields: HTTP2FieldList,
+    handler: any HTTP2StreamHandler,
+    endStream: Bool = false
+  ) throws(HTTP2Error) -> HTTP2Stream {
+    precondition(role == .client, "only a client opens streams")
+    guard allowsRequests else { throw .draining }
+    let stream = takeStream()
+    stream.handler = handler
+    // The stream object stays in `streams` until the library has called `on_stream_close` for it.
+    let context = unsafe Unmanaged.passUnretained(stream).toOpaque()
+    var provider = unsafe Self.dataProvider(context)
+    let id = unsafe fields.withFields { nva, count in
+      if endStream {
+        return unsafe nghttp2_submit_request(raw, nil, nva, count, nil, context)
+      }
+      return unsafe nghttp2_submit_request(raw, nil, nva, count, &provider, context)
+    }
+    guard id > 0 else {
+      release(stream)
+      throw .refused(operation: "request", code: id)
+    }
+    stream.id = id
+    stream.hasAnswered = true
+    stream.isFinished = endStream
+    return stream
+  }
+
+  /// Sends the header block of the response. With `endStream` that is all of it; otherwise the body follows with
+  /// `write` and `finish`. On a server only.
+  package func respond(_ stream: HTTP2Stream, _ fields: HTTP2FieldList, endStream: Bool = false) {
+    guard stream.id != 0, !stream.hasAnswered else { return }
+    stream.hasAnswered = true
+    if endStream { stream.isFinished = true }
+    // As in `request`.
+    let context = unsafe Unmanaged.passUnretained(stream).toOpaque()
+    var provider = unsafe Self.dataProvider(context)
+    let code = unsafe fields.withFields { nva, count in
+      if endStream {
+        return unsafe nghttp2_submit_response(raw, stream.id, nva, count, nil)
+      }
+      return unsafe nghttp2_submit_response(raw, stream.id, nva, count, &provider)
+    }
+    if code != 0 { reset(stream, .internalError) }
+  }
+
+  /// Lets `body` append to the bytes that the stream will send. What it appended is taken back when it throws.
+  package func write<Failure: Error>(
+    _ stream: HTTP2Stream,
+    _ body: (inout ByteBuffer) throws(Failure) -> Void
+  ) throws(Failure) {
+    guard stream.id != 0, !stream.isFinished else { return }
+    let mark = stream.pending.writerIndex
+    do {
+      try body(&stream.pending)
+    } catch {
+      stream.pending.moveWriterIndex(to: mark)
+      throw error
+    }
+    resume(stream)
+  }
+
+  /// Appends bytes to what the stream will send, without copying when nothing waits.
+  package func write(_ stream: HTTP2Stream, _ bytes: ByteBuffer) {
+    guard stream.id != 0, !stream.isFinished else { return }
+    if stream.pending.readableBytes == 0 {
+      stream.pending = bytes
+    } else {
+      stream.pending.writeImmutableBuffer(bytes)
+    }
+    resume(stream)
+  }
+
+  /// Ends our side of the stream after the bytes that wait, with trailers if there are any.
+  package func finish(_ stream: HTTP2Stream, trailers: HTTP2FieldList? = nil) {
+    guard stream.id != 0, !stream.isFinished else { return }
+    if let trailers, !trailers.isEmpty {
+      stream.trailers = trailers
+      stream.hasTrailers = true
+    }
+    stream.isFinished = true
+    resume(stream)
+  }
+
+  /// Ends the stream at once, in both directions.
+  package func reset(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
+    guard stream.id != 0 else { return }
+    _ = unsafe nghttp2_submit_rst_stream(raw, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream.id, code.rawValue)
+  }
+
+  /// Grants the peer `bytes` again: the reader of the stream has taken them.
+  package func consume(_ stream: HTTP2Stream, _ bytes: Int) {
+    guard stream.id != 0, bytes > 0 else { return }
+    let taken = min(bytes, stream.unconsumed)
+    stream.unconsumed -= taken
+    _ = unsafe nghttp2_session_consume(raw, stream.id, taken)
+  }
+
+  private func resume(_ stream: HTTP2Stream) {
+    guard stream.isDeferred else { return }
+    stream.isDeferred = false
+    _ = unsafe nghttp2_session_resume_data(raw, stream.id)
+  }
+
+  // MARK: The connection
+
+  /// Tells the peer to start nothing new, while what is on its way is still served. First step of a drain.
+  package func announceShutdown() {
+    guard failure == nil else { return }
+    _ = unsafe nghttp2_submit_shutdown_notice(raw)
+  }
+
+  /// Fixes the last stream that will be served. Second step of a drain, a round trip after the first.
+  package func shutDown(_ code: HTTP2ErrorCode = .noError) {
+    guard failure == nil, !isDraining else { return }
+    isDraining = true
+    let last = unsafe nghttp2_session_get_last_proc_stream_id(raw)
+    _ = unsafe nghttp2_submit_goaway(raw, UInt8(NGHTTP2_FLAG_NONE.rawValue), last, code.rawValue, nil, 0)
+  }
+
+  /// Ends the session for the peer's fault: GOAWAY, then silence.
+  package func terminate(_ code: HTTP2ErrorCode, debug: StaticString = "") {
+    guard failure == nil else { return }
+    failure = code
+    let last = unsafe nghttp2_session_get_last_proc_stream_id(raw)
+    // The library copies the debug data; then it stops reading once the frame is sent.
+    if debug.utf8CodeUnitCount > 0 {
+      _ = unsafe nghttp2_submit_goaway(
+        raw,
+        UInt8(NGHTTP2_FLAG_NONE.rawValue),
+        last,
+        code.rawValue,
+        debug.utf8Start,
+        debug.utf8CodeUnitCount
+      )
+    }
+    _ = unsafe nghttp2_session_terminate_session2(raw, last, code.rawValue)
+  }
+
+  /// Asks the peer for a sign of life.
+  package func ping(_ payload: UInt64) {
+    // Eight bytes, copied by the library.
+    unsafe withUnsafeBytes(of: payload.bigEndian) { bytes in
+      _ = unsafe nghttp2_submit_ping(
+        raw,
+        UInt8(NGHTTP2_FLAG_NONE.rawValue),
+        bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)
+      )
+    }
+  }
+
+  /// The connection is gone: every stream that is open closes with `code`, and nothing is sent any more.
+  package func abandon(_ code: HTTP2ErrorCode = .cancel) {
+    if failure == nil { failure = code }
+    for stream in streams where stream.id != 0 {
+      // The library still knows the object; it stays in the pool until the session goes.
+      stream.id = 0
+      let handler = stream.handler
+      stream.handler = nil
+      handler?.stream(stream, closed: code)
+    }
+  }
+
+  // MARK: Set-up
+
+  private func submitSettings() throws(HTTP2Error) {
+    var settings = [
+      nghttp2_settings_entry(
+        settings_id: Int32(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE.rawValue),
+        value: limits.streamWindow
+      ),
+      nghttp2_settings_entry(
+        settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue),
+        value: limits.headerListBytes
+      ),
+    ]
+    switch role {
+    case .server:
+      settings.append(
+        nghttp2_settings_entry(
+          settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue),
+          value: limits.concurrentStreams
+        )
+      )
+      settings.append(
+        nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES.rawValue), value: 1)
+      )
+    case .client:
+      settings.append(
+        nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_ENABLE_PUSH.rawValue), value: 0)
+      )
+    }
+    let none = UInt8(NGHTTP2_FLAG_NONE.rawValue)
+    // The library copies the entries.
+    var code = unsafe nghttp2_submit_settings(raw, none, settings, settings.count)
+    guard code == 0 else { throw .refused(operation: "settings", code: code) }
+    code = unsafe nghttp2_session_set_local_window_size(raw, none, 0, Int32(limits.connectionWindow))
+    guard code == 0 else { throw .refused(operation: "window", code: code) }
+  }
+
+  private static func makeSession(role: HTTP2Role, limits: Limits) throws(HTTP2Error) -> OpaquePointer {
+    var option: OpaquePointer?
+    guard unsafe nghttp2_option_new(&option) == 0, let option = unsafe option else {
+      throw .refused(operation: "option", code: NGHTTP2_ERR_NOMEM.rawValue)
+    }
+    // Both are only read by `nghttp2_session_…_new2`, which copies them.
+    defer { unsafe nghttp2_option_del(option) }
+    unsafe nghttp2_option_set_no_auto_window_update(option, 1)
+    unsafe nghttp2_option_set_no_closed_streams(option, 1)
+    unsafe nghttp2_option_set_max_outbound_ack(option, limits.outboundAcknowledgements)
+    unsafe nghttp2_option_set_max_settings(option, limits.settingsEntries)
+    unsafe nghttp2_option_set_stream_reset_rate_limit(option, limits.peerResets.burst, limits.peerResets.perSecond)
+    if role == .client {
+      // Until the server says otherwise; RFC 9113 §6.5.2 suggests no less than 100.
+      unsafe nghttp2_option_set_peer_max_concurrent_streams(option, 100)
+    }
+
+    let callbacks = try unsafe makeCallbacks()
+    defer { unsafe nghttp2_session_callbacks_del(callbacks) }
+    var session: OpaquePointer?
+    let code =
+      switch role {
+      case .client: unsafe nghttp2_session_client_new2(&session, callbacks, nil, option)
+      case .server: unsafe nghttp2_session_server_new2(&session, callbacks, nil, option)
+      }
+    guard code == 0, let session = unsafe session else { throw .refused(operation: "session", code: code) }
+    return unsafe session
+  }
+
+  // MARK: The pool of streams
+
+  func takeStream() -> HTTP2Stream {
+    if let slot = freeSlots.popLast() { return streams[slot] }
+    let stream = HTTP2Stream()
+    stream.slot = streams.count
+    streams.append(stream)
+    return stream
+  }
+
+  func release(_ stream: HTTP2Stream) {
+    stream.reset()
+    freeSlots.append(stream.slot)
+  }
+
+  // MARK: Events from the library
+
+  func beganFrame(type: UInt8, flags: UInt8, length: Int, streamID: Int32) {
+    switch UInt32(type) {
+    case NGHTTP2_HEADERS.rawValue:
+      if role == .server { checkPeerStream(streamID, opens: true) }
+      idleFrames.earn()
+    case NGHTTP2_DATA.rawValue:
+      if role == .server { checkPeerStream(streamID, opens: false) }
+      if length > 0 || flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0 { idleFrames.earn() } else { spendIdle() }
+    case NGHTTP2_CONTINUATION.rawValue: break
+    default: spendIdle()
+    }
+  }
+
+  private func spendIdle() {
+    if !idleFrames.spend(now: now) { terminate(.enhanceYourCalm, debug: "too_many_frames") }
+  }
+
+  private func checkPeerStream(_ id: Int32, opens: Bool) {
+    guard id & 1 == 1 else { return }
+    if id > highestPeerStream {
+      // DATA on an idle stream is the library's to refuse.
+      guard opens else { return }
+      highestPeerStream = id
+      // Until the library accepts it; one that it refuses is one that we reset.
+      closedStreams.record(id, .resetByUs)
+      return
+    }
+    switch closedStreams.verdict(id) {
+    case .open, .resetByUs: break
+    case .closedByPeer: terminate(.streamClosed)
+    case .neverOpened:
+      if unsafe nghttp2_session_find_stream(raw, id) == nil { terminate(.protocolError) }
+    case .forgotten: break
+    }
+  }
+
+  func beganHeaders(streamID: Int32) -> HTTP2Stream? {
+    guard role == .server, let delegate, failure == nil else { return nil }
+    let stream = takeStream()
+    stream.id = streamID
+    // As in `request`.
+    let context = unsafe Unmanaged.passUnretained(stream).toOpaque()
+    guard unsafe nghttp2_session_set_stream_user_data(raw, streamID, context) == 0 else {
+      release(stream)
+      return nil
+    }
+    closedStreams.record(streamID, .open)
+    stream.handler = delegate.session(self, opened: stream)
+    return stream
+  }
+
+  /// False resets the stream.
+  func receivedField(
+    _ stream: HTTP2Stream,
+    _ name: UnsafeRawBufferPointer,
+    _ value: UnsafeRawBufferPointer
+  ) -> Bool {
+    stream.fieldBytes += name.count + value.count + 32
+    guard stream.fieldBytes <= Int(limits.headerListBytes), failure == nil else { return false }
+    // RFC 9110 §15.2: only a response can be informational, and only its status says so.
+    if role == .client, !stream.hasFinalFields, unsafe name.elementsEqual(":status".utf8) {
+      stream.isInformational = unsafe value.first == UInt8(ascii: "1")
+    }
+    return unsafe stream.handler?.stream(stream, receivedField: name, value) ?? false
+  }
+
+  func receivedData(_ stream: HTTP2Stream, _ bytes: UnsafeRawBufferPointer) {
+    stream.unconsumed += bytes.count
+    guard failure == nil else { return }
+    unsafe stream.handler?.stream(stream, receivedData: bytes)
+  }
+
+  func receivedHeaders(_ stream: HTTP2Stream, endStream: Bool) {
+    guard failure == nil else { return }
+    stream.fieldBytes = 0
+    let block: HTTP2FieldBlock
+    if stream.hasFinalFields {
+      block = .trailers
+    } else if stream.isInformational {
+      stream.isInformational = false
+      block = .informational
+    } else {
+      stream.hasFinalFields = true
+      block = .initial
+    }
+    stream.handler?.stream(stream, completedFields: block)
+    if endStream { receivedEnd(stream) }
+  }
+
+  func receivedEnd(_ stream: HTTP2Stream) {
+    guard failure == nil, stream.id != 0 else { return }
+    stream.isRemoteEnded = true
+    stream.handler?.streamReceivedEnd(stream)
+  }
+
+  func receivedSettings(acknowledged: Bool) {
+    delegate?.session(self, receivedSettings: acknowledged)
+  }
+
+  func receivedPing(_ payload: UInt64, acknowledged: Bool) {
+    guard failure == nil else { return }
+    delegate?.session(self, receivedPing: payload, acknowledged: acknowledged)
+  }
+
+  func receivedGoAway(_ code: HTTP2ErrorCode, lastStreamID: Int32, debug: [UInt8]) {
+    delegate?.session(self, receivedGoAway: code, lastStreamID: lastStreamID, debug: debug)
+  }
+
+  /// How many bytes of the body the next DATA frame takes.
+  enum NextData {
+    case bytes(Int, isLast: Bool)
+    case wait
+  }
+
+  func nextData(_ stream: HTTP2Stream, limit: Int) -> NextData {
+    let available = stream.pending.readableBytes
+    guard available > 0 || stream.isFinished else {
+      stream.isDeferred = true
+      return .wait
+    }
+    let count = min(available, limit)
+    return .bytes(count, isLast: stream.isFinished && count == available)
+  }
+
+  /// Queues the trailers, if the stream has any. False when there are none.
+  func submitTrailers(_ stream: HTTP2Stream) -> Bool {
+    guard stream.hasTrailers else { return false }
+    let code = unsafe stream.trailers.withFields { nva, count in
+      unsafe nghttp2_submit_trailer(raw, stream.id, nva, count)
+    }
+    if code != 0 { reset(stream, .internalError) }
+    return true
+  }
+
+  /// Moves a DATA frame into the output.
+  func sendData(_ stream: HTTP2Stream, header: UnsafeRawBufferPointer, count: Int) {
+    unsafe output.writeBytes(header)
+    // Read within the closure only.
+    unsafe stream.pending.readWithUnsafeReadableBytes { bytes in
+      unsafe output.writeBytes(UnsafeRawBufferPointer(rebasing: bytes.prefix(count)))
+      return min(count, bytes.count)
+    }
+    if stream.pending.readableBytes == 0 { stream.pending.clear() }
+    if count > 0 { idleFrames.earn() }
+    stream.handler?.stream(stream, wrote: count)
+  }
+
+  func sentFrame(type: UInt8, flags: UInt8, streamID: Int32, stream: HTTP2Stream?, errorCode: UInt32) {
+    switch UInt32(type) {
+    case NGHTTP2_GOAWAY.rawValue where errorCode != HTTP2ErrorCode.noError.rawValue:
+      if failure == nil { failure = HTTP2ErrorCode(rawValue: errorCode) }
+    case NGHTTP2_RST_STREAM.rawValue:
+      guard role == .server else { return }
+      closedStreams.close(streamID, .resetByUs)
+      if errorCode != HTTP2ErrorCode.noError.rawValue, !ownResets.spend(now: now) {
+        terminate(.enhanceYourCalm, debug: "too_many_resets")
+      }
+    default:
+      guard let stream, flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0 else { return }
+      stream.isLocalEnded = true
+      // The answer is complete and the rest of the request is of no use (RFC 9113 §8.1).
+      if role == .server, !stream.isRemoteEnded { reset(stream, .noError) }
+    }
+  }
+
+  func closed(_ stream: HTTP2Stream, code: HTTP2ErrorCode) {
+    if role == .server, closedStreams.verdict(stream.id) == .open {
+      closedStreams.close(stream.id, .closedByPeer)
+    }
+    if stream.unconsumed > 0 {
+      _ = unsafe nghttp2_session_consume_connection(raw, stream.unconsumed)
+      stream.unconsumed = 0
+    }
+    let handler = stream.handler
+    stream.handler = nil
+    handler?.stream(stream, closed: code)
+    release(stream)
+  }
+
+  /// A request that never became a stream, because the peer said GOAWAY first.
+  func requestNotSent(_ id: Int32) {
+    guard role == .client, let stream = streams.first(where: { $0.id == id }) else { return }
+    closed(stream, code: .refusedStream)
+  }
+}

@@ -1,0 +1,63 @@
+internal import NIOCore
+
+/// One stream of a session: its number, its handler and the output that waits for the windows.
+///
+/// Made and reused by `HTTP2Session`; not to be used after its handler saw it closed.
+package final class HTTP2Stream {
+  /// Odd for those that clients open. 0 while the object waits for its next stream.
+  package internal(set) var id: Int32 = 0
+  /// Who hears of the stream's events; the session drops it when the stream closes.
+  package var handler: (any HTTP2StreamHandler)?
+
+  /// Bytes of the body that have not left yet.
+  var pending = ByteBuffer()
+  var trailers = HTTP2FieldList()
+  var hasTrailers = false
+  /// Nothing will be added to `pending`.
+  var isFinished = false
+  /// libnghttp2 waits for `nghttp2_session_resume_data`.
+  var isDeferred = false
+  /// A header block of ours is on its way; a second one would be trailers.
+  package internal(set) var hasAnswered = false
+  /// The peer half-closed.
+  package internal(set) var isRemoteEnded = false
+  /// We half-closed.
+  package internal(set) var isLocalEnded = false
+  /// Bytes received and not yet consumed.
+  var unconsumed = 0
+  /// Bytes of the header list that is being received.
+  var fieldBytes = 0
+  /// The request's or the final response's fields are complete; the next block is trailers.
+  var hasFinalFields = false
+  /// The response block that is being received is a 1xx.
+  var isInformational = false
+  var slot = 0
+
+  init() {}
+
+  /// Bytes of the body that wait for the windows or for the socket.
+  package var pendingBytes: Int { pending.readableBytes }
+
+  func reset() {
+    id = 0
+    handler = nil
+    if pending.capacity > Limits.keptStreamCapacity {
+      pending = ByteBuffer()
+    } else {
+      pending.clear()
+    }
+    if hasTrailers {
+      trailers.removeAll()
+      hasTrailers = false
+    }
+    isFinished = false
+    isDeferred = false
+    hasAnswered = false
+    isRemoteEnded = false
+    isLocalEnded = false
+    unconsumed = 0
+    fieldBytes = 0
+    hasFinalFields = false
+    isInformational = false
+  }
+}

@@ -1,0 +1,179 @@
+import NIOCore
+import Testing
+
+@testable import HTTP2
+
+@Suite struct HTTP2SessionTests {
+  private func ok() -> HTTP2FieldList {
+    var fields = HTTP2FieldList()
+    fields.add(":status", "200")
+    fields.add("content-type", "application/grpc")
+    return fields
+  }
+
+  @Test("A request reaches the server and its answer, body and trailers come back")
+  func exchange() throws {
+    let pair = try SessionPair()
+    pair.serverEvents.onEnd = { [server = pair.server] stream in
+      server.respond(stream, self.ok())
+      server.write(stream, ByteBuffer(bytes: [1, 2, 3]))
+      var trailers = HTTP2FieldList()
+      trailers.add("grpc-status", "0")
+      server.finish(stream, trailers: trailers)
+    }
+    let handler = RecordingHandler()
+    let stream = try pair.request(handler, endStream: false)
+    pair.client.write(stream, ByteBuffer(bytes: [9, 8]))
+    pair.client.finish(stream)
+    try pair.run()
+
+    let served = try #require(pair.serverEvents.opened.first)
+    #expect(served.handler.fields.contains(":path: /a"))
+    #expect(served.handler.body == [9, 8])
+    #expect(served.handler.closed == .noError)
+    #expect(served.handler.wrote == 3)
+    #expect(handler.fields == [":status: 200", "content-type: application/grpc", "grpc-status: 0"])
+    #expect(handler.blocks == [.initial, .trailers])
+    #expect(handler.body == [1, 2, 3])
+    #expect(handler.ended)
+    #expect(handler.closed == .noError)
+    #expect(pair.client.openStreams == 0)
+    #expect(pair.server.openStreams == 0)
+    #expect(pair.serverEvents.settingsAcknowledged)
+  }
+
+  @Test("Stream objects are reused and keep nothing of the stream before")
+  func reuse() throws {
+    let pair = try SessionPair()
+    pair.serverEvents.onEnd = { [server = pair.server] stream in
+      server.respond(stream, self.ok(), endStream: true)
+    }
+    var objects: Set<ObjectIdentifier> = []
+    for _ in 0..<20 {
+      let handler = RecordingHandler()
+      _ = try pair.request(handler)
+      try pair.run()
+      #expect(handler.fields.count == 2)
+      #expect(handler.closed == .noError)
+    }
+    for opened in pair.serverEvents.opened { objects.insert(ObjectIdentifier(opened.stream)) }
+    #expect(objects.count == 1)
+  }
+
+  @Test("A body larger than the window waits until the reader consumes")
+  func flowControl() throws {
+    let pair = try SessionPair()
+    let handler = RecordingHandler()
+    let stream = try pair.request(handler, endStream: false)
+    let size = 200_000
+    pair.client.write(stream, ByteBuffer(repeating: 7, count: size))
+    pair.client.finish(stream)
+    try pair.run()
+    let served = try #require(pair.serverEvents.opened.first)
+    #expect(served.handler.body.count == 65_535)
+    #expect(!served.handler.ended)
+    var consumed = 0
+    for _ in 0..<10 where !served.handler.ended {
+      pair.server.consume(served.stream, served.handler.body.count - consumed)
+      consumed = served.handler.body.count
+      try pair.run()
+    }
+    #expect(served.handler.body.count == size)
+    #expect(served.handler.ended)
+  }
+
+  @Test("Bytes of a reset stream are given back to the connection's window")
+  func windowOfResetStreams() throws {
+    let pair = try SessionPair()
+    for _ in 0..<40 {
+      let handler = RecordingHandler()
+      let stream = try pair.request(handler, endStream: false)
+      pair.client.write(stream, ByteBuffer(repeating: 1, count: 60_000))
+      try pair.run()
+      let served = try #require(pair.serverEvents.opened.last)
+      #expect(served.handler.body.count == 60_000)
+      pair.client.reset(stream, .cancel)
+      try pair.run()
+      #expect(served.handler.closed == .cancel)
+    }
+  }
+
+  @Test("An answer before the end of the request frees the stream with RST_STREAM NO_ERROR")
+  func earlyAnswer() throws {
+    let pair = try SessionPair()
+    let handler = RecordingHandler()
+    _ = try pair.request(handler, endStream: false)
+    try pair.run()
+    let served = try #require(pair.serverEvents.opened.first)
+    pair.server.respond(served.stream, ok(), endStream: true)
+    try pair.run()
+    #expect(handler.ended)
+    #expect(handler.closed == .noError)
+    #expect(pair.server.openStreams == 0)
+  }
+
+  @Test("A header list beyond the limit resets its stream and nothing else")
+  func headerLimit() throws {
+    let pair = try SessionPair()
+    var fields = HTTP2FieldList()
+    fields.add(":method", "POST")
+    fields.add(":scheme", "http")
+    fields.add(":path", "/")
+    for index in 0..<20 { fields.add("x-\(index)".utf8, String(repeating: "a", count: 1000).utf8) }
+    let handler = RecordingHandler()
+    _ = try pair.client.request(fields, handler: handler, endStream: true)
+    try pair.run()
+    #expect(handler.closed == .internalError)
+    #expect(pair.server.failure == nil)
+    let next = RecordingHandler()
+    _ = try pair.request(next)
+    try pair.run()
+    #expect(pair.serverEvents.opened.last?.handler.ended == true)
+  }
+
+  @Test("A drain finishes what was begun and refuses what comes after")
+  func drain() throws {
+    let pair = try SessionPair()
+    let first = RecordingHandler()
+    _ = try pair.request(first)
+    try pair.run()
+    pair.server.announceShutdown()
+    try pair.run()
+    #expect(pair.clientEvents.goAway?.last == Int32.max)
+    #expect(!pair.client.allowsRequests)
+    pair.server.shutDown()
+    try pair.run()
+    #expect(pair.clientEvents.goAway?.last == 1)
+    let served = try #require(pair.serverEvents.opened.first)
+    #expect(pair.server.wantsToRead)
+    pair.server.respond(served.stream, ok(), endStream: true)
+    try pair.run()
+    #expect(first.closed == .noError)
+    #expect(!pair.server.wantsToRead)
+    #expect(throws: HTTP2Error.draining) { try pair.request(RecordingHandler()) }
+  }
+
+  @Test("Abandoning a session closes each open stream once")
+  func abandon() throws {
+    let pair = try SessionPair()
+    let handlers = try (0..<3).map { _ in
+      let handler = RecordingHandler()
+      _ = try pair.request(handler)
+      return handler
+    }
+    try pair.run()
+    pair.server.abandon()
+    pair.client.abandon(.internalError)
+    #expect(handlers.allSatisfy { $0.closed == .internalError })
+    #expect(pair.serverEvents.opened.allSatisfy { $0.handler.closed == .cancel })
+  }
+
+  @Test("A ping is answered")
+  func ping() throws {
+    let pair = try SessionPair()
+    pair.client.ping(0x0102_0304_0506_0708)
+    try pair.run()
+    #expect(pair.serverEvents.pings.first?.payload == 0x0102_0304_0506_0708)
+    #expect(pair.clientEvents.pings.first?.acknowledged == true)
+  }
+}

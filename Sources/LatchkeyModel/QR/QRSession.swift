@@ -32,6 +32,19 @@ package struct QRSession: Sendable, Equatable {
     case expired
     case cancelled
     case consumed(Claim, Grant, at: Timestamp)
+
+    /// The state that was last stored, whatever time it is.
+    package var state: QRSessionState {
+      switch self {
+      case .pending: .pending
+      case .scanned: .scanned
+      case .confirmed: .confirmed
+      case .denied: .denied
+      case .expired: .expired
+      case .cancelled: .cancelled
+      case .consumed: .consumed
+      }
+    }
   }
 
   /// The account and session that scanned, and the digest of the ticket they decide with.
@@ -42,19 +55,23 @@ package struct QRSession: Sendable, Equatable {
     package let ticketExpires: Timestamp
     /// Whether this scanner has to type the check code.
     package let needsCheckCode: Bool
+    /// The account as the initiating screen may show it, such as `a•••@example.org` (S23); nil when nobody knows.
+    package let mask: DisplayText?
 
     package init(
       subject: SubjectID,
       sessionID: SessionID,
       ticket: Digest256,
       ticketExpires: Timestamp,
-      needsCheckCode: Bool
+      needsCheckCode: Bool,
+      mask: DisplayText? = nil
     ) {
       self.subject = subject
       self.sessionID = sessionID
       self.ticket = ticket
       self.ticketExpires = ticketExpires
       self.needsCheckCode = needsCheckCode
+      self.mask = mask
     }
   }
 
@@ -107,15 +124,8 @@ package struct QRSession: Sendable, Equatable {
 
   /// The state as of `now`.
   package func state(at now: Timestamp) -> QRSessionState {
-    switch phase {
-    case .pending: now < expires ? .pending : .expired
-    case .scanned: now < expires ? .scanned : .expired
-    case .confirmed: now < expires ? .confirmed : .expired
-    case .denied: .denied
-    case .expired: .expired
-    case .cancelled: .cancelled
-    case .consumed: .consumed
-    }
+    let stored = phase.state
+    return !stored.isFinal && now >= expires ? .expired : stored
   }
 
   // MARK: - The confirming device
@@ -138,6 +148,7 @@ package struct QRSession: Sendable, Equatable {
     by confirmer: QRConfirmer,
     ticket: Digest256,
     needsCheckCode: Bool,
+    mask: DisplayText? = nil,
     at now: Timestamp
   ) -> ScanOutcome {
     switch (state(at: now), phase) {
@@ -159,7 +170,8 @@ package struct QRSession: Sendable, Equatable {
           sessionID: confirmer.sessionID,
           ticket: ticket,
           ticketExpires: now + QRLimits.ticketLifetime,
-          needsCheckCode: needsCheckCode
+          needsCheckCode: needsCheckCode,
+          mask: mask
         )
       )
     )
@@ -292,6 +304,19 @@ package struct QRSession: Sendable, Equatable {
     case .pending, .expired, .cancelled: nil
     case .scanned(let claim), .confirmed(let claim, _), .denied(let claim), .consumed(let claim, _, _): claim
     }
+  }
+
+  /// What was agreed to, if anything was.
+  package var grant: Grant? {
+    switch phase {
+    case .confirmed(_, let grant), .consumed(_, let grant, _): grant
+    case .pending, .scanned, .denied, .expired, .cancelled: nil
+    }
+  }
+
+  /// When the grant was handed over, if it was.
+  package var consumed: Timestamp? {
+    if case .consumed(_, _, let consumed) = phase { consumed } else { nil }
   }
 
   /// The ticket is this claim's, in time, and in the hands that it was given to (S7, R32).

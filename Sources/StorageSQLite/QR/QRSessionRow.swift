@@ -1,0 +1,165 @@
+import LatchkeyModel
+import Storage
+
+/// A row of `qr_sessions`: its statements, and the way between it and a `QRSession`.
+enum QRSessionRow {
+  private static let columns = """
+    id, poll_hash, reference_hash, user_code_hash, purpose, client_id, scope, challenge, \
+    initiator_label, initiator_platform, initiator_app, initiator_address, initiator_key_thumbprint, initiator_sid, \
+    device_key, issued_at, expires_at, version, state, sub, sid, ticket_hash, ticket_expires_at, needs_check_code, \
+    account_mask, granted_scope, confirmed_at, consumed_at
+    """
+
+  static let insert = """
+    INSERT INTO qr_sessions (\(columns))
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    """
+
+  static let exchange = """
+    UPDATE qr_sessions SET expires_at = ?, version = ?, state = ?, sub = ?, sid = ?, ticket_hash = ?,
+      ticket_expires_at = ?, needs_check_code = ?, account_mask = ?, granted_scope = ?, confirmed_at = ?, consumed_at = ?
+    WHERE id = ? AND version = ? AND state = ? AND expires_at > ?
+    """
+
+  static let byID = "SELECT \(columns) FROM qr_sessions WHERE id = ?"
+  static let byReference = "SELECT \(columns) FROM qr_sessions WHERE reference_hash = ?"
+  static let byUserCode = "SELECT \(columns) FROM qr_sessions WHERE user_code_hash = ?"
+  static let byPollSecret = "SELECT \(columns) FROM qr_sessions WHERE poll_hash = ?"
+  static let page = "SELECT \(columns) FROM qr_sessions WHERE id > ? AND expires_at > ? ORDER BY id LIMIT ?"
+
+  /// The first condition is there for the index; a redeemed row is passed over until its own time.
+  static let remove = """
+    DELETE FROM qr_sessions WHERE id IN (
+      SELECT id FROM qr_sessions
+      WHERE expires_at < ? AND expires_at < CASE state WHEN ? THEN ? ELSE ? END
+      LIMIT ?)
+    """
+
+  static func values(of session: QRSession) -> [SQLiteValue] {
+    let request = session.request
+    return [
+      .blob(session.id.bytes),
+      .blob(session.keys.pollSecret.bytes),
+      .blob(session.keys.reference.bytes),
+      .blob(session.keys.userCode.bytes),
+      .integer(request.purpose.rawValue),
+      .text(request.clientID.description),
+      .text(request.scope.description),
+      .blob(request.challenge.digest.bytes),
+      .optional(request.initiator.label?.description),
+      .optional(request.initiator.platform?.description),
+      .optional(request.initiator.app?.description),
+      .text(request.initiator.address),
+      .optional(request.initiator.keyThumbprint),
+      .optional(request.initiator.sessionID?.bytes),
+      .optional(request.deviceKey),
+      .integer(session.issued.millisecondsSinceEpoch),
+    ] + changingValues(of: session)
+  }
+
+  /// From `expires_at` on: what an exchange replaces.
+  static func changingValues(of session: QRSession) -> [SQLiteValue] {
+    let claim = session.claim
+    let grant = session.grant
+    return [
+      .integer(session.expires.millisecondsSinceEpoch),
+      .integer(session.version),
+      .integer(session.phase.state.rawValue),
+      .optional(claim?.subject.bytes),
+      .optional(claim?.sessionID.bytes),
+      .optional(claim?.ticket.bytes),
+      .optional(claim?.ticketExpires.millisecondsSinceEpoch),
+      claim.map { .boolean($0.needsCheckCode) } ?? .null,
+      .optional(claim?.mask?.description),
+      .optional(grant?.scope.description),
+      .optional(grant?.confirmed.millisecondsSinceEpoch),
+      .optional(session.consumed?.millisecondsSinceEpoch),
+    ]
+  }
+
+  /// Throws `corrupt` for a row that no release ever wrote.
+  static func session(_ row: SQLiteRow) throws(StorageError) -> QRSession {
+    guard let id = QRSessionID(bytes: row.blob(0)),
+      let pollSecret = Digest256(row.blob(1)),
+      let reference = Digest256(row.blob(2)),
+      let userCode = Digest256(row.blob(3)),
+      let request = request(row),
+      let phase = phase(row)
+    else { throw StorageError(.corrupt, operation: "qr_sessions", detail: "a row does not read as a session") }
+    return QRSession(
+      restoring: id,
+      keys: QRSessionKeys(pollSecret: pollSecret, reference: reference, userCode: userCode),
+      request: request,
+      issued: Timestamp(millisecondsSinceEpoch: row.integer(15)),
+      expires: Timestamp(millisecondsSinceEpoch: row.integer(16)),
+      version: row.integer(17),
+      phase: phase
+    )
+  }
+
+  private static func request(_ row: SQLiteRow) -> QRSessionRequest? {
+    guard let purpose = QRPurpose(rawValue: Int(row.integer(4))),
+      let clientID = ClientID(row.text(5)),
+      let scope = Scope(row.text(6)),
+      let challenge = Digest256(row.blob(7))
+    else { return nil }
+    let initiator = QRInitiator(
+      label: row.optionalText(8).flatMap(DisplayText.init),
+      platform: row.optionalText(9).flatMap(DisplayText.init),
+      app: row.optionalText(10).flatMap(DisplayText.init),
+      address: row.text(11),
+      keyThumbprint: row.optionalText(12),
+      sessionID: row.optionalBlob(13).flatMap(SessionID.init(bytes:))
+    )
+    return QRSessionRequest(
+      purpose: purpose,
+      clientID: clientID,
+      scope: scope,
+      challenge: PKCEChallenge(digest: challenge),
+      initiator: initiator,
+      deviceKey: row.optionalBlob(14)
+    )
+  }
+
+  private static func phase(_ row: SQLiteRow) -> QRSession.Phase? {
+    switch QRSessionState(rawValue: Int(row.integer(18))) {
+    case .pending: .pending
+    case .expired: .expired
+    case .cancelled: .cancelled
+    case .scanned: claim(row).map { .scanned($0) }
+    case .denied: claim(row).map { .denied($0) }
+    case .confirmed:
+      if let claim = claim(row), let grant = grant(row) { .confirmed(claim, grant) } else { nil }
+    case .consumed:
+      if let claim = claim(row), let grant = grant(row), let consumed = row.optionalInteger(27) {
+        .consumed(claim, grant, at: Timestamp(millisecondsSinceEpoch: consumed))
+      } else {
+        nil
+      }
+    case nil: nil
+    }
+  }
+
+  private static func claim(_ row: SQLiteRow) -> QRSession.Claim? {
+    guard let subject = SubjectID(bytes: row.blob(19)),
+      let sessionID = SessionID(bytes: row.blob(20)),
+      let ticket = Digest256(row.blob(21)),
+      let ticketExpires = row.optionalInteger(22)
+    else { return nil }
+    return QRSession.Claim(
+      subject: subject,
+      sessionID: sessionID,
+      ticket: ticket,
+      ticketExpires: Timestamp(millisecondsSinceEpoch: ticketExpires),
+      needsCheckCode: row.boolean(23),
+      mask: row.optionalText(24).flatMap(DisplayText.init)
+    )
+  }
+
+  private static func grant(_ row: SQLiteRow) -> QRSession.Grant? {
+    guard let scope = row.optionalText(25).flatMap(Scope.init), let confirmed = row.optionalInteger(26) else {
+      return nil
+    }
+    return QRSession.Grant(scope: scope, confirmed: Timestamp(millisecondsSinceEpoch: confirmed))
+  }
+}

@@ -139,7 +139,11 @@ let package = Package(
     tests("Transport", ["GRPC", "HTTP2", "TLS", nio, nioPosix, nioEmbedded]),
     tests("Protobuf", [nio]),
     tests("ProtoGenerator", ["CDescriptorProtos"]),
-    tests("LatchkeyProtos", ["GRPC", nio]),
+    .testTarget(
+      name: "LatchkeyProtosTests",
+      dependencies: ["LatchkeyProtos", "GRPC", nio],
+      exclude: ["make_vectors.py"],
+      swiftSettings: strict),
     tests("Cryptography", ["LatchkeyModel"]),
     tests("LatchkeyModel"),
     tests("StorageSQLite", ["Storage", "LatchkeyModel"]),

@@ -1,0 +1,61 @@
+/// What a person types to say which account is theirs: an e-mail address, a phone number or a user name.
+///
+/// The kinds cannot be confused: only an e-mail address holds `@`, only a phone number begins with `+`, and a user
+/// name begins with a letter.
+package enum AccountIdentifier: Sendable, Hashable {
+  case email(EmailAddress)
+  case phone(PhoneNumber)
+  case userName(UserName)
+
+  /// Longest text looked at.
+  package static let maximumLength = 254
+
+  /// Nil for what is none of the three.
+  package init?(_ text: String) {
+    guard text.utf8.count <= Self.maximumLength else { return nil }
+    if text.utf8.contains(UInt8(ascii: "@")) {
+      guard let email = EmailAddress(text) else { return nil }
+      self = .email(email)
+    } else if text.utf8.first == UInt8(ascii: "+") {
+      guard let phone = PhoneNumber(text) else { return nil }
+      self = .phone(phone)
+    } else {
+      guard let userName = UserName(text) else { return nil }
+      self = .userName(userName)
+    }
+  }
+
+  /// The kind as it is stored: never renumbered.
+  package enum Kind: Int64, Sendable, CaseIterable {
+    case email = 1
+    case phone = 2
+    case userName = 3
+    case deviceKey = 4
+  }
+
+  package var kind: Kind {
+    switch self {
+    case .email: .email
+    case .phone: .phone
+    case .userName: .userName
+    }
+  }
+
+  /// The one text that every spelling of this identifier is stored and looked up as.
+  package var canonical: String {
+    switch self {
+    case .email(let email): email.canonical
+    case .phone(let phone): phone.description
+    case .userName(let name): name.canonical
+    }
+  }
+
+  /// Enough for its owner to recognise, too little for anyone else to use.
+  package var mask: String {
+    switch self {
+    case .email(let email): email.mask
+    case .phone(let phone): phone.mask
+    case .userName(let name): name.mask
+    }
+  }
+}

@@ -1,0 +1,89 @@
+/// A signed-in device: who, on what, since when, and the refresh-token family that keeps it signed in.
+package struct Session: Sendable, Equatable {
+  /// Why a session ended. Stored: never renumbered.
+  package enum End: Int64, Sendable, CaseIterable {
+    case loggedOut = 1
+    /// A newer session of the same subject on the same device took its place.
+    case replaced = 2
+    case refreshReused = 3
+    case revoked = 4
+    case promoted = 5
+    case merged = 6
+    case switchedAway = 7
+    case qrRevoked = 8
+    case expired = 9
+    case subjectDeleted = 10
+  }
+
+  /// The device that the session runs on, as it described itself.
+  package struct Device: Sendable, Equatable {
+    /// SHA-256 thumbprint (RFC 7638) of the device key; nil when the device has shown none.
+    package var keyThumbprint: String?
+    package var label: DisplayText?
+    package var platform: DisplayText?
+
+    package init(keyThumbprint: String? = nil, label: DisplayText? = nil, platform: DisplayText? = nil) {
+      self.keyThumbprint = keyThumbprint
+      self.label = label
+      self.platform = platform
+    }
+  }
+
+  package let id: SessionID
+  package let subject: SubjectID
+  /// What the subject was when the session began: promotion and merging end the guest's sessions.
+  package let isGuest: Bool
+  package let client: ClientID
+  package let scope: Scope
+  package let method: SignInMethod
+  package let device: Device
+  /// Thumbprint of the key that the tokens are bound to (RFC 9449), nil for bearer tokens.
+  package let boundKeyThumbprint: String?
+  /// Mixed into each refresh token, so that the service's secret alone makes none.
+  package let refreshSeed: RedactedSecret
+  package let authenticatedAt: Timestamp
+  package var family: RefreshFamily
+  package var ended: Ending?
+
+  package struct Ending: Sendable, Equatable {
+    package let at: Timestamp
+    package let why: End
+
+    package init(at: Timestamp, why: End) {
+      self.at = at
+      self.why = why
+    }
+  }
+
+  package init(
+    id: SessionID,
+    subject: SubjectID,
+    isGuest: Bool,
+    client: ClientID,
+    scope: Scope,
+    method: SignInMethod,
+    device: Device,
+    boundKeyThumbprint: String? = nil,
+    refreshSeed: RedactedSecret,
+    authenticatedAt: Timestamp,
+    family: RefreshFamily,
+    ended: Ending? = nil
+  ) {
+    self.id = id
+    self.subject = subject
+    self.isGuest = isGuest
+    self.client = client
+    self.scope = scope
+    self.method = method
+    self.device = device
+    self.boundKeyThumbprint = boundKeyThumbprint
+    self.refreshSeed = refreshSeed
+    self.authenticatedAt = authenticatedAt
+    self.family = family
+    self.ended = ended
+  }
+
+  package func isLive(at now: Timestamp) -> Bool {
+    ended == nil && !family.isExpired(at: now)
+  }
+}

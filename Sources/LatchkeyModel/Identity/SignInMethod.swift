@@ -1,0 +1,21 @@
+/// How a session was begun. The raw value is stored and appears in `LastLoginHint.method`: never renamed.
+package enum SignInMethod: String, Sendable, CaseIterable {
+  case guest
+  case password
+  case otp
+  case deviceKey = "device_key"
+  case customSecret = "custom_secret"
+  case oidc
+  case qr
+
+  /// The authentication method reference of RFC 8176, for the token's `amr` claim.
+  package var authenticationMethodReference: String {
+    switch self {
+    case .guest, .deviceKey: "hwk"
+    case .password, .customSecret: "pwd"
+    case .otp: "otp"
+    case .oidc: "fed"
+    case .qr: "qr"
+    }
+  }
+}

@@ -1,0 +1,27 @@
+import LatchkeyModel
+
+/// Accounts, the identities that lead to them and their passwords.
+package protocol AccountStore: Sendable {
+  /// The account behind an identifier, with its password's hash; nil when there is none.
+  func account(for identifier: AccountIdentifier) async throws(StorageError) -> PasswordAccount?
+
+  /// Makes an account, or promotes the guest in place, and begins its session, as one change.
+  func register(_ registration: Registration) async throws(StorageError) -> RegistrationOutcome
+
+  /// Begins a session of an account whose credential was just verified, and does what was chosen for the guest's data,
+  /// as one change.
+  func signIn(_ signIn: SignIn) async throws(StorageError) -> SignInOutcome
+
+  /// Keeps a ticket by which the guest's device may choose later; an earlier one of the same session is void.
+  func keep(_ ticket: LinkTicket, at now: Timestamp) async throws(StorageError) -> Bool
+
+  /// Puts a stronger hash of the same password in the place of `old`; does nothing if that is no longer the hash.
+  func replacePasswordHash(
+    of account: SubjectID, from old: String, to new: String, at now: Timestamp
+  ) async throws(StorageError)
+
+  func subject(_ id: SubjectID) async throws(StorageError) -> Subject?
+
+  /// Masks of the identifiers that lead to the account.
+  func masks(of account: SubjectID) async throws(StorageError) -> [String]
+}

@@ -1,0 +1,29 @@
+import LatchkeyModel
+
+/// What it takes to issue a guest: a device that proved its key, and the session to begin.
+package struct GuestIssue: Sendable {
+  package var device: DeviceRegistration
+  /// SHA-256 of the challenge that the device signed, kept until `challengeExpiry` so that it cannot be used again.
+  package var challengeHash: [UInt8]
+  package var challengeExpiry: Timestamp
+  /// Who the guest becomes if there is none yet.
+  package var newSubject: SubjectID
+  package var locale: LanguageTag?
+  package var draft: SessionDraft
+
+  package init(
+    device: DeviceRegistration,
+    challengeHash: [UInt8],
+    challengeExpiry: Timestamp,
+    newSubject: SubjectID,
+    locale: LanguageTag?,
+    draft: SessionDraft
+  ) {
+    self.device = device
+    self.challengeHash = challengeHash
+    self.challengeExpiry = challengeExpiry
+    self.newSubject = newSubject
+    self.locale = locale
+    self.draft = draft
+  }
+}

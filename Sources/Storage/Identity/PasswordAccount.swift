@@ -1,0 +1,13 @@
+import LatchkeyModel
+
+/// An account as a sign-in by password needs it.
+package struct PasswordAccount: Sendable, Equatable {
+  package var subject: SubjectID
+  /// The PHC string; nil when the account signs in by other methods only.
+  package var passwordHash: String?
+
+  package init(subject: SubjectID, passwordHash: String?) {
+    self.subject = subject
+    self.passwordHash = passwordHash
+  }
+}

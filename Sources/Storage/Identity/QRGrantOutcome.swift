@@ -1,0 +1,11 @@
+import LatchkeyModel
+
+/// What came of a grant.
+package enum QRGrantOutcome: Sendable, Equatable {
+  case issued(Session, Profile)
+  /// No such account, or a guest.
+  case noAccount
+  /// The confirming session ended, or is not the subject's.
+  case confirmerGone
+  case revoked
+}

@@ -1,0 +1,11 @@
+import LatchkeyModel
+
+/// What was issued to devices that showed a QR code.
+package protocol QRGrantStore: Sendable {
+  /// Begins the session of a device whose code was confirmed. Idempotent for each QR session: a repeated call ends what
+  /// the earlier one began.
+  func issue(_ grant: QRGrant) async throws(StorageError) -> QRGrantOutcome
+
+  /// Ends what was issued from a QR session, and lets nothing be issued from it later. Returns how many sessions ended.
+  func revoke(qrSession: String, at now: Timestamp) async throws(StorageError) -> Int
+}

@@ -1,0 +1,11 @@
+import LatchkeyModel
+
+/// What came of a registration.
+package enum RegistrationOutcome: Sendable, Equatable {
+  case registered(SignedIn)
+  case identifierTaken
+  /// The guest's session ended or the guest is none any more.
+  case guestGone
+  /// The guest's data is on its way into another account.
+  case guestMerging
+}

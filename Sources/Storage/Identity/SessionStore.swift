@@ -1,0 +1,27 @@
+import LatchkeyModel
+
+/// Sessions: signed-in devices with their refresh-token families.
+package protocol SessionStore: Sendable {
+  func session(_ id: SessionID) async throws(StorageError) -> Session?
+
+  /// Uses a refresh token: rotates the family, repeats its newest token, or ends it, as one change.
+  ///
+  /// - Parameter isGenuine: whether the token was made for this session, by the session's seed. Called on the store's
+  ///   thread, once; nothing changes unless it says yes.
+  func refresh(
+    _ id: SessionID,
+    generation: Int64,
+    at now: Timestamp,
+    lifetimes: TokenLifetimes,
+    isGenuine: @escaping @Sendable (Session) -> Bool
+  ) async throws(StorageError) -> RefreshOutcome
+
+  /// Ends one session. False when it had ended before or never was. Idempotent.
+  func end(_ id: SessionID, because why: Session.End, at now: Timestamp) async throws(StorageError) -> Bool
+
+  /// Ends sessions of the caller and begins the device's guest session, as one change.
+  func logOut(_ logOut: LogOut) async throws(StorageError) -> LogOutOutcome
+
+  /// Forgets a bounded number of sessions, challenges and tickets that ended before `before`. Returns how many.
+  func purge(endedBefore before: Timestamp, at now: Timestamp, limit: Int) async throws(StorageError) -> Int
+}

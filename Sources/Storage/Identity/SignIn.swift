@@ -1,0 +1,40 @@
+import LatchkeyModel
+
+/// A sign-in whose credential held.
+package struct SignIn: Sendable {
+  /// Why the caller may have the account's session.
+  package enum Proof: Sendable, Equatable {
+    /// The password matched this hash, which must still be the account's.
+    case password(account: SubjectID, identifier: AccountIdentifier, hash: String)
+    /// SHA-256 of a link ticket. It is spent.
+    case ticket(hash: [UInt8])
+  }
+
+  /// What happens to the guest's data.
+  package enum GuestChoice: Sendable, Equatable {
+    /// It moves into the account, under this id.
+    case merge(MergeID)
+    /// It stays with the guest.
+    case leave
+  }
+
+  package struct Guest: Sendable, Equatable {
+    package var session: SessionID
+    package var choice: GuestChoice
+
+    package init(session: SessionID, choice: GuestChoice) {
+      self.session = session
+      self.choice = choice
+    }
+  }
+
+  package var proof: Proof
+  package var guest: Guest?
+  package var draft: SessionDraft
+
+  package init(proof: Proof, guest: Guest?, draft: SessionDraft) {
+    self.proof = proof
+    self.guest = guest
+    self.draft = draft
+  }
+}

@@ -1,0 +1,76 @@
+import LatchkeyModel
+import Storage
+
+/// Statements and mapping of the table `devices`.
+struct DeviceRow {
+  var guest: SubjectID?
+  var lastAccount: SubjectID?
+  var lastLogin: LastLoginHint?
+
+  static func find(_ keyThumbprint: String, in db: SQLiteConnection) throws(StorageError) -> DeviceRow? {
+    try db.first(
+      """
+      SELECT guest_sub, last_account_sub, last_login_method, last_login_mask, last_login_at
+      FROM devices WHERE key_thumbprint = ?
+      """,
+      .text(keyThumbprint)
+    ) { row throws(StorageError) in
+      var hint: LastLoginHint?
+      if let method = row.optionalText(2).flatMap({ SignInMethod(rawValue: $0) }) {
+        hint = LastLoginHint(method: method, accountMask: row.text(3), at: row.timestamp(4))
+      }
+      return DeviceRow(guest: try row.optionalID(0), lastAccount: try row.optionalID(1), lastLogin: hint)
+    }
+  }
+
+  /// Writes what the device said of itself, whether it is new or known.
+  static func register(
+    _ device: DeviceRegistration, at now: Timestamp, in db: SQLiteConnection
+  ) throws(StorageError) {
+    try db.execute(
+      """
+      INSERT INTO devices (key_thumbprint, public_key_x, public_key_y, device_id, label, platform, os_version,
+        app_version, reinstalled_at, created_at, last_seen_at)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      ON CONFLICT (key_thumbprint) DO UPDATE SET
+        device_id = excluded.device_id,
+        label = coalesce(excluded.label, label),
+        platform = coalesce(excluded.platform, platform),
+        os_version = coalesce(excluded.os_version, os_version),
+        app_version = coalesce(excluded.app_version, app_version),
+        reinstalled_at = coalesce(excluded.reinstalled_at, reinstalled_at),
+        last_seen_at = excluded.last_seen_at
+      """,
+      .text(device.keyThumbprint), .blob(device.publicKeyX), .blob(device.publicKeyY),
+      .text(device.deviceID.description), .optional(device.label?.description), .optional(device.platform?.description),
+      .optional(device.osVersion?.description), .optional(device.appVersion?.description),
+      device.isReinstalled ? .time(now) : .null, .time(now), .time(now)
+    )
+  }
+
+  static func setGuest(
+    _ guest: SubjectID?, of keyThumbprint: String, in db: SQLiteConnection
+  ) throws(StorageError) {
+    try db.execute(
+      "UPDATE devices SET guest_sub = ? WHERE key_thumbprint = ?", .optional(guest?.bytes), .text(keyThumbprint))
+  }
+
+  /// The guest is one no longer: its device gets another when it asks.
+  static func releaseGuest(_ guest: SubjectID, in db: SQLiteConnection) throws(StorageError) {
+    try db.execute("UPDATE devices SET guest_sub = NULL WHERE guest_sub = ?", .id(guest))
+  }
+
+  static func noteLogin(
+    _ hint: LastLoginHint, account: SubjectID, of keyThumbprint: String, in db: SQLiteConnection
+  ) throws(StorageError) {
+    try db.execute(
+      """
+      UPDATE devices SET last_account_sub = ?, last_login_method = ?, last_login_mask = ?, last_login_at = ?,
+        last_seen_at = ?
+      WHERE key_thumbprint = ?
+      """,
+      .id(account), .text(hint.method.rawValue), .text(hint.accountMask), .time(hint.at), .time(hint.at),
+      .text(keyThumbprint)
+    )
+  }
+}

@@ -1,0 +1,31 @@
+import LatchkeyModel
+import Storage
+
+/// What issuing a guest and logging out to a guest have in common.
+enum GuestTransaction {
+  /// Finds the guest of a device that is on record, or makes it, and begins its session. Earlier sessions of the guest
+  /// on this device end.
+  static func begin(
+    onDevice keyThumbprint: String,
+    newSubject: SubjectID,
+    locale: LanguageTag?,
+    draft: SessionDraft,
+    in db: SQLiteConnection
+  ) throws(StorageError) -> IssuedGuest {
+    let device = try DeviceRow.find(keyThumbprint, in: db)
+    var guest: SubjectID?
+    if let known = device?.guest, let subject = try SubjectRow.find(known, in: db), subject.isGuest { guest = known }
+    if let guest {
+      try SessionRow.endAll(of: guest, onDevice: keyThumbprint, at: draft.now, in: db)
+      try SubjectRow.touch(guest, at: draft.now, in: db)
+    } else {
+      let profile = Profile(locale: locale)
+      try SubjectRow.insert(
+        Subject(id: newSubject, kind: .guest, createdAt: draft.now, profile: profile), into: db)
+      try DeviceRow.setGuest(newSubject, of: keyThumbprint, in: db)
+    }
+    let session = draft.session(of: guest ?? newSubject, isGuest: true, deviceKeyThumbprint: keyThumbprint)
+    try SessionRow.insert(session, into: db)
+    return IssuedGuest(session: session, isNew: guest == nil, lastLogin: device?.lastLogin)
+  }
+}

@@ -1,0 +1,128 @@
+extension SQLiteSchema {
+  /// The schema of `identity.db`.
+  ///
+  /// Ids are 16 random bytes, times are milliseconds since the epoch in UTC. No token and no raw secret is in any
+  /// column: tickets and challenges are SHA-256 hashes, passwords Argon2id strings, and a refresh token cannot be made
+  /// from its session's row without the service's own secret.
+  package static let identity = SQLiteSchema(versions: [
+    """
+    CREATE TABLE subjects (
+      sub          BLOB NOT NULL PRIMARY KEY CHECK (length(sub) = 16),
+      -- 0 guest, 1 account, 2 merged into merged_into
+      kind         INTEGER NOT NULL CHECK (kind IN (0, 1, 2)),
+      merged_into  BLOB CHECK ((kind = 2) = (merged_into IS NOT NULL)),
+      nickname     TEXT,
+      avatar_url   TEXT,
+      locale       TEXT,
+      created_at   INTEGER NOT NULL,
+      last_seen_at INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE devices (
+      key_thumbprint    TEXT NOT NULL PRIMARY KEY,
+      public_key_x      BLOB NOT NULL,
+      public_key_y      BLOB NOT NULL,
+      device_id         TEXT NOT NULL,
+      label             TEXT,
+      platform          TEXT,
+      os_version        TEXT,
+      app_version       TEXT,
+      -- One key has one guest, and one guest one key.
+      guest_sub         BLOB UNIQUE,
+      last_account_sub  BLOB,
+      last_login_method TEXT,
+      last_login_mask   TEXT,
+      last_login_at     INTEGER,
+      reinstalled_at    INTEGER,
+      created_at        INTEGER NOT NULL,
+      last_seen_at      INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE identities (
+      kind       INTEGER NOT NULL,
+      value      TEXT NOT NULL,
+      sub        BLOB NOT NULL,
+      mask       TEXT NOT NULL,
+      created_at INTEGER NOT NULL,
+      PRIMARY KEY (kind, value)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX identities_by_subject ON identities (sub);
+
+    CREATE TABLE passwords (
+      sub        BLOB NOT NULL PRIMARY KEY,
+      hash       TEXT NOT NULL,
+      changed_at INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE sessions (
+      sid                  BLOB NOT NULL PRIMARY KEY CHECK (length(sid) = 16),
+      sub                  BLOB NOT NULL,
+      is_guest             INTEGER NOT NULL,
+      client_id            TEXT NOT NULL,
+      scope                TEXT NOT NULL,
+      method               TEXT NOT NULL,
+      device_key           TEXT,
+      device_label         TEXT,
+      device_platform      TEXT,
+      bound_key            TEXT,
+      refresh_seed         BLOB NOT NULL,
+      authenticated_at     INTEGER NOT NULL,
+      generation           INTEGER NOT NULL,
+      rotated_at           INTEGER NOT NULL,
+      idle_expires_at      INTEGER NOT NULL,
+      absolute_expires_at  INTEGER NOT NULL,
+      ended_at             INTEGER,
+      end_reason           INTEGER CHECK ((ended_at IS NULL) = (end_reason IS NULL))
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX sessions_live_by_subject ON sessions (sub) WHERE ended_at IS NULL;
+    CREATE INDEX sessions_ended ON sessions (ended_at) WHERE ended_at IS NOT NULL;
+    CREATE INDEX sessions_live_by_expiry ON sessions (idle_expires_at) WHERE ended_at IS NULL;
+
+    CREATE TABLE used_challenges (
+      hash       BLOB NOT NULL PRIMARY KEY,
+      expires_at INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX used_challenges_by_expiry ON used_challenges (expires_at);
+
+    CREATE TABLE link_tickets (
+      hash         BLOB NOT NULL PRIMARY KEY,
+      -- One ticket for each guest session: a newer one voids it.
+      guest_sid    BLOB NOT NULL UNIQUE,
+      account_sub  BLOB NOT NULL,
+      method       TEXT NOT NULL,
+      account_mask TEXT NOT NULL,
+      expires_at   INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX link_tickets_by_expiry ON link_tickets (expires_at);
+
+    CREATE TABLE qr_grants (
+      qr_session_id TEXT NOT NULL PRIMARY KEY,
+      sid           BLOB,
+      created_at    INTEGER NOT NULL,
+      revoked_at    INTEGER
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE merges (
+      merge_id        BLOB NOT NULL PRIMARY KEY,
+      guest_sub       BLOB NOT NULL,
+      guest_sid       BLOB NOT NULL,
+      target_sub      BLOB NOT NULL,
+      target_sid      BLOB NOT NULL,
+      first_login     INTEGER NOT NULL,
+      -- 0 wanted, 1 started, 2 completed, 3 abandoned
+      state           INTEGER NOT NULL CHECK (state IN (0, 1, 2, 3)),
+      plan_id         TEXT,
+      plan_digest     TEXT,
+      migration_id    TEXT,
+      attempts        INTEGER NOT NULL,
+      next_attempt_at INTEGER NOT NULL,
+      last_error      TEXT,
+      created_at      INTEGER NOT NULL,
+      changed_at      INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    -- A guest goes into one account at a time.
+    CREATE UNIQUE INDEX merges_open_by_guest ON merges (guest_sub) WHERE state IN (0, 1);
+    CREATE INDEX merges_due ON merges (next_attempt_at) WHERE state = 0;
+    """
+  ])
+}

@@ -1,0 +1,221 @@
+import LatchkeyModel
+import Storage
+
+/// Accounts in SQLite.
+package struct SQLiteAccountStore: AccountStore {
+  private let database: SQLiteDatabase
+
+  package init(_ database: SQLiteDatabase) {
+    self.database = database
+  }
+
+  package func account(for identifier: AccountIdentifier) async throws(StorageError) -> PasswordAccount? {
+    try await database.read { db throws(StorageError) in try Self.account(for: identifier, in: db) }
+  }
+
+  package func subject(_ id: SubjectID) async throws(StorageError) -> Subject? {
+    try await database.read { db throws(StorageError) in try SubjectRow.find(id, in: db) }
+  }
+
+  package func masks(of account: SubjectID) async throws(StorageError) -> [String] {
+    try await database.read { db throws(StorageError) in
+      try db.all("SELECT mask FROM identities WHERE sub = ? ORDER BY kind, value", .id(account)) { $0.text(0) }
+    }
+  }
+
+  package func register(_ registration: Registration) async throws(StorageError) -> RegistrationOutcome {
+    try await database.write { db throws(StorageError) in
+      let now = registration.draft.now
+      var subject = Subject(id: registration.newSubject, kind: .account, createdAt: now)
+      var device: String?
+      if let guestSession = registration.guestSession {
+        switch try Guest.find(guestSession, at: now, in: db) {
+        case .found(let guest):
+          subject = guest.subject
+          device = guest.session.device.keyThumbprint
+        case .gone: return .guestGone
+        }
+        guard subject.promote() == .done else { return .guestGone }
+        if try MergeRow.openMerge(of: subject.id, in: db) != nil { return .guestMerging }
+      }
+      guard try Self.insertIdentity(registration.identifier, of: subject.id, at: now, in: db) else {
+        return .identifierTaken
+      }
+      if let nickname = registration.nickname { subject.profile.nickname = nickname }
+      if let locale = registration.locale { subject.profile.locale = locale }
+      if registration.guestSession == nil {
+        try SubjectRow.insert(subject, into: db)
+      } else {
+        try SubjectRow.update(subject, at: now, in: db)
+        try SessionRow.endAll(of: subject.id, because: .promoted, at: now, in: db)
+        try DeviceRow.releaseGuest(subject.id, in: db)
+      }
+      try db.execute(
+        "INSERT INTO passwords (sub, hash, changed_at) VALUES (?, ?, ?)",
+        .id(subject.id), .text(registration.passwordHash), .time(now)
+      )
+      let session = registration.draft.session(of: subject.id, isGuest: false, deviceKeyThumbprint: device)
+      try SessionRow.insert(session, into: db)
+      let isWipeRequired = try Self.noteLogin(
+        session, mask: registration.identifier.mask, in: db)
+      return .registered(
+        SignedIn(
+          session: session,
+          profile: subject.profile,
+          previousSubject: registration.guestSession == nil ? nil : subject.id,
+          isPromoted: registration.guestSession != nil,
+          isWipeRequired: isWipeRequired
+        ))
+    }
+  }
+
+  package func signIn(_ signIn: SignIn) async throws(StorageError) -> SignInOutcome {
+    try await database.write { db throws(StorageError) in
+      let now = signIn.draft.now
+      var guest: Guest?
+      if let choice = signIn.guest {
+        switch try Guest.find(choice.session, at: now, in: db) {
+        case .found(let found): guest = found
+        case .gone: return .guestGone
+        }
+      }
+      // Every refusal comes before the first change: an outcome is committed, whatever it says.
+      let account: SubjectID
+      let mask: String
+      var ticketHash: [UInt8]?
+      switch signIn.proof {
+      case .password(let subject, let identifier, let hash):
+        guard let current = try Self.account(for: identifier, in: db), current.subject == subject,
+          current.passwordHash == hash
+        else { return .credentialChanged }
+        account = subject
+        mask = identifier.mask
+      case .ticket(let hash):
+        guard let guest, let ticket = try TicketRow.find(hash, of: guest.session.id, at: now, in: db) else {
+          return .ticketInvalid
+        }
+        account = ticket.account
+        mask = ticket.accountMask
+        ticketHash = hash
+      }
+      guard let subject = try SubjectRow.find(account, in: db), subject.isAccount else { return .credentialChanged }
+      if let guest, let open = try MergeRow.openMerge(of: guest.subject.id, in: db), open.target != account {
+        return .guestMerging
+      }
+      if let ticketHash { try TicketRow.void(ticketHash, in: db) }
+
+      let device = guest?.session.device.keyThumbprint
+      var isFirstLogin = true
+      if let device {
+        isFirstLogin = try !SessionRow.hasSession(of: account, onDevice: device, in: db)
+        try SessionRow.endAll(of: account, onDevice: device, at: now, in: db)
+      }
+      let session = signIn.draft.session(of: account, isGuest: false, deviceKeyThumbprint: device)
+      try SessionRow.insert(session, into: db)
+
+      var merge: PendingMerge?
+      if let guest, let choice = signIn.guest?.choice {
+        switch choice {
+        case .merge(let id):
+          let wanted = PendingMerge(
+            id: id,
+            guest: guest.subject.id,
+            guestSession: guest.session.id,
+            target: account,
+            targetSession: session.id,
+            isFirstLoginOnDevice: isFirstLogin
+          )
+          merge = try MergeRow.want(wanted, at: now, in: db)
+        case .leave:
+          try SessionRow.end(guest.session.id, because: .switchedAway, at: now, in: db)
+        }
+      }
+      try SubjectRow.touch(account, at: now, in: db)
+      let isWipeRequired = try Self.noteLogin(session, mask: mask, in: db)
+      return .signedIn(
+        SignedIn(
+          session: session,
+          profile: subject.profile,
+          previousSubject: guest?.subject.id,
+          isWipeRequired: isWipeRequired,
+          merge: merge
+        ))
+    }
+  }
+
+  package func keep(_ ticket: LinkTicket, at now: Timestamp) async throws(StorageError) -> Bool {
+    try await database.write { db throws(StorageError) in
+      guard case .found = try Guest.find(ticket.guestSession, at: now, in: db) else { return false }
+      try TicketRow.keep(ticket, in: db)
+      return true
+    }
+  }
+
+  package func replacePasswordHash(
+    of account: SubjectID, from old: String, to new: String, at now: Timestamp
+  ) async throws(StorageError) {
+    try await database.write { db throws(StorageError) in
+      _ = try db.execute(
+        "UPDATE passwords SET hash = ?, changed_at = ? WHERE sub = ? AND hash = ?",
+        .text(new), .time(now), .id(account), .text(old)
+      )
+    }
+  }
+
+  // MARK: Steps of a transaction
+
+  private static func account(
+    for identifier: AccountIdentifier, in db: SQLiteConnection
+  ) throws(StorageError) -> PasswordAccount? {
+    try db.first(
+      """
+      SELECT identities.sub, passwords.hash FROM identities LEFT JOIN passwords ON passwords.sub = identities.sub
+      WHERE identities.kind = ? AND identities.value = ?
+      """,
+      .integer(identifier.kind.rawValue), .text(identifier.canonical)
+    ) { row throws(StorageError) in
+      PasswordAccount(subject: try row.id(0), passwordHash: row.optionalText(1))
+    }
+  }
+
+  /// False when the identifier leads to an account already.
+  private static func insertIdentity(
+    _ identifier: AccountIdentifier, of subject: SubjectID, at now: Timestamp, in db: SQLiteConnection
+  ) throws(StorageError) -> Bool {
+    try db.execute(
+      """
+      INSERT INTO identities (kind, value, sub, mask, created_at) VALUES (?, ?, ?, ?, ?)
+      ON CONFLICT (kind, value) DO NOTHING
+      """,
+      .integer(identifier.kind.rawValue), .text(identifier.canonical), .id(subject), .text(identifier.mask), .time(now)
+    ) == 1
+  }
+
+  /// Writes the device's last-login hint. True when another account used the device before.
+  private static func noteLogin(
+    _ session: Session, mask: String, in db: SQLiteConnection
+  ) throws(StorageError) -> Bool {
+    guard let key = session.device.keyThumbprint, let device = try DeviceRow.find(key, in: db) else { return false }
+    let hint = LastLoginHint(method: session.method, accountMask: mask, at: session.authenticatedAt)
+    try DeviceRow.noteLogin(hint, account: session.subject, of: key, in: db)
+    return device.lastAccount != nil && device.lastAccount != session.subject
+  }
+
+  /// A guest whose session is live.
+  private struct Guest {
+    var session: Session
+    var subject: Subject
+
+    enum Finding {
+      case found(Guest)
+      case gone
+    }
+
+    static func find(_ id: SessionID, at now: Timestamp, in db: SQLiteConnection) throws(StorageError) -> Finding {
+      guard let session = try SessionRow.live(id, at: now, in: db), session.isGuest,
+        let subject = try SubjectRow.find(session.subject, in: db), subject.isGuest
+      else { return .gone }
+      return .found(Guest(session: session, subject: subject))
+    }
+  }
+}

@@ -1,0 +1,36 @@
+import LatchkeyModel
+import Storage
+
+/// Guests in SQLite.
+package struct SQLiteGuestStore: GuestStore {
+  private let database: SQLiteDatabase
+
+  package init(_ database: SQLiteDatabase) {
+    self.database = database
+  }
+
+  package func issue(_ issue: GuestIssue) async throws(StorageError) -> GuestIssueOutcome {
+    try await database.write { db throws(StorageError) in
+      let spent = try db.execute(
+        "INSERT INTO used_challenges (hash, expires_at) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING",
+        .blob(issue.challengeHash), .time(issue.challengeExpiry)
+      )
+      guard spent == 1 else { return .challengeUsed }
+      try DeviceRow.register(issue.device, at: issue.draft.now, in: db)
+      return .issued(
+        try GuestTransaction.begin(
+          onDevice: issue.device.keyThumbprint,
+          newSubject: issue.newSubject,
+          locale: issue.locale,
+          draft: issue.draft,
+          in: db
+        ))
+    }
+  }
+
+  package func isKnown(deviceKey thumbprint: String) async throws(StorageError) -> Bool {
+    try await database.read { db throws(StorageError) in
+      try DeviceRow.find(thumbprint, in: db) != nil
+    }
+  }
+}

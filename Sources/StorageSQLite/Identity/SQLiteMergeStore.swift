@@ -1,0 +1,84 @@
+import LatchkeyModel
+import Storage
+
+/// Pending merges in SQLite.
+package struct SQLiteMergeStore: MergeStore {
+  private let database: SQLiteDatabase
+
+  package init(_ database: SQLiteDatabase) {
+    self.database = database
+  }
+
+  package func due(at now: Timestamp, limit: Int) async throws(StorageError) -> [PendingMerge] {
+    try await database.read { db throws(StorageError) in try MergeRow.due(at: now, limit: limit, in: db) }
+  }
+
+  package func merge(_ id: MergeID) async throws(StorageError) -> PendingMerge? {
+    try await database.read { db throws(StorageError) in try MergeRow.find(id, in: db) }
+  }
+
+  package func notePlan(_ plan: PendingMerge.Plan?, of id: MergeID) async throws(StorageError) {
+    try await database.write { db throws(StorageError) in
+      _ = try db.execute(
+        "UPDATE merges SET plan_id = ?, plan_digest = ? WHERE merge_id = ? AND state = 0",
+        .optional(plan?.id), .optional(plan?.digest), .id(id)
+      )
+    }
+  }
+
+  package func noteStarted(_ id: MergeID, migration: String, at now: Timestamp) async throws(StorageError) {
+    try await database.write { db throws(StorageError) in
+      // Completion may have come first, from a migrator faster than its own answer; the number is kept either way.
+      _ = try db.execute(
+        """
+        UPDATE merges SET state = max(state, 1), migration_id = ?, last_error = NULL, changed_at = ?
+        WHERE merge_id = ? AND state IN (0, 1, 2)
+        """,
+        .text(migration), .time(now), .id(id)
+      )
+    }
+  }
+
+  package func noteFailure(_ id: MergeID, reason: String, next: Timestamp) async throws(StorageError) {
+    try await database.write { db throws(StorageError) in
+      _ = try db.execute(
+        """
+        UPDATE merges SET attempts = attempts + 1, next_attempt_at = ?, last_error = ?
+        WHERE merge_id = ? AND state = 0
+        """,
+        .time(next), .text(reason), .id(id)
+      )
+    }
+  }
+
+  package func abandon(_ id: MergeID, reason: String, at now: Timestamp) async throws(StorageError) {
+    try await database.write { db throws(StorageError) in
+      _ = try db.execute(
+        "UPDATE merges SET state = 3, last_error = ?, changed_at = ? WHERE merge_id = ? AND state = 0",
+        .text(reason), .time(now), .id(id)
+      )
+    }
+  }
+
+  package func complete(
+    migration: String, guest: SubjectID, target: SubjectID, at now: Timestamp
+  ) async throws(StorageError) -> CompletionOutcome {
+    try await database.write { db throws(StorageError) in
+      guard var subject = try SubjectRow.find(guest, in: db) else { return .unknownGuest }
+      guard let account = try SubjectRow.find(target, in: db), account.isAccount else { return .unknownTarget }
+      switch subject.merge(into: target) {
+      case .already: return .already
+      case .refused: return .refused
+      case .done: break
+      }
+      try SubjectRow.update(subject, at: now, in: db)
+      try DeviceRow.releaseGuest(guest, in: db)
+      let ended = try SessionRow.endAll(of: guest, because: .merged, at: now, in: db)
+      try db.execute(
+        "UPDATE merges SET state = 2, migration_id = ?, changed_at = ? WHERE guest_sub = ? AND state IN (0, 1)",
+        .text(migration), .time(now), .id(guest)
+      )
+      return .completed(sessionsEnded: ended)
+    }
+  }
+}

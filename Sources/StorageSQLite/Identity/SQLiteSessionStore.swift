@@ -1,0 +1,116 @@
+import LatchkeyModel
+import Storage
+
+/// Sessions in SQLite.
+package struct SQLiteSessionStore: SessionStore {
+  private let database: SQLiteDatabase
+
+  package init(_ database: SQLiteDatabase) {
+    self.database = database
+  }
+
+  package func session(_ id: SessionID) async throws(StorageError) -> Session? {
+    try await database.read { db throws(StorageError) in try SessionRow.find(id, in: db) }
+  }
+
+  package func refresh(
+    _ id: SessionID,
+    generation: Int64,
+    at now: Timestamp,
+    lifetimes: TokenLifetimes,
+    isGenuine: @escaping @Sendable (Session) -> Bool
+  ) async throws(StorageError) -> RefreshOutcome {
+    try await database.write { db throws(StorageError) in
+      guard var session = try SessionRow.find(id, in: db), isGenuine(session) else { return .unknown }
+      if let ended = session.ended { return .ended(ended.why) }
+      let family = lifetimes.family(isGuest: session.isGuest, method: session.method)
+      switch session.family.present(generation: generation, at: now, lifetimes: family) {
+      case .rotate:
+        try SessionRow.updateFamily(of: session, in: db)
+        return .refreshed(session)
+      case .repeatNewest:
+        return .refreshed(session)
+      case .endForReuse:
+        try SessionRow.end(id, because: .refreshReused, at: now, in: db)
+        return .reused(session)
+      case .expired:
+        return .expired
+      case .unknown:
+        return .unknown
+      }
+    }
+  }
+
+  package func end(
+    _ id: SessionID, because why: Session.End, at now: Timestamp
+  ) async throws(StorageError) -> Bool {
+    try await database.write { db throws(StorageError) in
+      try SessionRow.end(id, because: why, at: now, in: db)
+    }
+  }
+
+  package func logOut(_ logOut: LogOut) async throws(StorageError) -> LogOutOutcome {
+    try await database.write { db throws(StorageError) in
+      guard let caller = try SessionRow.live(logOut.session, at: logOut.now, in: db) else { return .sessionEnded }
+      if logOut.nextGuest != nil {
+        guard let key = caller.device.keyThumbprint, try DeviceRow.find(key, in: db) != nil else { return .noDevice }
+      }
+      var ended = 0
+      switch logOut.reach {
+      case .local:
+        ended = try SessionRow.end(caller.id, because: .loggedOut, at: logOut.now, in: db) ? 1 : 0
+      case .others:
+        ended = try SessionRow.endAll(
+          of: caller.subject, except: caller.id, because: .loggedOut, at: logOut.now, in: db)
+      case .global:
+        ended = try SessionRow.endAll(of: caller.subject, because: .loggedOut, at: logOut.now, in: db)
+      }
+      guard let next = logOut.nextGuest, let key = caller.device.keyThumbprint else {
+        return .loggedOut(ended: ended, guest: nil)
+      }
+      let guest = try GuestTransaction.begin(
+        onDevice: key, newSubject: next.newSubject, locale: nil, draft: next.draft, in: db)
+      return .loggedOut(ended: ended, guest: guest)
+    }
+  }
+
+  package func purge(
+    endedBefore before: Timestamp, at now: Timestamp, limit: Int
+  ) async throws(StorageError) -> Int {
+    try await database.write { db throws(StorageError) in
+      var purged = 0
+      for statement in Self.purges {
+        let bound = statement.isByNow ? now : before
+        purged += try db.execute(statement.sql, .time(bound), .integer(limit))
+      }
+      return purged
+    }
+  }
+
+  private static let purges: [(sql: String, isByNow: Bool)] = [
+    (
+      """
+      DELETE FROM sessions WHERE sid IN
+        (SELECT sid FROM sessions WHERE ended_at IS NOT NULL AND ended_at < ? ORDER BY ended_at LIMIT ?)
+      """, false
+    ),
+    (
+      """
+      DELETE FROM sessions WHERE sid IN
+        (SELECT sid FROM sessions WHERE ended_at IS NULL AND idle_expires_at < ? ORDER BY idle_expires_at LIMIT ?)
+      """, false
+    ),
+    (
+      """
+      DELETE FROM used_challenges WHERE hash IN
+        (SELECT hash FROM used_challenges WHERE expires_at < ? ORDER BY expires_at LIMIT ?)
+      """, true
+    ),
+    (
+      """
+      DELETE FROM link_tickets WHERE hash IN
+        (SELECT hash FROM link_tickets WHERE expires_at < ? ORDER BY expires_at LIMIT ?)
+      """, true
+    ),
+  ]
+}

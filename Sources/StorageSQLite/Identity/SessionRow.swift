@@ -1,0 +1,140 @@
+import LatchkeyModel
+import Storage
+
+/// Statements and mapping of the table `sessions`.
+enum SessionRow {
+  private static let columns = """
+    sid, sub, is_guest, client_id, scope, method, device_key, device_label, device_platform, bound_key, refresh_seed,
+    authenticated_at, generation, rotated_at, idle_expires_at, absolute_expires_at, ended_at, end_reason
+    """
+  private static let selectOne = "SELECT \(columns) FROM sessions WHERE sid = ?"
+  private static let selectLive = "SELECT \(columns) FROM sessions WHERE sub = ? AND ended_at IS NULL"
+  private static let insertOne = """
+    INSERT INTO sessions (\(columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    """
+
+  static func find(_ id: SessionID, in db: SQLiteConnection) throws(StorageError) -> Session? {
+    try db.first(selectOne, .id(id), map: map)
+  }
+
+  /// The session if it is live, nil if it ended, expired or never was.
+  static func live(_ id: SessionID, at now: Timestamp, in db: SQLiteConnection) throws(StorageError) -> Session? {
+    guard let session = try find(id, in: db), session.isLive(at: now) else { return nil }
+    return session
+  }
+
+  static func live(
+    of subject: SubjectID, at now: Timestamp, in db: SQLiteConnection
+  ) throws(StorageError) -> [Session] {
+    try db.all(selectLive, .id(subject), map: map).filter { $0.isLive(at: now) }
+  }
+
+  static func insert(_ session: Session, into db: SQLiteConnection) throws(StorageError) {
+    try db.execute(
+      insertOne,
+      .id(session.id), .id(session.subject), .boolean(session.isGuest), .text(session.client.description),
+      .text(session.scope.description), .text(session.method.rawValue), .optional(session.device.keyThumbprint),
+      .optional(session.device.label?.description), .optional(session.device.platform?.description),
+      .optional(session.boundKeyThumbprint), .blob(session.refreshSeed.exposed), .time(session.authenticatedAt),
+      .integer(session.family.generation), .time(session.family.rotatedAt), .time(session.family.idleExpiry),
+      .time(session.family.absoluteExpiry), .optional(session.ended?.at.millisecondsSinceEpoch),
+      .optional(session.ended?.why.rawValue)
+    )
+  }
+
+  /// Stores what a refresh changed.
+  static func updateFamily(of session: Session, in db: SQLiteConnection) throws(StorageError) {
+    try db.execute(
+      "UPDATE sessions SET generation = ?, rotated_at = ?, idle_expires_at = ? WHERE sid = ?",
+      .integer(session.family.generation), .time(session.family.rotatedAt), .time(session.family.idleExpiry),
+      .id(session.id)
+    )
+  }
+
+  /// Whether it was live before.
+  @discardableResult
+  static func end(
+    _ id: SessionID, because why: Session.End, at now: Timestamp, in db: SQLiteConnection
+  ) throws(StorageError) -> Bool {
+    try db.execute(
+      "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE sid = ? AND ended_at IS NULL",
+      .time(now), .integer(why.rawValue), .id(id)
+    ) > 0
+  }
+
+  /// Ends every live session of a subject but one. Returns how many.
+  @discardableResult
+  static func endAll(
+    of subject: SubjectID,
+    except kept: SessionID? = nil,
+    because why: Session.End,
+    at now: Timestamp,
+    in db: SQLiteConnection
+  ) throws(StorageError) -> Int {
+    try db.execute(
+      """
+      UPDATE sessions SET ended_at = ?, end_reason = ?
+      WHERE sub = ? AND ended_at IS NULL AND sid <> coalesce(?, x'')
+      """,
+      .time(now), .integer(why.rawValue), .id(subject), .optional(kept?.bytes)
+    )
+  }
+
+  /// Ends the live sessions of a subject on the device with this key: a new one takes their place.
+  static func endAll(
+    of subject: SubjectID, onDevice keyThumbprint: String, at now: Timestamp, in db: SQLiteConnection
+  ) throws(StorageError) {
+    try db.execute(
+      """
+      UPDATE sessions SET ended_at = ?, end_reason = ?
+      WHERE sub = ? AND ended_at IS NULL AND device_key = ?
+      """,
+      .time(now), .integer(Session.End.replaced.rawValue), .id(subject), .text(keyThumbprint)
+    )
+  }
+
+  static func hasSession(
+    of subject: SubjectID, onDevice keyThumbprint: String, in db: SQLiteConnection
+  ) throws(StorageError) -> Bool {
+    try db.first(
+      "SELECT 1 FROM sessions WHERE sub = ? AND device_key = ? AND is_guest = 0 LIMIT 1",
+      .id(subject), .text(keyThumbprint)
+    ) { _ in true } ?? false
+  }
+
+  private static func map(_ row: SQLiteRow) throws(StorageError) -> Session {
+    guard let method = SignInMethod(rawValue: row.text(5)) else {
+      throw StorageError(.corrupt, operation: "read a session", detail: "unknown method")
+    }
+    var ending: Session.Ending?
+    if let endedAt = row.optionalInteger(16) {
+      guard let why = Session.End(rawValue: row.integer(17)) else {
+        throw StorageError(.corrupt, operation: "read a session", detail: "unknown end")
+      }
+      ending = Session.Ending(at: Timestamp(millisecondsSinceEpoch: endedAt), why: why)
+    }
+    return Session(
+      id: try row.id(0),
+      subject: try row.id(1),
+      isGuest: row.boolean(2),
+      client: try row.parsed(3),
+      scope: try row.parsed(4),
+      method: method,
+      device: Session.Device(
+        keyThumbprint: row.optionalText(6),
+        label: row.optionalText(7).flatMap { DisplayText($0) },
+        platform: row.optionalText(8).flatMap { DisplayText($0) }
+      ),
+      boundKeyThumbprint: row.optionalText(9),
+      refreshSeed: RedactedSecret(row.blob(10)),
+      authenticatedAt: row.timestamp(11),
+      family: RefreshFamily(
+        generation: row.integer(12),
+        rotatedAt: row.timestamp(13),
+        idleExpiry: row.timestamp(14),
+        absoluteExpiry: row.timestamp(15)
+      ),
+      ended: ending
+    )
+  }
+}

@@ -1,0 +1,70 @@
+import LatchkeyModel
+import Storage
+
+/// Statements and mapping of the table `subjects`.
+enum SubjectRow {
+  private static let select = """
+    SELECT sub, kind, merged_into, created_at, nickname, avatar_url, locale FROM subjects WHERE sub = ?
+    """
+
+  static func find(_ id: SubjectID, in db: SQLiteConnection) throws(StorageError) -> Subject? {
+    try db.first(select, .blob(id.bytes)) { row throws(StorageError) in
+      let kind: Subject.Kind
+      switch row.integer(1) {
+      case 0: kind = .guest
+      case 1: kind = .account
+      default: kind = .merged(into: try row.id(2))
+      }
+      return Subject(
+        id: try row.id(0),
+        kind: kind,
+        createdAt: row.timestamp(3),
+        profile: Profile(
+          nickname: row.optionalText(4).flatMap { Nickname($0) },
+          avatarURL: row.optionalText(5),
+          locale: row.optionalText(6).flatMap { LanguageTag($0) }
+        )
+      )
+    }
+  }
+
+  static func insert(_ subject: Subject, into db: SQLiteConnection) throws(StorageError) {
+    try db.execute(
+      """
+      INSERT INTO subjects (sub, kind, merged_into, nickname, avatar_url, locale, created_at, last_seen_at)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+      """,
+      .blob(subject.id.bytes), .integer(code(subject.kind)), .optional(mergedInto(subject.kind)?.bytes),
+      .optional(subject.profile.nickname?.description), .optional(subject.profile.avatarURL),
+      .optional(subject.profile.locale?.description), .time(subject.createdAt), .time(subject.createdAt)
+    )
+  }
+
+  static func update(_ subject: Subject, at now: Timestamp, in db: SQLiteConnection) throws(StorageError) {
+    try db.execute(
+      """
+      UPDATE subjects SET kind = ?, merged_into = ?, nickname = ?, avatar_url = ?, locale = ?, last_seen_at = ?
+      WHERE sub = ?
+      """,
+      .integer(code(subject.kind)), .optional(mergedInto(subject.kind)?.bytes),
+      .optional(subject.profile.nickname?.description), .optional(subject.profile.avatarURL),
+      .optional(subject.profile.locale?.description), .time(now), .blob(subject.id.bytes)
+    )
+  }
+
+  static func touch(_ id: SubjectID, at now: Timestamp, in db: SQLiteConnection) throws(StorageError) {
+    try db.execute("UPDATE subjects SET last_seen_at = ? WHERE sub = ?", .time(now), .blob(id.bytes))
+  }
+
+  private static func code(_ kind: Subject.Kind) -> Int64 {
+    switch kind {
+    case .guest: 0
+    case .account: 1
+    case .merged: 2
+    }
+  }
+
+  private static func mergedInto(_ kind: Subject.Kind) -> SubjectID? {
+    if case .merged(let account) = kind { account } else { nil }
+  }
+}

@@ -340,17 +340,22 @@ extension IdentityV1 {
     package var wipeRequired: Bool
     /// The migration that moves the guest's data, when one was started.
     package var migrationID: String
+    /// The guest's data will be moved, but the migrator could not be reached in time: it starts by itself as soon as it
+    /// can, and the same sign-in asked for again tells its migration_id.
+    package var migrationPending: Bool
 
     package init(
       previousSub: String = "",
       promoted: Bool = false,
       wipeRequired: Bool = false,
-      migrationID: String = ""
+      migrationID: String = "",
+      migrationPending: Bool = false
     ) {
       self.previousSub = previousSub
       self.promoted = promoted
       self.wipeRequired = wipeRequired
       self.migrationID = migrationID
+      self.migrationPending = migrationPending
     }
   }
 
@@ -714,7 +719,8 @@ extension IdentityV1.AccountChange: RPCMessage {
       previousSub: try FieldReader.string(c.pointee.previous_sub, "previous_sub"),
       promoted: c.pointee.promoted != 0,
       wipeRequired: c.pointee.wipe_required != 0,
-      migrationID: try FieldReader.string(c.pointee.migration_id, "migration_id")
+      migrationID: try FieldReader.string(c.pointee.migration_id, "migration_id"),
+      migrationPending: c.pointee.migration_pending != 0
     )
   }
 
@@ -726,6 +732,7 @@ extension IdentityV1.AccountChange: RPCMessage {
     unsafe c.pointee.promoted = promoted ? 1 : 0
     unsafe c.pointee.wipe_required = wipeRequired ? 1 : 0
     unsafe c.pointee.migration_id = try arena.string(migrationID)
+    unsafe c.pointee.migration_pending = migrationPending ? 1 : 0
     return unsafe c
   }
 }

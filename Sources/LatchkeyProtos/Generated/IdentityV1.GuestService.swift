@@ -88,7 +88,7 @@ extension IdentityV1 {
   }
 
   package struct GetChallengeResponse: Sendable, Equatable {
-    /// 32 random bytes, base64url without padding. Valid once, for this device key only.
+    /// 32 unpredictable bytes, base64url without padding. Valid once, for this client and device key only.
     package var challenge: String
     /// Leading zero bits that a proof-of-work solution must have; 0 when none is asked.
     package var powBits: Int32

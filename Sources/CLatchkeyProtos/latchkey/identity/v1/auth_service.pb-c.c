@@ -1093,7 +1093,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__register_response__desc
   (ProtobufCMessageInit) latchkey__identity__v1__register_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__account_change__field_descriptors[4] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__account_change__field_descriptors[5] =
 {
   {
     "previous_sub",
@@ -1143,9 +1143,22 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__account_change__fi
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "migration_pending",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__AccountChange, migration_pending),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__account_change__field_indices_by_name[] = {
   3,   /* field[3] = migration_id */
+  4,   /* field[4] = migration_pending */
   0,   /* field[0] = previous_sub */
   1,   /* field[1] = promoted */
   2,   /* field[2] = wipe_required */
@@ -1153,7 +1166,7 @@ static const unsigned latchkey__identity__v1__account_change__field_indices_by_n
 static const ProtobufCIntRange latchkey__identity__v1__account_change__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 4 }
+  { 0, 5 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__account_change__descriptor =
 {
@@ -1163,7 +1176,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__account_change__descrip
   "Latchkey__Identity__V1__AccountChange",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__AccountChange),
-  4,
+  5,
   latchkey__identity__v1__account_change__field_descriptors,
   latchkey__identity__v1__account_change__field_indices_by_name,
   1,  latchkey__identity__v1__account_change__number_ranges,

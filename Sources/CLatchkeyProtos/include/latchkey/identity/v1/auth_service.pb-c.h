@@ -142,10 +142,15 @@ struct  Latchkey__Identity__V1__AccountChange
    * The migration that moves the guest's data, when one was started.
    */
   ProtobufCBinaryData migration_id;
+  /*
+   * The guest's data will be moved, but the migrator could not be reached in time: it starts by itself as soon as it
+   * can, and the same sign-in asked for again tells its migration_id.
+   */
+  protobuf_c_boolean migration_pending;
 };
 #define LATCHKEY__IDENTITY__V1__ACCOUNT_CHANGE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__account_change__descriptor) \
-    , {0,NULL}, 0, 0, {0,NULL} }
+    , {0,NULL}, 0, 0, {0,NULL}, 0 }
 
 
 typedef enum {

@@ -48,7 +48,7 @@ struct  Latchkey__Identity__V1__GetChallengeResponse
 {
   ProtobufCMessage base;
   /*
-   * 32 random bytes, base64url without padding. Valid once, for this device key only.
+   * 32 unpredictable bytes, base64url without padding. Valid once, for this client and device key only.
    */
   ProtobufCBinaryData challenge;
   /*

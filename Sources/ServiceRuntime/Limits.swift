@@ -1,2 +1,53 @@
-/// The bounds of this module, each with the reason for its number.
-enum Limits {}
+/// The bounds of this module, each with its reason.
+package enum Limits {
+  /// The longest configuration file: a full example has 4 KiB.
+  package static let configurationBytes = 256 * 1024
+
+  /// The longest text of one field of a log line; the rest is cut off. Nothing we say ourselves is longer.
+  static let logTextBytes = 4096
+  /// Lines that refused and failed calls may write in one second. A person reads none of them faster, and a flood of
+  /// bad calls must not become a flood on the disk.
+  static let callLogLinesPerSecond = 50
+
+  /// Distinct series of metrics: 60 methods with 17 codes each are a thousand.
+  static let metricSeries = 4096
+  /// Bounds of latency histograms: nanoseconds, printed as seconds. Polls take tens of microseconds, password hashes
+  /// tens of milliseconds, long polls 25 s.
+  static let latencyBuckets = [
+    PrometheusHistogram.Bound(limit: 50_000, text: "0.00005"),
+    PrometheusHistogram.Bound(limit: 100_000, text: "0.0001"),
+    PrometheusHistogram.Bound(limit: 250_000, text: "0.00025"),
+    PrometheusHistogram.Bound(limit: 500_000, text: "0.0005"),
+    PrometheusHistogram.Bound(limit: 1_000_000, text: "0.001"),
+    PrometheusHistogram.Bound(limit: 2_500_000, text: "0.0025"),
+    PrometheusHistogram.Bound(limit: 5_000_000, text: "0.005"),
+    PrometheusHistogram.Bound(limit: 10_000_000, text: "0.01"),
+    PrometheusHistogram.Bound(limit: 25_000_000, text: "0.025"),
+    PrometheusHistogram.Bound(limit: 50_000_000, text: "0.05"),
+    PrometheusHistogram.Bound(limit: 100_000_000, text: "0.1"),
+    PrometheusHistogram.Bound(limit: 250_000_000, text: "0.25"),
+    PrometheusHistogram.Bound(limit: 1_000_000_000, text: "1.0"),
+    PrometheusHistogram.Bound(limit: 5_000_000_000, text: "5.0"),
+    PrometheusHistogram.Bound(limit: 30_000_000_000, text: "30.0"),
+  ]
+  /// Bounds of other histograms: sizes and counts.
+  static let sizeBuckets = [1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144].map {
+    PrometheusHistogram.Bound(limit: $0, text: String($0))
+  }
+
+  /// The longest credential that is hashed and looked up. An access token of ours has 700 bytes.
+  static let credentialBytes = 8 * 1024
+  /// Verified tokens that are remembered, about 1 KiB each: one for every subject that calls within some minutes. More
+  /// callers than that cost a verification each time, not memory.
+  package static let verifiedTokens = 16_384
+
+  /// How often the keys of identity are fetched. Identity publishes a key at least twice this long before signing
+  /// with it.
+  package static let keyRefreshInterval: Duration = .seconds(60)
+  /// How soon a failed fetch is tried again: nothing can be verified meanwhile.
+  package static let keyRetryInterval: Duration = .milliseconds(250)
+  /// The least time between two fetches that unknown keys ask for.
+  package static let keyFetchDistance: Duration = .seconds(5)
+  /// How long one fetch of the keys may take.
+  package static let keyFetchTimeout: Duration = .seconds(5)
+}

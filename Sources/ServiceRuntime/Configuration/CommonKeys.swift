@@ -1,0 +1,107 @@
+package import Logging
+
+/// The keys that every service reads.
+package enum CommonKeys {
+  package static let listenHost = ConfigurationKey.string(
+    "listen.host",
+    default: "127.0.0.1",
+    help: "address that the gRPC port listens on"
+  )
+  package static let managementHost = ConfigurationKey.string(
+    "management.host",
+    default: "127.0.0.1",
+    help: "address of the cleartext health and metrics port"
+  )
+
+  /// 0 lets the system choose; see `portsFile`.
+  package static func listenPort(default port: Int = 0) -> ConfigurationKey<Int> {
+    .integer("listen.port", default: port, in: 0...65535, help: "gRPC port; 0 lets the system choose")
+  }
+
+  package static func managementPort(default port: Int = 0) -> ConfigurationKey<Int> {
+    .integer("management.port", default: port, in: 0...65535, help: "health and metrics port; 0 lets the system choose")
+  }
+
+  package static let portsFile = ConfigurationKey.optionalString(
+    "portsFile",
+    help: "file that receives the bound ports as JSON once the service listens"
+  )
+  package static let dataDirectory = ConfigurationKey.string(
+    "dataDir",
+    default: ".latchkey",
+    help: "folder of the database and the keys"
+  )
+  package static let serviceTokenFile = ConfigurationKey.optionalString(
+    "serviceTokenFile",
+    help: "file with the services' shared secret; default: service-token in dataDir"
+  )
+
+  package static let certificateFile = ConfigurationKey.optionalString(
+    "tls.certificateFile",
+    help: "PEM chain that the gRPC port presents"
+  )
+  package static let keyFile = ConfigurationKey.optionalString(
+    "tls.keyFile",
+    help: "PEM key of that certificate, mode 0600"
+  )
+  package static let caFile = ConfigurationKey.optionalString(
+    "tls.caFile",
+    help: "PEM certificates that other services' certificates must chain to; set, they are called by TLS"
+  )
+  package static let insecureCleartext = ConfigurationKey.boolean(
+    "insecureCleartext",
+    default: false,
+    help: "listen without TLS beyond loopback: only behind a proxy that terminates TLS"
+  )
+
+  package static let issuer = ConfigurationKey.string(
+    "issuer",
+    default: "http://127.0.0.1:7401",
+    help: "issuer of access tokens (iss): identity's public address"
+  )
+  package static let identityAddress = ConfigurationKey.endpoint(
+    "identity.address",
+    default: Endpoint(host: "127.0.0.1", port: 7401),
+    help: "where the identity service listens"
+  )
+  package static let qrAddress = ConfigurationKey.endpoint(
+    "qr.address",
+    default: Endpoint(host: "127.0.0.1", port: 7402),
+    help: "where the QR service listens"
+  )
+  package static let migratorAddress = ConfigurationKey.endpoint(
+    "migrator.address",
+    default: Endpoint(host: "127.0.0.1", port: 7403),
+    help: "where the migrator listens"
+  )
+
+  package static let logLevel = ConfigurationKey<Logger.Level>.choice(
+    "log.level",
+    default: .info,
+    help: "least severe level that is logged"
+  )
+  package static let drainTimeout = ConfigurationKey.duration(
+    "drainTimeout",
+    default: .seconds(20),
+    in: .milliseconds(100)...(.seconds(300)),
+    help: "how long running calls may take to finish after SIGTERM"
+  )
+  package static let threads = ConfigurationKey.integer(
+    "threads",
+    default: 0,
+    in: 0...256,
+    help: "event loops; 0 means one for each core"
+  )
+
+  /// The declarations, with the ports that `service` has by default.
+  static func declarations(for service: ServiceDescription) -> [ConfigurationDeclaration] {
+    [
+      listenHost.declaration, listenPort(default: service.port).declaration,
+      managementHost.declaration, managementPort(default: service.managementPort).declaration,
+      portsFile.declaration, dataDirectory.declaration, serviceTokenFile.declaration,
+      certificateFile.declaration, keyFile.declaration, caFile.declaration, insecureCleartext.declaration,
+      issuer.declaration, identityAddress.declaration, qrAddress.declaration, migratorAddress.declaration,
+      logLevel.declaration, drainTimeout.declaration, threads.declaration,
+    ]
+  }
+}

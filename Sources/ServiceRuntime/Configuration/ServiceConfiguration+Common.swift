@@ -1,0 +1,38 @@
+extension ServiceConfiguration {
+  package var listen: Endpoint {
+    Endpoint(host: self[CommonKeys.listenHost], port: self[CommonKeys.listenPort()])
+  }
+
+  package var management: Endpoint {
+    Endpoint(host: self[CommonKeys.managementHost], port: self[CommonKeys.managementPort()])
+  }
+
+  package var dataDirectory: String { self[CommonKeys.dataDirectory] }
+
+  package var serviceTokenFile: String {
+    self[CommonKeys.serviceTokenFile] ?? "\(dataDirectory)/service-token"
+  }
+
+  /// The certificate chain and its key; nil for cleartext.
+  package var certificateFiles: (certificate: String, key: String)? {
+    guard let certificate = self[CommonKeys.certificateFile], let key = self[CommonKeys.keyFile] else { return nil }
+    return (certificate, key)
+  }
+
+  /// What one key alone cannot say.
+  func checkTogether() throws(ConfigurationError) {
+    let (certificate, key) = (self[CommonKeys.certificateFile], self[CommonKeys.keyFile])
+    guard (certificate == nil) == (key == nil) else {
+      throw .conflict("tls.certificateFile and tls.keyFile must be set together")
+    }
+    if certificate == nil, !listen.isLoopback, !self[CommonKeys.insecureCleartext] {
+      throw .conflict(
+        "listen.host \(listen.host) is reachable from other machines and there is no TLS: set tls.certificateFile and "
+          + "tls.keyFile, or insecureCleartext if a proxy terminates TLS"
+      )
+    }
+    guard listen.port == 0 || listen != management else {
+      throw .conflict("listen.port and management.port must differ")
+    }
+  }
+}

@@ -1,0 +1,65 @@
+/// What a command line and an environment ask of a service.
+package enum ServiceInvocation: Sendable {
+  case run(ServiceConfiguration)
+  /// Write the text to standard output and end well.
+  case show(String)
+
+  /// Errors: ``ConfigurationError``, whose description is the line to show.
+  package init(
+    _ service: ServiceDescription,
+    arguments: [String],
+    environment: [String: String]
+  ) throws(ConfigurationError) {
+    let declarations = service.declarations
+    let flags = try CommandLineFlags(arguments, declarations)
+    switch flags.action {
+    case .help:
+      self = .show(Self.help(service))
+      return
+    case .version:
+      self = .show("\(service.name) \(Version.current)")
+      return
+    case .run, .check, .print: break
+    }
+    let path = flags.file ?? environment[ServiceConfiguration.fileVariable]
+    let configuration = try ServiceConfiguration(
+      declarations: declarations,
+      file: path.map { (path) throws(ConfigurationError) in try ConfigurationFile.load(path) } ?? [],
+      environment: environment,
+      flags: flags.values
+    )
+    try configuration.checkTogether()
+    self =
+      switch flags.action {
+      case .check: .show("the configuration is valid")
+      case .print: .show(String(decoding: configuration.json.encoded(), as: UTF8.self))
+      default: .run(configuration)
+      }
+  }
+
+  private static func help(_ service: ServiceDescription) -> String {
+    let flags = service.declarations.map { declaration in
+      let value =
+        switch declaration.defaultValue {
+        case .string(""): ""
+        case .string(let text): " (\(text))"
+        case .integer(let number): " (\(number))"
+        case .boolean: ""
+        case .strings(let texts): texts.isEmpty ? "" : " (\(texts.joined(separator: ",")))"
+        }
+      return "  \(declaration.flag)  \(declaration.help)\(value)"
+    }
+    return """
+      usage: \(service.name) [--config FILE] [--KEY VALUE]…
+
+      Values come from defaults, the JSON file, the environment (LATCHKEY_…) and the flags; the later wins.
+
+        --config  JSON file to read (LATCHKEY_CONFIG)
+        --check-config  validate the configuration and exit
+        --print-config  show the effective values, secrets redacted, and exit
+        --version  show the version and exit
+
+      \(flags.joined(separator: "\n"))
+      """
+  }
+}

@@ -1,0 +1,72 @@
+internal import Cryptography
+package import LatchkeyModel
+package import Logging
+
+/// Writes each event as one JSON object on one line (R42): what a value contains cannot end the line or add a member.
+package struct JSONLineLogHandler: LogHandler {
+  package var logLevel: Logger.Level
+  package var metadata: Logger.Metadata = [:]
+  package var metadataProvider: Logger.MetadataProvider?
+
+  private let label: String
+  private let clock: any WallClock
+  private let write: @Sendable ([UInt8]) -> Void
+
+  /// - Parameter write: takes one whole line with its newline; by default, standard error.
+  package init(
+    label: String,
+    level: Logger.Level,
+    clock: any WallClock = SystemClock(),
+    write: @escaping @Sendable ([UInt8]) -> Void = StandardError.write
+  ) {
+    self.label = label
+    self.logLevel = level
+    self.clock = clock
+    self.write = write
+  }
+
+  package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+    get { metadata[key] }
+    set { metadata[key] = newValue }
+  }
+
+  package func log(event: LogEvent) {
+    var members: [JSONValue.Member] = [
+      .init("time", .string(clock.now().rfc3339)),
+      .init("level", .string(event.level.rawValue)),
+      .init("logger", .string(label)),
+      .init("message", .string(Self.bounded(event.message.description))),
+    ]
+    var fields = metadata
+    if let provided = metadataProvider?.get() { fields.merge(provided) { $1 } }
+    if let own = event.metadata { fields.merge(own) { $1 } }
+    if let error = event.error { fields["error"] = .string(String(describing: error)) }
+    for (name, value) in fields.sorted(by: { $0.key < $1.key }) {
+      // A field of the caller's must not pass for one of ours.
+      let name = Self.reserved.contains(name) ? "\(name)_" : name
+      members.append(.init(name, SecretNames.contains(name) ? "[redacted]" : Self.json(value)))
+    }
+    write(JSONValue.object(members).encoded() + [0x0A])
+  }
+
+  private static let reserved: Set<String> = ["time", "level", "logger", "message"]
+
+  private static func json(_ value: Logger.Metadata.Value) -> JSONValue {
+    switch value {
+    case .string(let text): .string(bounded(text))
+    case .stringConvertible(let value): .string(bounded(value.description))
+    case .array(let values): .array(values.map(json))
+    case .dictionary(let fields):
+      .object(
+        fields.sorted { $0.key < $1.key }.map { name, value in
+          .init(name, SecretNames.contains(name) ? "[redacted]" : json(value))
+        }
+      )
+    }
+  }
+
+  private static func bounded(_ text: String) -> String {
+    guard text.utf8.count > Limits.logTextBytes else { return text }
+    return String(decoding: text.utf8.prefix(Limits.logTextBytes), as: UTF8.self) + "…"
+  }
+}

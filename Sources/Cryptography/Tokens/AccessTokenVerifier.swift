@@ -25,13 +25,21 @@ package struct AccessTokenVerifier: Sendable {
   ///
   /// Errors: ``TokenError``; ``TokenError/unknownKey(_:)`` may mean that the keys should be fetched again.
   package func verify(_ token: String, at now: Timestamp) throws(TokenError) -> AccessTokenClaims {
+    try verifyNamingKey(token, at: now).claims
+  }
+
+  /// The same, with the name of the key that verified it.
+  package func verifyNamingKey(
+    _ token: String,
+    at now: Timestamp
+  ) throws(TokenError) -> (claims: AccessTokenClaims, keyID: String) {
     let jws = try CompactJWS(parsing: token)
     try jws.checkHeader(type: AccessTokenClaims.type)
     guard let keyID = jws.header["kid"]?.string else { throw .unacceptableHeader("kid") }
     guard let key = keys[keyID] else { throw .unknownKey(keyID) }
     let claims = try AccessTokenClaims(json: jws.verifiedPayload(with: key))
     try check(claims, at: now)
-    return claims
+    return (claims, keyID)
   }
 
   /// The part of the decision that changes while a token's text stays the same: for tokens whose signature was

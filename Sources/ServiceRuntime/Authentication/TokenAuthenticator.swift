@@ -1,0 +1,91 @@
+internal import Cryptography
+package import GRPC
+package import LatchkeyModel
+
+/// Turns an access token into the subject that calls, or into the status that the client should see.
+package final class TokenAuthenticator: Sendable {
+  private let keys: any VerificationKeys
+  private let issuer: String
+  private let audience: String
+  private let clock: any WallClock
+  private let sessions: (any SessionAuthority)?
+  private let cache: VerifiedTokenCache
+
+  /// - Parameters:
+  ///   - audience: the name of this service (R9).
+  ///   - sessions: who knows about sessions that ended early, where somebody does.
+  package init(
+    keys: any VerificationKeys,
+    issuer: String,
+    audience: String,
+    clock: any WallClock = SystemClock(),
+    sessions: (any SessionAuthority)? = nil,
+    cacheCapacity: Int = Limits.verifiedTokens
+  ) {
+    self.keys = keys
+    self.issuer = issuer
+    self.audience = audience
+    self.clock = clock
+    self.sessions = sessions
+    cache = VerifiedTokenCache(capacity: cacheCapacity)
+  }
+
+  /// Errors: `UNAUTHENTICATED` with `TOKEN_EXPIRED`, `SESSION_REVOKED` or `TOKEN_INVALID`; `UNAVAILABLE` while the key
+  /// may only be missing for a moment.
+  package func authenticate(_ token: String) throws(RPCError) -> AuthenticatedSubject {
+    guard let known = keys.current else {
+      _ = keys.fetchMissing()
+      throw Self.keysMissing
+    }
+    let verifier = AccessTokenVerifier(keys: known, issuer: issuer, audience: audience)
+    let claims: AccessTokenClaims
+    do throws(TokenError) {
+      claims = try verified(token, verifier, clock.now())
+    } catch {
+      throw refusal(error)
+    }
+    let subject = AuthenticatedSubject(claims)
+    if let sessions, sessions.hasEnded(subject) {
+      throw RPCError(.unauthenticated, "the session has ended", reason: "SESSION_REVOKED")
+    }
+    return subject
+  }
+
+  private func verified(
+    _ token: String,
+    _ verifier: AccessTokenVerifier,
+    _ now: Timestamp
+  ) throws(TokenError) -> AccessTokenClaims {
+    let bytes = Array(token.utf8)
+    guard bytes.count <= Limits.credentialBytes else { throw .malformed }
+    let hash = SHA256Hash.hash(bytes)
+    if let entry = cache[hash], verifier.keys[entry.keyID] != nil {
+      // The text and its signature are as they were; the time is not.
+      try verifier.check(entry.claims, at: now)
+      return entry.claims
+    }
+    let verified = try verifier.verifyNamingKey(token, at: now)
+    cache.insert(VerifiedTokenCache.Entry(claims: verified.claims, keyID: verified.keyID), hash: hash)
+    return verified.claims
+  }
+
+  private func refusal(_ error: TokenError) -> RPCError {
+    switch error {
+    case .expired: RPCError(.unauthenticated, "the access token has expired", reason: "TOKEN_EXPIRED")
+    case .unknownKey: keys.fetchMissing() ? Self.keysMissing : Self.invalid
+    // One answer for all else: what exactly is wrong helps only whoever forges.
+    default: Self.invalid
+    }
+  }
+
+  private static let invalid = RPCError(
+    .unauthenticated,
+    "the access token does not hold",
+    reason: "TOKEN_INVALID"
+  )
+  private static let keysMissing = RPCError(
+    .unavailable,
+    "access tokens cannot be verified for a moment",
+    retryAfter: .seconds(1)
+  )
+}

@@ -1,16 +1,24 @@
-package import NIOCore
-
 /// A method with the handler that answers it, its types erased.
 package struct RPCRoute: Sendable {
   package let method: RPCMethod
   /// The largest request message that the method takes.
   package var messageLimit = Limits.messageBytes
-  /// Runs the handler. Returns the framed answer of a call that has one, nil when the answers were streamed.
-  package let run: @Sendable (ServerCall) async throws(RPCError) -> ByteBuffer?
+  /// The longest that a call may take, whatever the client asks for; nil takes the server's default for its kind.
+  package var timeLimit: Duration?
+  /// Runs the handler and leaves the framed answer of a call that has one in `ServerCall.answer`.
+  package let run: @Sendable (ServerCall) async throws(RPCError) -> Void
+
+  /// The same route with other bounds.
+  package func limited(messageBytes: Int? = nil, time: Duration? = nil) -> RPCRoute {
+    var route = self
+    if let messageBytes { route.messageLimit = messageBytes }
+    if let time { route.timeLimit = time }
+    return route
+  }
 
   private init(
     _ method: RPCMethod,
-    run: @escaping @Sendable (ServerCall) async throws(RPCError) -> ByteBuffer?
+    run: @escaping @Sendable (ServerCall) async throws(RPCError) -> Void
   ) {
     self.method = method
     self.run = run
@@ -22,10 +30,8 @@ package struct RPCRoute: Sendable {
     _ handle: @escaping @Sendable (Request, ServerContext) async throws(RPCError) -> Response
   ) -> RPCRoute {
     RPCRoute(method) { call throws(RPCError) in
-      let response = try await handle(Request(decoding: call.request), call.context)
-      var frame = ByteBuffer()
-      try response.encodeFrame(into: &frame)
-      return frame
+      let response = try await handle(Request(decoding: call.request), call.requireContext())
+      try response.encodeFrame(into: &call.answer)
     }
   }
 
@@ -35,8 +41,7 @@ package struct RPCRoute: Sendable {
     _ handle: @escaping @Sendable (Request, ResponseWriter<Response>, ServerContext) async throws(RPCError) -> Void
   ) -> RPCRoute {
     RPCRoute(method) { call throws(RPCError) in
-      try await handle(Request(decoding: call.request), ResponseWriter(call.outbox), call.context)
-      return nil
+      try await handle(Request(decoding: call.request), ResponseWriter(call.requireOutbox()), call.requireContext())
     }
   }
 
@@ -46,10 +51,8 @@ package struct RPCRoute: Sendable {
     _ handle: @escaping @Sendable (RequestStream<Request>, ServerContext) async throws(RPCError) -> Response
   ) -> RPCRoute {
     RPCRoute(method) { call throws(RPCError) in
-      let response = try await handle(RequestStream(call.inbox), call.context)
-      var frame = ByteBuffer()
-      try response.encodeFrame(into: &frame)
-      return frame
+      let response = try await handle(RequestStream(call.requireInbox()), call.requireContext())
+      try response.encodeFrame(into: &call.answer)
     }
   }
 
@@ -61,8 +64,7 @@ package struct RPCRoute: Sendable {
       async throws(RPCError) -> Void
   ) -> RPCRoute {
     RPCRoute(method) { call throws(RPCError) in
-      try await handle(RequestStream(call.inbox), ResponseWriter(call.outbox), call.context)
-      return nil
+      try await handle(RequestStream(call.requireInbox()), ResponseWriter(call.requireOutbox()), call.requireContext())
     }
   }
 }

@@ -1,17 +1,43 @@
 package import NIOCore
 
 /// One call on the server, as its route sees it: the request's bytes, the streams and the answer's bytes.
-package final class ServerCall: Sendable {
-  package let context: ServerContext
-  /// The one request message of a call whose client does not stream.
-  let request: ByteBuffer
-  let inbox: MessageInbox
-  let outbox: MessageOutbox
+///
+/// Belongs to the event loop of its connection, on which routes run. The transport keeps the object and its buffers
+/// for the next call.
+package final class ServerCall: @unchecked Sendable {
+  // Unchecked: only touched on its event loop, which is also the executor that its route's task prefers.
 
-  package init(context: ServerContext, request: ByteBuffer, inbox: MessageInbox, outbox: MessageOutbox) {
-    self.context = context
-    self.request = request
-    self.inbox = inbox
-    self.outbox = outbox
+  /// The one request message of a call whose client does not stream.
+  package var request = ByteBuffer()
+  /// The framed response of a call whose server does not stream.
+  package var answer = ByteBuffer()
+  package var context: ServerContext?
+  package var inbox: MessageInbox?
+  package var outbox: MessageOutbox?
+
+  package init() {}
+
+  /// Forgets the call, keeps the buffers.
+  package func reset() {
+    request.clear()
+    answer.clear()
+    context = nil
+    inbox = nil
+    outbox = nil
+  }
+
+  func requireContext() throws(RPCError) -> ServerContext {
+    guard let context else { throw RPCError(.internal, "the call is over") }
+    return context
+  }
+
+  func requireInbox() throws(RPCError) -> MessageInbox {
+    guard let inbox else { throw RPCError(.internal, "the call is over") }
+    return inbox
+  }
+
+  func requireOutbox() throws(RPCError) -> MessageOutbox {
+    guard let outbox else { throw RPCError(.internal, "the call is over") }
+    return outbox
   }
 }

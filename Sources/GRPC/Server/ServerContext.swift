@@ -13,7 +13,9 @@ package final class ServerContext: Sendable {
   private let cancelled = Atomic<Bool>(false)
 
   private struct State {
-    var metadata: Metadata
+    /// The metadata as it came, until somebody asks for it.
+    var fields: FieldBlock
+    var metadata: Metadata?
     var initialMetadata = Metadata()
     var trailingMetadata = Metadata()
     var values: [ObjectIdentifier: any Sendable] = [:]
@@ -28,11 +30,34 @@ package final class ServerContext: Sendable {
     self.method = method
     self.peer = peer
     self.deadline = deadline
-    self.state = Mutex(State(metadata: metadata))
+    self.state = Mutex(State(fields: FieldBlock(), metadata: metadata))
+  }
+
+  /// The context of a call whose metadata is read when it is asked for.
+  package init(method: RPCMethod, fields: FieldBlock, deadline: ContinuousClock.Instant?, peer: Peer) {
+    self.method = method
+    self.peer = peer
+    self.deadline = deadline
+    self.state = Mutex(State(fields: fields))
   }
 
   /// What the client sent with the call.
-  package var metadata: Metadata { state.withLock { $0.metadata } }
+  package var metadata: Metadata {
+    state.withLock { state in
+      if let metadata = state.metadata { return metadata }
+      let metadata = Metadata(state.fields)
+      state.metadata = metadata
+      return metadata
+    }
+  }
+
+  /// The first ASCII value of `name`. Cheaper than `metadata[name]` when that is all one wants to know.
+  package func firstValue(_ name: StaticString) -> String? {
+    state.withLock { state in
+      if let metadata = state.metadata { return metadata[name.description] }
+      return state.fields.first(name)
+    }
+  }
 
   /// Whether the client left, the deadline passed or the server is closing: nobody waits for the answer.
   package var isCancelled: Bool { cancelled.load(ordering: .relaxed) }

@@ -24,6 +24,9 @@ package final class MessageInbox: Sendable {
     self.consumed = consumed
   }
 
+  /// Messages that wait for the reader.
+  package var waiting: Int { state.withLock { $0.messages.count } }
+
   /// Adds a message, without its prefix. Ignored after the end.
   package func deliver(_ message: ByteBuffer) {
     let waiter = state.withLock { state -> Waiter? in

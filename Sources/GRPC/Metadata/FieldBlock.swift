@@ -1,0 +1,82 @@
+/// Header fields as they came, in one piece of memory: names and values, one behind the other.
+///
+/// Most calls never look at their metadata, so it becomes `Metadata` only when somebody asks.
+package struct FieldBlock: Sendable {
+  /// Per field: two bytes for the length of the name, four for that of the value, the name, the value.
+  private var bytes: [UInt8] = []
+
+  package init() {}
+
+  package var isEmpty: Bool { bytes.isEmpty }
+
+  package mutating func removeAll() {
+    bytes.removeAll(keepingCapacity: true)
+  }
+
+  /// Appends a field. The lengths are within the session's limit on header lists, so they fit.
+  package mutating func append(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) {
+    guard let nameCount = UInt16(exactly: name.count), let valueCount = UInt32(exactly: value.count) else { return }
+    bytes.reserveCapacity(bytes.count + 6 + name.count + value.count)
+    bytes.append(UInt8(nameCount >> 8))
+    bytes.append(UInt8(nameCount & 0xff))
+    for shift: UInt32 in [24, 16, 8, 0] { bytes.append(UInt8(valueCount >> shift & 0xff)) }
+    // Both are copied before the call returns.
+    unsafe bytes.append(contentsOf: name)
+    unsafe bytes.append(contentsOf: value)
+  }
+
+  /// Calls `body` with each field until it returns false.
+  package func forEach(_ body: (_ name: ArraySlice<UInt8>, _ value: ArraySlice<UInt8>) -> Bool) {
+    var index = 0
+    while index + 6 <= bytes.count {
+      let nameCount = Int(bytes[index]) << 8 | Int(bytes[index + 1])
+      var valueCount = 0
+      for offset in 2..<6 { valueCount = valueCount << 8 | Int(bytes[index + offset]) }
+      let name = index + 6
+      let value = name + nameCount
+      index = value + valueCount
+      guard body(bytes[name..<value], bytes[value..<index]) else { return }
+    }
+  }
+
+  /// The first value of an ASCII field, without making `Metadata`.
+  package func first(_ name: StaticString) -> String? {
+    var result: String?
+    forEach { candidate, value in
+      // A static string's bytes stay where they are.
+      let matches = unsafe candidate.elementsEqual(
+        UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
+      )
+      if matches { result = String(decoding: value, as: UTF8.self) }
+      return !matches
+    }
+    return result
+  }
+}
+
+extension Metadata {
+  /// Reads the fields of a call. A `-bin` value that is not base64 is left out: nobody could have meant it.
+  package init(_ block: FieldBlock) {
+    self.init()
+    block.forEach { name, value in
+      let isBinary = name.hasSuffix("-bin")
+      let name = String(decoding: name, as: UTF8.self)
+      if isBinary {
+        for bytes in BinaryMetadata.decodeList(value) ?? [] { add(name, binary: bytes) }
+      } else {
+        add(name, String(decoding: value, as: UTF8.self))
+      }
+      return true
+    }
+  }
+}
+
+extension Collection<UInt8> {
+  /// Whether the bytes end with those of `suffix`.
+  func hasSuffix(_ suffix: StaticString) -> Bool {
+    guard count >= suffix.utf8CodeUnitCount else { return false }
+    // A static string's bytes stay where they are.
+    return unsafe self.suffix(suffix.utf8CodeUnitCount)
+      .elementsEqual(UnsafeBufferPointer(start: suffix.utf8Start, count: suffix.utf8CodeUnitCount))
+  }
+}

@@ -1,0 +1,134 @@
+/// What the header block of a request says, gathered field by field.
+///
+///     receive(field)*  ──▶  verdict(router)  ──▶  call | refuse | unsupportedMediaType | page
+///
+/// Source: gRPC over HTTP/2, "Requests".
+package struct RequestHead: Sendable {
+  /// What the transport has to do with the request.
+  package enum Verdict: Sendable {
+    /// Run this route, within this time if the client named one.
+    case call(RPCRoute, timeout: Duration?)
+    /// It is gRPC, and answered with a status at once.
+    case refuse(RPCError)
+    /// Not gRPC: HTTP status 415, unless there is a page for it.
+    case unsupportedMediaType
+  }
+
+  private enum ContentType {
+    case missing
+    case grpc
+    case other
+  }
+
+  private enum Timeout {
+    case none
+    case some(Duration)
+    case malformed
+  }
+
+  private enum Encoding {
+    case identity
+    case unknown
+  }
+
+  /// Metadata: what is neither a pseudo-header field nor reserved for the protocol.
+  package private(set) var fields = FieldBlock()
+  private var route: RPCRoute?
+  private var isPost = false
+  private var contentType = ContentType.missing
+  private var timeout = Timeout.none
+  private var encoding = Encoding.identity
+  private var hasMalformedBinary = false
+  /// `:method` and `:path` of what may be a request for a page.
+  package private(set) var httpMethod: [UInt8] = []
+  package private(set) var httpPath: [UInt8] = []
+
+  package init() {}
+
+  /// Forgets the request, keeps the memory.
+  package mutating func reset() {
+    fields.removeAll()
+    route = nil
+    isPost = false
+    contentType = .missing
+    timeout = .none
+    encoding = .identity
+    hasMalformedBinary = false
+    httpMethod.removeAll(keepingCapacity: true)
+    httpPath.removeAll(keepingCapacity: true)
+  }
+
+  /// Takes one field, its name in lower case.
+  package mutating func receive(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ router: Router) {
+    // Every pointer here is read before the call returns.
+    switch name.count {
+    case 2 where unsafe name.equals("te"):
+      return
+    case 5 where unsafe name.equals(":path"):
+      unsafe route = router[value]
+      if route == nil { unsafe httpPath.append(contentsOf: value) }
+    case 7 where unsafe name.equals(":method"):
+      unsafe isPost = value.equals("POST")
+      if !isPost { unsafe httpMethod.append(contentsOf: value) }
+    case 7 where unsafe name.equals(":scheme"), 10 where unsafe name.equals(":authority"):
+      return
+    case 12 where unsafe name.equals("content-type"):
+      unsafe contentType = Self.isGRPC(value) ? .grpc : .other
+    case 12 where unsafe name.equals("grpc-timeout"):
+      unsafe timeout = GRPCTimeout.parse(value).map(Timeout.some) ?? .malformed
+    case 13 where unsafe name.equals("grpc-encoding"):
+      unsafe encoding = value.equals("identity") ? .identity : .unknown
+    case 20 where unsafe name.equals("grpc-accept-encoding"):
+      return
+    case 0: return
+    default:
+      if unsafe name[0] == UInt8(ascii: ":") { return }
+      if unsafe name.hasSuffix("-bin"), unsafe BinaryMetadata.decodeList(value) == nil {
+        hasMalformedBinary = true
+        return
+      }
+      unsafe fields.append(name, value)
+    }
+  }
+
+  /// What to do, once the block is complete.
+  package var verdict: Verdict {
+    guard contentType == .grpc, isPost else { return .unsupportedMediaType }
+    guard let route else {
+      let path = String(decoding: httpPath.prefix(256), as: UTF8.self)
+      return .refuse(RPCError(.unimplemented, "no method \(path)"))
+    }
+    guard encoding == .identity else {
+      let accepted: Metadata = ["grpc-accept-encoding": "identity"]
+      return .refuse(RPCError(.unimplemented, "the message encoding is not supported", metadata: accepted))
+    }
+    guard !hasMalformedBinary else {
+      return .refuse(RPCError(.internal, "a metadata value whose name ends in -bin is not base64"))
+    }
+    switch timeout {
+    case .none: return .call(route, timeout: nil)
+    case .some(let timeout): return .call(route, timeout: timeout)
+    case .malformed: return .refuse(RPCError(.internal, "grpc-timeout is malformed"))
+    }
+  }
+
+  /// `application/grpc`, alone or with a codec or parameters. gRPC-Web is another protocol.
+  private static func isGRPC(_ value: UnsafeRawBufferPointer) -> Bool {
+    let plain: StaticString = "application/grpc"
+    let count = plain.utf8CodeUnitCount
+    guard value.count >= count else { return false }
+    // In bounds by the check above.
+    guard unsafe UnsafeRawBufferPointer(rebasing: value[..<count]).equals(plain) else { return false }
+    guard value.count > count else { return true }
+    return unsafe value[count] == UInt8(ascii: "+") || value[count] == UInt8(ascii: ";")
+  }
+}
+
+extension UnsafeRawBufferPointer {
+  /// Whether the bytes are those of `other`.
+  func equals(_ other: StaticString) -> Bool {
+    guard count == other.utf8CodeUnitCount else { return false }
+    // Same length, and a static string's bytes stay where they are.
+    return unsafe elementsEqual(UnsafeBufferPointer(start: other.utf8Start, count: count))
+  }
+}

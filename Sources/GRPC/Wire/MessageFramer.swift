@@ -1,0 +1,84 @@
+package import NIOCore
+
+/// Cuts a stream's bytes into length-prefixed messages.
+///
+///     ┌────────────┬──────────────┬─────────┐
+///     │ compressed │ length       │ message │ …
+///     │ 1 byte     │ 4 bytes, big │         │
+///     └────────────┴──────────────┴─────────┘
+///
+/// A message longer than the limit is refused at its prefix, and memory grows with the bytes that came, never with
+/// the length that was claimed. Source: gRPC over HTTP/2, "Length-Prefixed-Message".
+package struct MessageFramer: Sendable {
+  /// The largest message that is taken.
+  package var limit: Int
+
+  /// The message that is being received.
+  private var message = ByteBuffer()
+  private var prefix: UInt64 = 0
+  private var prefixCount = 0
+  private var length = 0
+
+  package init(limit: Int = Limits.messageBytes) {
+    self.limit = limit
+  }
+
+  /// Whether the bytes so far end with a whole message.
+  package var isBetweenMessages: Bool { prefixCount == 0 }
+
+  /// The length of the message that is being received, 0 before its prefix is complete.
+  package var currentLength: Int { prefixCount == 5 ? length : 0 }
+
+  /// Forgets what it holds, keeps the memory.
+  package mutating func reset(limit: Int) {
+    self.limit = limit
+    message.clear()
+    prefix = 0
+    prefixCount = 0
+    length = 0
+  }
+
+  /// Takes bytes and hands on each message that they complete. `deliver` may take the buffer, or swap another one in.
+  ///
+  /// Errors: `RESOURCE_EXHAUSTED` beyond the limit, `INTERNAL` for a compressed message, as no coding was agreed.
+  package mutating func receive(
+    _ bytes: UnsafeRawBufferPointer,
+    deliver: (inout ByteBuffer) throws(RPCError) -> Void
+  ) throws(RPCError) {
+    var index = 0
+    while index < bytes.count {
+      if prefixCount < 5 {
+        // The index is below the count.
+        prefix = prefix << 8 | UInt64(unsafe bytes[index])
+        prefixCount += 1
+        index += 1
+        guard prefixCount == 5 else { continue }
+        try checkPrefix()
+      }
+      let count = min(length - message.readableBytes, bytes.count - index)
+      if count > 0 {
+        // In bounds: `count` is at most what is left.
+        unsafe message.writeBytes(UnsafeRawBufferPointer(rebasing: bytes[index..<index + count]))
+        index += count
+      }
+      if message.readableBytes == length {
+        prefix = 0
+        prefixCount = 0
+        try deliver(&message)
+        message.clear()
+      }
+    }
+  }
+
+  private mutating func checkPrefix() throws(RPCError) {
+    length = Int(prefix & 0xffff_ffff)
+    switch prefix >> 32 {
+    case 0: break
+    case 1: throw RPCError(.internal, "a compressed message, but no compression was agreed")
+    default: throw RPCError(.internal, "the compressed flag is neither 0 nor 1")
+    }
+    guard length <= limit else {
+      throw RPCError(.resourceExhausted, "a message of \(length) bytes, the limit is \(limit)")
+    }
+  }
+}

@@ -1,2 +1,46 @@
+internal import NIOCore
+
 /// The bounds of this module, each with the reason for its number.
-enum Limits {}
+enum Limits {
+  /// How long a new connection may take to say what it speaks: the client preface or the first line of a request. As
+  /// long as a TLS handshake may take, which comes before.
+  static let prefaceTimeout = TimeAmount.seconds(5)
+
+  /// How long a peer may take to acknowledge our SETTINGS: RFC 9113 §6.5.3 leaves it to us; twice the preface.
+  static let settingsTimeout = TimeAmount.seconds(10)
+
+  /// How long one header block may take. It fits a few packets; slower is an attack that holds the connection.
+  static let headerBlockTimeout = TimeAmount.seconds(5)
+
+  /// How long the socket may refuse every byte before the connection is given up: several retransmissions.
+  static let stalledWriteTimeout = TimeAmount.seconds(30)
+
+  /// How long the last bytes after a GOAWAY may take. The peer has broken the rules: it gets no more patience.
+  static let closingTimeout = TimeAmount.seconds(5)
+
+  /// Calls of one connection whose handlers have not returned, counting those that the client has cancelled. Twice
+  /// the concurrent streams: a cancelled handler ends soon, and a peer that only cancels gets no further.
+  static let handlersPerConnection = 200
+
+  /// Bytes of a request to a page over HTTP/1.1 or HTTP/2: a form of a few fields.
+  static let pageBodyBytes = 64 * 1024
+
+  /// How long a client of pages may be silent: browsers open spare connections, and keep them for their next click.
+  static let pageIdleTimeout = TimeAmount.seconds(30)
+
+  /// PING frames without any of our DATA or HEADERS in between that come too early, before the connection ends with
+  /// `too_many_pings`. Source: gRPC A8.
+  static let pingStrikes = 2
+
+  /// How often a client may ping while it has no call open, and while it has. A8 says five minutes; a minute with open
+  /// calls lets phones keep their watches through their carriers' tables.
+  static let idlePingInterval = TimeAmount.minutes(5)
+  static let busyPingInterval = TimeAmount.minutes(1)
+
+  /// How long the client has to answer the PING between the two steps of a drain. A round trip across the world and
+  /// a lost packet.
+  static let drainRoundTrip = TimeAmount.seconds(1)
+
+  /// Bytes that one read may take: two full bursts of a connection's streams, and the largest TLS record.
+  static let readBytes = 64 * 1024
+}

@@ -1,0 +1,34 @@
+internal import NIOCore
+
+/// The moments at which something happens to a connection, one of each kind.
+struct ConnectionTimers {
+  enum Event: Int, CaseIterable {
+    case settings
+    case idle
+    case age
+    case drainRoundTrip
+    case drainGrace
+    case stalledWrite
+    case closing
+  }
+
+  private var deadlines: [NIODeadline?] = Array(repeating: nil, count: Event.allCases.count)
+
+  subscript(event: Event) -> NIODeadline? {
+    get { deadlines[event.rawValue] }
+    set { deadlines[event.rawValue] = newValue }
+  }
+
+  var earliest: NIODeadline? {
+    deadlines.compactMap { $0 }.min()
+  }
+
+  /// The events whose time has come; they are unset.
+  mutating func takeDue(_ now: NIODeadline) -> [Event] {
+    Event.allCases.filter { event in
+      guard let deadline = self[event], deadline <= now else { return false }
+      self[event] = nil
+      return true
+    }
+  }
+}

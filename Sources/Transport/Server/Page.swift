@@ -1,0 +1,102 @@
+internal import NIOCore
+
+/// A plain HTTP page next to the RPCs of a port, such as a key set or a sign-in page. Answers over HTTP/1.1 and
+/// HTTP/2.
+package struct Page: Sendable {
+  package typealias Handler = @Sendable (PageRequest) async -> PageResponse
+
+  /// `GET`, `POST`, …; a page for `GET` answers `HEAD` as well.
+  package let method: String
+  /// The path without a query, compared byte by byte.
+  package let path: String
+  let handle: Handler
+
+  package init(_ method: String, _ path: String, _ handle: @escaping Handler) {
+    self.method = method
+    self.path = path
+    self.handle = handle
+  }
+
+  /// Says that the port is served.
+  package static let health = Page("GET", "/healthz") { _ in PageResponse(text: "ok\n") }
+}
+
+/// A request for a page.
+package struct PageRequest: Sendable {
+  package var method: String
+  /// The path without the query.
+  package var path: String
+  /// What follows the question mark, undecoded; nil without one.
+  package var query: String?
+  /// Names in lower case, in the order they came.
+  package var headers: [(name: String, value: String)]
+  package var body: [UInt8]
+  /// The address of the client, as the socket has it.
+  package var peerAddress: String
+
+  /// The first value of a header.
+  package func header(_ name: String) -> String? {
+    headers.first { $0.name == name }?.value
+  }
+}
+
+/// A page's answer. The transport adds `content-length` and `date` where the protocol wants them.
+package struct PageResponse: Sendable {
+  package var status: Int
+  /// Names in lower case.
+  package var headers: [(name: String, value: String)]
+  package var body: [UInt8]
+
+  package init(status: Int = 200, headers: [(name: String, value: String)] = [], body: [UInt8] = []) {
+    self.status = status
+    self.headers = headers
+    self.body = body
+  }
+
+  package init(status: Int = 200, text: String) {
+    self.init(status: status, headers: [("content-type", "text/plain; charset=utf-8")], body: Array(text.utf8))
+  }
+}
+
+/// The pages of a port.
+struct PageTable: Sendable {
+  private let pages: [Page]
+
+  init(_ pages: [Page]) {
+    self.pages = pages
+  }
+
+  enum Match {
+    case page(Page)
+    case wrongMethod(allowed: String)
+    case none
+  }
+
+  func find(method: String, path: String) -> Match {
+    let candidates = pages.filter { $0.path == path }
+    guard !candidates.isEmpty else { return .none }
+    let wanted = method == "HEAD" ? "GET" : method
+    if let page = candidates.first(where: { $0.method == wanted }) { return .page(page) }
+    return .wrongMethod(allowed: candidates.map(\.method).joined(separator: ", "))
+  }
+
+  /// Answers a request, also one that no page is for.
+  func answer(_ request: PageRequest) async -> PageResponse {
+    switch find(method: request.method, path: request.path) {
+    case .page(let page):
+      return await page.handle(request)
+    case .wrongMethod(let allowed):
+      var response = PageResponse(status: 405, text: "method not allowed\n")
+      response.headers.append(("allow", allowed))
+      return response
+    case .none:
+      return PageResponse(status: 404, text: "not found\n")
+    }
+  }
+
+  /// Path and query of a request target.
+  static func split(_ target: String) -> (path: String, query: String?) {
+    guard let mark = target.utf8.firstIndex(of: UInt8(ascii: "?")) else { return (target, nil) }
+    return (String(target[..<mark]), String(target[target.utf8.index(after: mark)...]))
+  }
+}

@@ -1,0 +1,98 @@
+internal import GRPC
+internal import NIOCore
+internal import NIOHTTP1
+
+/// Finds out what a new connection speaks, sets up its pipeline and leaves.
+///
+///     TLS: by ALPN      cleartext: by the first bytes
+///                ╲      ╱
+///        HTTP/2 (client preface) or HTTP/1.1 (anything else)
+final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
+  typealias InboundIn = ByteBuffer
+  typealias InboundOut = ByteBuffer
+
+  /// RFC 9113 §3.4. The first three bytes already differ from every HTTP/1.1 method.
+  private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+
+  private let environment: ServerEnvironment
+  private let executor: EventLoopTaskExecutor
+  private var received = ByteBuffer()
+  private var tlsNames: [String] = []
+  private var isDecided = false
+  private var timer: Scheduled<Void>?
+
+  init(environment: ServerEnvironment, executor: EventLoopTaskExecutor) {
+    self.environment = environment
+    self.executor = executor
+  }
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    timer = context.eventLoop.assumeIsolated().scheduleTask(in: Limits.prefaceTimeout) {
+      context.close(promise: nil)
+    }
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) {
+    timer?.cancel()
+    timer = nil
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    var bytes = unwrapInboundIn(data)
+    guard !isDecided else {
+      context.fireChannelRead(data)
+      return
+    }
+    received.writeBuffer(&bytes)
+    let prefix = received.readableBytesView.prefix(Self.preface.count)
+    guard Self.preface.starts(with: prefix) else { return setUp(context, isHTTP2: false) }
+    if prefix.count == Self.preface.count { setUp(context, isHTTP2: true) }
+  }
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    if let handshake = event as? TLSHandshakeFinished {
+      tlsNames = handshake.peerNames
+      // RFC 9113 §3.3: HTTP/2 over TLS is what ALPN says, never what the bytes look like.
+      setUp(context, isHTTP2: handshake.applicationProtocol == .http2)
+    } else if event is ServerDrain {
+      // Nothing was asked for yet.
+      context.close(promise: nil)
+    } else if case ChannelEvent.inputClosed = event {
+      context.close(promise: nil)
+    } else {
+      context.fireUserInboundEventTriggered(event)
+    }
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    environment.logger.debug("connection failed", metadata: ["error": "\(error)"])
+    context.close(promise: nil)
+  }
+
+  private func setUp(_ context: ChannelHandlerContext, isHTTP2: Bool) {
+    guard !isDecided else { return }
+    isDecided = true
+    let address = context.remoteAddress
+    let peer = Peer(address: address?.ipAddress ?? "", port: address?.port ?? 0, tlsNames: tlsNames)
+    do {
+      let pipeline = context.pipeline.syncOperations
+      if isHTTP2 {
+        try pipeline.addHandler(
+          ServerConnection(environment: environment, executor: executor, peer: peer),
+          position: .after(self)
+        )
+      } else {
+        try PageHandler.addHandlers(to: pipeline, environment: environment, executor: executor, peer: peer)
+      }
+      if received.readableBytes > 0 {
+        context.fireChannelRead(wrapInboundOut(received))
+        context.fireChannelReadComplete()
+        received.clear()
+      }
+      pipeline.removeHandler(self, promise: nil)
+    } catch {
+      environment.logger.error("no pipeline", metadata: ["error": "\(error)"])
+      context.close(promise: nil)
+    }
+  }
+}

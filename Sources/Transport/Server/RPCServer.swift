@@ -1,0 +1,165 @@
+package import GRPC
+package import HTTP2
+package import Logging
+package import NIOCore
+internal import NIOPosix
+internal import Synchronization
+package import TLS
+
+/// A port that serves RPCs over HTTP/2 and pages over HTTP/2 and HTTP/1.1.
+///
+///     let server = RPCServer(configuration: configuration, routes: routes, logger: logger)
+///     let address = try await server.start()
+///     …
+///     await server.shutDown()
+package final class RPCServer: Sendable {
+  /// Encodes the machine-readable part of an error as `google.rpc.Status`; nil when it has none.
+  package typealias StatusDetailsEncoder = @Sendable (RPCError) -> [UInt8]?
+
+  package struct Configuration: Sendable {
+    /// An IP address, or a name that resolves to one.
+    package var host: String
+    /// 0 takes a free port.
+    package var port: Int
+    /// Nil serves cleartext.
+    package var tls: TLSServerContext?
+    package var http2 = HTTP2.Limits()
+    /// The longest that a call with one response may take. Longer than the longest long poll, which is 25 s.
+    package var unaryTimeLimit: Duration? = .seconds(30)
+    /// The longest that a stream may last; nil leaves it to the client.
+    package var streamTimeLimit: Duration?
+    /// A connection without a call is closed after this.
+    package var idleTimeout: TimeAmount = .minutes(5)
+    /// A connection is drained when it is this old, give or take a tenth, so that load spreads to new instances; nil
+    /// keeps it.
+    package var maximumAge: TimeAmount? = .minutes(30)
+    /// How long calls may go on when their connection drains.
+    package var drainGrace: TimeAmount = .seconds(30)
+
+    package init(host: String, port: Int, tls: TLSServerContext? = nil) {
+      self.host = host
+      self.port = port
+      self.tls = tls
+    }
+
+    func timeLimit(_ kind: RPCKind) -> Duration? {
+      switch kind {
+      case .unary, .clientStreaming: unaryTimeLimit
+      case .serverStreaming, .bidirectional: streamTimeLimit
+      }
+    }
+  }
+
+  private struct State {
+    var listener: (any Channel)?
+    var connections: [ObjectIdentifier: any Channel] = [:]
+    var isShuttingDown = false
+    var whenEmpty: [CheckedContinuation<Void, Never>] = []
+  }
+
+  private let environment: ServerEnvironment
+  private let group: any EventLoopGroup
+  private let state = Mutex(State())
+
+  /// - Parameters:
+  ///   - group: the event loops to run on; one thread per core by default.
+  ///   - pages: besides `/healthz`, which every port has.
+  package init(
+    configuration: Configuration,
+    group: (any EventLoopGroup)? = nil,
+    routes: [RPCRoute],
+    interceptors: [any ServerInterceptor] = [],
+    pages: [Page] = [],
+    statusDetailsEncoder: @escaping StatusDetailsEncoder = { _ in nil },
+    logger: Logger
+  ) {
+    self.group = group ?? MultiThreadedEventLoopGroup.singleton
+    environment = ServerEnvironment(
+      configuration: configuration,
+      router: Router(routes),
+      interceptors: interceptors,
+      pages: PageTable(pages + [.health]),
+      statusDetailsEncoder: statusDetailsEncoder,
+      logger: logger
+    )
+  }
+
+  /// Binds and begins to serve. Answers the address, with the port that was taken.
+  package func start() async throws -> SocketAddress {
+    let configuration = environment.configuration
+    let environment = environment
+    let bootstrap = ServerBootstrap(group: group)
+      .serverChannelOption(.backlog, value: 1024)
+      .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+      .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+      .childChannelOption(.allowRemoteHalfClosure, value: true)
+      // One read each time the socket has bytes: a second one would mostly find nothing.
+      .childChannelOption(.maxMessagesPerRead, value: 1)
+      .childChannelOption(
+        .recvAllocator,
+        value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 4096, maximum: Limits.readBytes)
+      )
+      .childChannelInitializer { [self] channel in
+        channel.eventLoop.makeCompletedFuture {
+          guard register(channel) else {
+            channel.close(promise: nil)
+            return
+          }
+          let pipeline = channel.pipeline.syncOperations
+          if let tls = configuration.tls {
+            try pipeline.addHandler(TLSHandler(server: tls, handshakeTimeout: Limits.handshakeTimeout))
+          }
+          try pipeline.addHandler(
+            ProtocolDetector(environment: environment, executor: EventLoopTaskExecutor(channel.eventLoop))
+          )
+        }
+      }
+    let listener = try await bootstrap.bind(host: configuration.host, port: configuration.port).get()
+    state.withLock { $0.listener = listener }
+    guard let address = listener.localAddress else { throw ChannelError.unknownLocalAddress }
+    return address
+  }
+
+  /// Stops accepting, lets the calls that are under way finish within the grace of the configuration, and closes.
+  package func shutDown() async {
+    let (listener, connections) = state.withLock { state in
+      state.isShuttingDown = true
+      defer { state.listener = nil }
+      return (state.listener, Array(state.connections.values))
+    }
+    try? await listener?.close()
+    for connection in connections {
+      connection.pipeline.fireUserInboundEventTriggered(ServerDrain())
+    }
+    await withCheckedContinuation { continuation in
+      let isEmpty = state.withLock { state in
+        if state.connections.isEmpty { return true }
+        state.whenEmpty.append(continuation)
+        return false
+      }
+      if isEmpty { continuation.resume() }
+    }
+  }
+
+  /// Connections that are open.
+  package var connectionCount: Int { state.withLock { $0.connections.count } }
+
+  private func register(_ channel: any Channel) -> Bool {
+    let isWelcome = state.withLock { state in
+      guard !state.isShuttingDown else { return false }
+      state.connections[ObjectIdentifier(channel)] = channel
+      return true
+    }
+    guard isWelcome else { return false }
+    channel.closeFuture.whenComplete { [self] _ in
+      let waiters = state.withLock { state in
+        state.connections[ObjectIdentifier(channel)] = nil
+        guard state.connections.isEmpty else { return [CheckedContinuation<Void, Never>]() }
+        defer { state.whenEmpty = [] }
+        return state.whenEmpty
+      }
+      for waiter in waiters { waiter.resume() }
+    }
+    return true
+  }
+}

@@ -1,0 +1,426 @@
+internal import GRPC
+internal import HTTP2
+internal import NIOCore
+
+/// One stream of a server: gathers the request, runs the route's handler in a task and sends the answer.
+///
+///     fields ──▶ message ──▶ running ──▶ answered      one request message
+///        │          └────────────┴───────────▲         refused, deadline
+///        ├──────────────▶ running ───────────┤         a stream of request messages
+///        └──▶ page ──────────────────────────┘         plain HTTP
+///
+/// Kept by its connection for the next stream, once the stream is closed and the task has returned.
+final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
+  // Unchecked: only touched on its event loop, which is also the executor that its task prefers.
+
+  private enum Phase {
+    case fields
+    /// A call waits for its one request message.
+    case message
+    case running
+    case page
+    case answered
+  }
+
+  private let connection: ServerConnection
+  private let call = ServerCall()
+  private var stream: HTTP2Stream?
+  private var phase = Phase.answered
+  private var head = RequestHead()
+  private var framer = MessageFramer()
+  private var route: RPCRoute?
+  private var hasRequest = false
+  private var task: Task<Void, Never>?
+  private var isTaskRunning = false
+  private var started = ContinuousClock.Instant.now
+  private var hasInterceptedCall = false
+  /// Bytes received that the peer has not been granted again.
+  private var owed = 0
+  private var pageBody: [UInt8] = []
+  /// Tells the calls that used this object apart, for what comes late from other threads.
+  private var generation = 0
+  /// When the phase has to be over.
+  private(set) var deadline: NIODeadline?
+
+  init(connection: ServerConnection) {
+    self.connection = connection
+  }
+
+  /// Takes a new stream.
+  func begin(_ stream: HTTP2Stream, now: NIODeadline) {
+    self.stream = stream
+    phase = .fields
+    deadline = now + Limits.headerBlockTimeout
+  }
+
+  private func recycleIfOver() {
+    guard stream == nil, !isTaskRunning else { return }
+    generation += 1
+    call.reset()
+    head.reset()
+    framer.reset(limit: 0)
+    route = nil
+    hasRequest = false
+    hasInterceptedCall = false
+    owed = 0
+    pageBody = []
+    connection.recycle(self)
+  }
+
+  // MARK: The request
+
+  func stream(
+    _ stream: HTTP2Stream,
+    receivedField name: UnsafeRawBufferPointer,
+    _ value: UnsafeRawBufferPointer
+  ) -> Bool {
+    // Trailers of a request carry nothing for gRPC.
+    guard phase == .fields else { return true }
+    unsafe head.receive(name, value, connection.environment.router)
+    return true
+  }
+
+  func stream(_ stream: HTTP2Stream, completedFields block: HTTP2FieldBlock) {
+    guard block == .initial, phase == .fields else { return }
+    deadline = nil
+    switch head.verdict {
+    case .call(let route, let timeout): accept(route, timeout: timeout)
+    case .refuse(let error): finish(error)
+    case .unsupportedMediaType: beginPage()
+    }
+  }
+
+  private func accept(_ route: RPCRoute, timeout: Duration?) {
+    self.route = route
+    started = connection.clock
+    framer.reset(limit: route.messageLimit)
+    let limit = route.timeLimit ?? connection.environment.configuration.timeLimit(route.method.kind)
+    var callDeadline: ContinuousClock.Instant?
+    if let time = [timeout, limit].compactMap({ $0 }).min() {
+      callDeadline = started + time
+      let deadline = connection.now + TimeAmount(time)
+      self.deadline = deadline
+      connection.watch(deadline)
+    }
+    let context = ServerContext(
+      method: route.method,
+      fields: head.fields,
+      deadline: callDeadline,
+      peer: connection.peer
+    )
+    call.context = context
+    phase = .message
+    hasInterceptedCall = true
+    for interceptor in connection.environment.interceptors {
+      do throws(RPCError) {
+        try interceptor.willHandle(context)
+      } catch {
+        finish(error)
+        return
+      }
+    }
+    let generation = generation
+    switch route.method.kind {
+    case .unary, .serverStreaming: break
+    case .clientStreaming, .bidirectional:
+      call.inbox = MessageInbox { [self, eventLoop = connection.eventLoop] _ in
+        eventLoop.runNow { if self.generation == generation { self.settle() } }
+      }
+    }
+    switch route.method.kind {
+    case .unary, .clientStreaming: break
+    case .serverStreaming, .bidirectional:
+      call.outbox = MessageOutbox { [self, eventLoop = connection.eventLoop] in
+        eventLoop.runNow { if self.generation == generation { self.sendWaiting() } }
+      }
+    }
+    if call.inbox != nil { run(route) }
+  }
+
+  func stream(_ stream: HTTP2Stream, receivedData bytes: UnsafeRawBufferPointer) {
+    switch phase {
+    case .message, .running:
+      owed += bytes.count
+      do throws(RPCError) {
+        // The pointer is read before `receive` returns.
+        unsafe try framer.receive(bytes) { message throws(RPCError) in try take(&message) }
+      } catch {
+        finish(error)
+        return
+      }
+      settle()
+    case .page:
+      guard pageBody.count + bytes.count <= Limits.pageBodyBytes else {
+        answerPage(PageResponse(status: 413, text: "too large\n"), isHead: false)
+        return
+      }
+      unsafe pageBody.append(contentsOf: bytes)
+      connection.session?.consume(stream, bytes.count)
+    case .fields, .answered:
+      connection.session?.consume(stream, bytes.count)
+    }
+  }
+
+  private func take(_ message: inout ByteBuffer) throws(RPCError) {
+    if let inbox = call.inbox {
+      inbox.deliver(message)
+      message = ByteBuffer()
+      return
+    }
+    // gRPC "Status codes": the request cardinality was violated.
+    guard !hasRequest else { throw RPCError(.unimplemented, "the method takes one request message") }
+    hasRequest = true
+    swap(&call.request, &message)
+  }
+
+  /// Grants the peer the bytes that the reader has taken. A message that needs more than a part of the window is
+  /// granted as it comes, or it would never be complete; its limit bounds it.
+  private func settle() {
+    guard owed > 0, let stream else { return }
+    if let inbox = call.inbox {
+      guard inbox.waiting == 0 else { return }
+    } else {
+      guard framer.currentLength > Int(connection.environment.configuration.http2.streamWindow) / 2 else { return }
+    }
+    connection.session?.consume(stream, owed)
+    owed = 0
+    connection.wantOutput()
+  }
+
+  func streamReceivedEnd(_ stream: HTTP2Stream) {
+    switch phase {
+    case .message:
+      guard framer.isBetweenMessages else { return finish(RPCError(.internal, "the request ends within a message")) }
+      guard hasRequest, let route else {
+        return finish(RPCError(.unimplemented, "the method takes one request message"))
+      }
+      run(route)
+    case .running:
+      guard framer.isBetweenMessages else { return finish(RPCError(.internal, "the request ends within a message")) }
+      call.inbox?.finish()
+    case .page: runPage()
+    case .fields, .answered: break
+    }
+  }
+
+  // MARK: The handler
+
+  private func run(_ route: RPCRoute) {
+    phase = .running
+    isTaskRunning = true
+    let task = Task.immediate(executorPreference: connection.executor) { [self] in
+      var failure: RPCError?
+      do throws(RPCError) {
+        try await route.run(call)
+      } catch {
+        failure = error
+      }
+      taskEnded(failure)
+    }
+    if isTaskRunning { self.task = task }
+  }
+
+  private func taskEnded(_ failure: RPCError?) {
+    isTaskRunning = false
+    task = nil
+    finish(failure)
+    recycleIfOver()
+  }
+
+  /// The deadline passed: nobody waits for the answer any more.
+  func expire() {
+    deadline = nil
+    switch phase {
+    case .fields:
+      // The peer did not finish its header block, so the connection cannot go on either.
+      connection.session?.terminate(.enhanceYourCalm, debug: "header_timeout")
+      connection.wantOutput()
+    case .message, .running:
+      let error = RPCError(.deadlineExceeded, "the deadline passed")
+      finish(error)
+      stopHandler(error)
+    case .page, .answered: break
+    }
+  }
+
+  private func stopHandler(_ error: RPCError) {
+    call.context?.cancel()
+    call.inbox?.finish(error)
+    call.outbox?.close(error)
+    task?.cancel()
+    task = nil
+  }
+
+  // MARK: The answer
+
+  /// Moves what the handler wrote to the stream.
+  private func sendWaiting() {
+    guard phase == .running, let stream, let session = connection.session, let outbox = call.outbox else { return }
+    let frames = outbox.take()
+    guard !frames.isEmpty else { return }
+    sendInitialFields(stream, session)
+    for frame in frames { session.write(stream, frame) }
+    connection.wantOutput()
+  }
+
+  private func sendInitialFields(_ stream: HTTP2Stream, _ session: HTTP2Session) {
+    guard !stream.hasAnswered else { return }
+    var fields = ServerFields.success
+    if let metadata = call.context?.initialMetadata, !metadata.isEmpty { fields.add(metadata) }
+    session.respond(stream, fields)
+  }
+
+  /// Ends the call: nil for OK with the answer that the handler left.
+  private func finish(_ failure: RPCError?) {
+    switch phase {
+    case .answered, .page: return
+    case .running: sendWaiting()
+    case .fields, .message: break
+    }
+    phase = .answered
+    deadline = nil
+    if hasInterceptedCall, let context = call.context, !connection.environment.interceptors.isEmpty {
+      let duration = started.duration(to: .now)
+      for interceptor in connection.environment.interceptors {
+        interceptor.didFinish(context, status: failure?.code ?? .ok, duration: duration)
+      }
+    }
+    guard let stream, let session = connection.session else { return }
+    if let failure {
+      sendFailure(failure, stream, session)
+    } else {
+      sendInitialFields(stream, session)
+      if call.answer.readableBytes > 0 {
+        session.write(stream) { pending in
+          if pending.readableBytes == 0 { swap(&pending, &call.answer) } else { pending.writeBuffer(&call.answer) }
+        }
+      }
+      var trailers = ServerFields.okTrailers
+      if let metadata = call.context?.trailingMetadata, !metadata.isEmpty { trailers.add(metadata) }
+      session.finish(stream, trailers: trailers)
+    }
+    // What a late writer adds has nowhere to go.
+    call.outbox?.close(failure ?? RPCError(.cancelled, "the call is over"))
+    connection.wantOutput()
+  }
+
+  private func sendFailure(_ failure: RPCError, _ stream: HTTP2Stream, _ session: HTTP2Session) {
+    let initial = call.context?.initialMetadata ?? Metadata()
+    if !initial.isEmpty { sendInitialFields(stream, session) }
+    // Trailers-Only when nothing went ahead.
+    var fields = stream.hasAnswered ? HTTP2FieldList() : ServerFields.success
+    fields.add("grpc-status", String(failure.code.rawValue))
+    if !failure.message.isEmpty { fields.add("grpc-message".utf8, PercentEncoding.encode(failure.message)) }
+    if let details = connection.environment.statusDetailsEncoder(failure) {
+      fields.add("grpc-status-details-bin".utf8, BinaryMetadata.encode(details))
+    }
+    fields.add(failure.metadata)
+    if let metadata = call.context?.trailingMetadata { fields.add(metadata) }
+    if stream.hasAnswered {
+      session.finish(stream, trailers: fields)
+    } else {
+      session.respond(stream, fields, endStream: true)
+    }
+  }
+
+  // MARK: Pages
+
+  private func beginPage() {
+    let isPost = head.httpMethod.isEmpty
+    let target = String(decoding: head.httpPath, as: UTF8.self)
+    let method = isPost ? "POST" : String(decoding: head.httpMethod, as: UTF8.self)
+    phase = .page
+    switch connection.environment.pages.find(method: method, path: PageTable.split(target).path) {
+    case .none where isPost: answerPage(PageResponse(status: 415, text: "unsupported media type\n"), isHead: false)
+    default: break
+    }
+  }
+
+  private func runPage() {
+    guard phase == .page, !isTaskRunning else { return }
+    let (path, query) = PageTable.split(String(decoding: head.httpPath, as: UTF8.self))
+    var headers: [(name: String, value: String)] = []
+    head.fields.forEach { name, value in
+      headers.append((String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self)))
+      return true
+    }
+    let request = PageRequest(
+      method: head.httpMethod.isEmpty ? "POST" : String(decoding: head.httpMethod, as: UTF8.self),
+      path: path,
+      query: query,
+      headers: headers,
+      body: pageBody,
+      peerAddress: connection.peer.address
+    )
+    isTaskRunning = true
+    let task = Task.immediate(executorPreference: connection.executor) { [self] in
+      let response = await connection.environment.pages.answer(request)
+      isTaskRunning = false
+      self.task = nil
+      answerPage(response, isHead: request.method == "HEAD")
+      recycleIfOver()
+    }
+    if isTaskRunning { self.task = task }
+  }
+
+  private func answerPage(_ response: PageResponse, isHead: Bool) {
+    guard phase == .page else { return }
+    phase = .answered
+    guard let stream, let session = connection.session else { return }
+    var fields = HTTP2FieldList()
+    fields.add(":status", String(response.status))
+    for (name, value) in response.headers { fields.add(name.utf8, value.utf8) }
+    fields.add("content-length", String(response.body.count))
+    let isEmpty = response.body.isEmpty || isHead
+    session.respond(stream, fields, endStream: isEmpty)
+    if !isEmpty {
+      session.write(stream, ByteBuffer(bytes: response.body))
+      session.finish(stream)
+    }
+    connection.wantOutput()
+  }
+
+  // MARK: The stream
+
+  func stream(_ stream: HTTP2Stream, wrote bytes: Int) {
+    call.outbox?.sent(bytes)
+  }
+
+  func stream(_ stream: HTTP2Stream, closed code: HTTP2ErrorCode) {
+    self.stream = nil
+    deadline = nil
+    if phase != .answered {
+      let error = RPCError(.cancelled, "the client cancelled the call")
+      finish(error)
+      phase = .answered
+      stopHandler(error)
+    } else {
+      task?.cancel()
+    }
+    connection.streamClosed()
+    recycleIfOver()
+  }
+}
+
+/// The fields that every answer shares.
+private enum ServerFields {
+  static let success: HTTP2FieldList = {
+    var fields = HTTP2FieldList()
+    fields.add(":status", "200")
+    fields.add("content-type", "application/grpc")
+    return fields
+  }()
+
+  static let okTrailers: HTTP2FieldList = {
+    var fields = HTTP2FieldList()
+    fields.add("grpc-status", "0")
+    return fields
+  }()
+}
+
+extension EventLoop {
+  /// Runs `body` at once on this loop's thread, soon from another.
+  func runNow(_ body: @escaping @Sendable () -> Void) {
+    if inEventLoop { body() } else { execute(body) }
+  }
+}

@@ -138,7 +138,15 @@ let package = Package(
     tests("GRPC", [nio]),
     tests("Transport", ["GRPC", "HTTP2", "TLS", nio, nioPosix, nioEmbedded]),
     tests("Protobuf", [nio]),
-    tests("ProtoGenerator", ["CDescriptorProtos"]),
+    .target(
+      name: "CGoldenProtos", dependencies: ["CProtobufC"], path: "Tests/ProtoGeneratorTests/Golden/CGoldenProtos"),
+    .testTarget(
+      name: "ProtoGeneratorTests",
+      dependencies: ["ProtoGenerator", "CGoldenProtos", "Protobuf", "LatchkeyProtos", "GRPC", nio],
+      exclude: [
+        "Golden/CGoldenProtos", "Golden/Descriptors", "Golden/proto", "Golden/refused", "make_vectors.py",
+      ],
+      swiftSettings: strict),
     .testTarget(
       name: "LatchkeyProtosTests",
       dependencies: ["LatchkeyProtos", "GRPC", nio],

@@ -11,10 +11,10 @@ enum CName {
     parts(fullName).map(snake).joined(separator: "__")
   }
 
-  /// Members are in lower case; one that is a word of C or C++ gets a `_` behind it.
+  /// Members are in lower case; one that is a word of C or C++ gets a `_` behind it. As Swift writes it.
   static func member(_ name: String) -> String {
     let lower = name.lowercased()
-    return keywords.contains(lower) ? lower + "_" : lower
+    return keywords.contains(lower) ? lower + "_" : SwiftName.escaped(lower)
   }
 
   private static func parts(_ fullName: String) -> [Substring] {

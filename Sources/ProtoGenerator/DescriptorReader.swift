@@ -81,6 +81,9 @@ struct DescriptorReader {
     guard unsafe field.proto3_optional == 0 else {
       throw GeneratorError("\(message).\(fieldName): protoc-c has no proto3 optional; use a message field or a oneof")
     }
+    guard fieldName != "self" else {
+      throw GeneratorError("\(message).\(fieldName): Swift has no way to write a member of this name")
+    }
     let typeName = unsafe String(text(field.type_name).drop { $0 == "." })
     let kind: Schema.Kind
     switch unsafe field.type.rawValue {

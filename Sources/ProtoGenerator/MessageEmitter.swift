@@ -36,7 +36,7 @@ struct MessageEmitter {
     }
     let parameters = members.map { "\(SwiftName.escaped($0.name)): \($0.type) = \($0.defaultValue)" }
     out.list("package init", parameters, " {") { out in
-      for member in members { out.line("self.\(member.name) = \(SwiftName.escaped(member.name))") }
+      for member in members { out.line("self.\(SwiftName.escaped(member.name)) = \(SwiftName.escaped(member.name))") }
     }
   }
 
@@ -95,7 +95,7 @@ struct MessageEmitter {
     if field.isRepeated { return ("[\(type)]", "[]") }
     switch field.kind {
     case .message: return (type + "?", "nil")
-    case .enum: return (type, "\(type)(rawValue: 0)")
+    case .enum(let name): return (type, types.zeroCase(name).map { ".\($0)" } ?? ".init(rawValue: 0)")
     case .string: return (type, "\"\"")
     case .bytes: return (type, "[]")
     case .bool: return (type, "false")
@@ -131,9 +131,14 @@ struct MessageEmitter {
           out.line("self = try unsafe decoded(bytes, \(function)__unpack, Self.init(reading:))")
         }
         out.line()
-        out.block("package func encode(into buffer: inout ByteBuffer) throws(RPCError) {") { out in
-          out.list(
-            "try unsafe encoded", ["&buffer", "filled(in:)", "\(function)__get_packed_size", "\(function)__pack"], "")
+        let encode = "package func encode(into buffer: inout ByteBuffer)"
+        if message.fields.isEmpty {
+          out.line("\(encode) {}")
+        } else {
+          out.block("\(encode) throws(RPCError) {") { out in
+            let functions = ["filled(in:)", "\(function)__get_packed_size", "\(function)__pack"]
+            out.list("try unsafe encoded", ["&buffer"] + functions, "")
+          }
         }
         out.line()
       }
@@ -159,9 +164,9 @@ struct MessageEmitter {
         switch member.content {
         case .field(let field):
           head = "unsafe self.init"
-          arguments.append("\(SwiftName.escaped(member.name)): \(reading(field))")
+          arguments.append("\(SwiftName.label(member.name)): \(reading(field))")
         case .oneof(let oneof, let fields):
-          arguments.append("\(SwiftName.escaped(member.name)): \(SwiftName.escaped(member.name))")
+          arguments.append("\(SwiftName.label(member.name)): \(SwiftName.escaped(member.name))")
           emitReading(oneof, fields, into: &out)
         }
       }
@@ -189,14 +194,18 @@ struct MessageEmitter {
   private func reading(_ field: Schema.Field) -> String {
     let member = "c.pointee.\(CName.member(field.name))"
     if field.isRepeated {
-      let list = "c.pointee.n_\(field.name.lowercased()), \(member)"
+      let count = "c.pointee.n_\(field.name.lowercased())"
+      let list = "\(count), \(member)"
       switch field.kind {
-      case .string: return "try FieldReader.strings(\(list), \"\(field.name)\")"
-      case .bytes: return "FieldReader.list(\(list)) { unsafe FieldReader.bytes($0) }"
-      case .bool: return "FieldReader.list(\(list)) { $0 != 0 }"
-      case .enum: return "FieldReader.list(\(list)) { .init(rawValue: Int32(truncatingIfNeeded: $0.rawValue)) }"
+      case .string: return SourceWriter.call("try FieldReader.strings", count, member, "\"\(field.name)\"")
+      case .bytes: return "FieldReader.list(\(list))" + SourceWriter.closure("unsafe FieldReader.bytes($0)")
+      case .bool: return "FieldReader.list(\(list))" + SourceWriter.closure("$0 != 0")
+      case .enum:
+        return "FieldReader.list(\(list))"
+          + SourceWriter.closure(".init(rawValue: Int32(truncatingIfNeeded: $0.rawValue))")
       case .message(let type):
-        return "try FieldReader.messages(\(list), \"\(field.name)\", \(types.swiftName(type)).init(reading:))"
+        return SourceWriter.call(
+          "try FieldReader.messages", count, member, "\"\(field.name)\"", "\(types.swiftName(type)).init(reading:)")
       case .double, .float, .int64, .uint64, .int32, .uint32: return "FieldReader.list(\(list)) { $0 }"
       }
     }
@@ -206,7 +215,8 @@ struct MessageEmitter {
     case .bool: return "\(member) != 0"
     case .enum: return ".init(rawValue: Int32(truncatingIfNeeded: \(member).rawValue))"
     case .message(let type):
-      return "try FieldReader.message(\(member), \"\(field.name)\", \(types.swiftName(type)).init(reading:))"
+      return SourceWriter.call(
+        "try FieldReader.message", member, "\"\(field.name)\"", "\(types.swiftName(type)).init(reading:)")
     case .double, .float, .int64, .uint64, .int32, .uint32: return member
     }
   }
@@ -214,7 +224,7 @@ struct MessageEmitter {
   private func emitFilling(_ message: Schema.Message, into out: inout SourceWriter) {
     let type = CName.type(message.fullName)
     out.comment(["Copies into protoc-c's struct, in memory that lives until the arena is emptied."])
-    out.block("func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<\(type)> {") { out in
+    out.list("func filled", ["in arena: Arena"], " throws(ProtobufError) -> UnsafeMutablePointer<\(type)> {") { out in
       out.line("let c = unsafe try arena.allocate(\(type).self)")
       out.line("unsafe \(CName.function(message.fullName))__init(c)")
       for member in members(of: message) {
@@ -244,7 +254,7 @@ struct MessageEmitter {
       let target = "unsafe (c.pointee.n_\(field.name.lowercased()), \(member))"
       switch field.kind {
       case .message(let type):
-        out.line("\(target) = try arena.messages(\(name), \(types.swiftName(type)).filled(in:))")
+        out.line(SourceWriter.call("\(target) = try arena.messages", name, "\(types.swiftName(type)).filled(in:)"))
       case .string:
         out.line("\(target) = try arena.list(\(name), arena.string)")
       case .bytes:
@@ -252,7 +262,8 @@ struct MessageEmitter {
       case .bool:
         out.line("\(target) = try arena.list(\(name)) { $0 ? 1 : 0 }")
       case .enum(let type):
-        out.line("\(target) = try arena.list(\(name)) { \(cEnum(type, "$0")) }")
+        let body = "\(CName.type(type))(rawValue: .init(truncatingIfNeeded: $0.rawValue))"
+        out.line("\(target) = try arena.list(\(name))" + SourceWriter.closure(body))
       case .double, .float, .int64, .uint64, .int32, .uint32:
         out.line("\(target) = try arena.list(\(name)) { $0 }")
       }
@@ -271,13 +282,9 @@ struct MessageEmitter {
     case .string: out.line("\(member) = try arena.string(\(name))")
     case .bytes: out.line("\(member) = try arena.bytes(\(name))")
     case .bool: out.line("\(member) = \(name) ? 1 : 0")
-    case .enum(let type): out.line("\(member) = \(cEnum(type, name))")
+    case .enum: out.line("\(member) = .init(rawValue: .init(truncatingIfNeeded: \(name).rawValue))")
     case .message: out.line("\(member) = try \(name).filled(in: arena)")
     case .double, .float, .int64, .uint64, .int32, .uint32: out.line("\(member) = \(name)")
     }
-  }
-
-  private func cEnum(_ type: String, _ value: String) -> String {
-    "\(CName.type(type))(rawValue: .init(truncatingIfNeeded: \(value).rawValue))"
   }
 }

@@ -2,4 +2,9 @@
 package struct OutputFile: Sendable, Equatable {
   package var name: String
   package var content: String
+
+  package init(name: String, content: String) {
+    self.name = name
+    self.content = content
+  }
 }

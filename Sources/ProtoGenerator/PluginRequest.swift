@@ -22,4 +22,19 @@ package struct PluginRequest: Sendable {
       schema.files.append(try unsafe DescriptorReader(file.pointee).read())
     }
   }
+
+  /// The same from a serialised `FileDescriptorSet` with all its imports, every file of which is to be generated.
+  package init(descriptorSet bytes: [UInt8], parameter: String) throws(GeneratorError) {
+    guard let set = unsafe google__protobuf__file_descriptor_set__unpack(nil, bytes.count, bytes) else {
+      throw GeneratorError("these bytes hold no FileDescriptorSet")
+    }
+    // Freed once; everything below is copied out of it first.
+    defer { unsafe google__protobuf__file_descriptor_set__free_unpacked(set, nil) }
+    self.parameter = parameter
+    schema = Schema(files: [])
+    for unsafe file in unsafe elements(set.pointee.n_file, set.pointee.file) {
+      schema.files.append(try unsafe DescriptorReader(file.pointee).read())
+    }
+    filesToGenerate = schema.files.map(\.name)
+  }
 }

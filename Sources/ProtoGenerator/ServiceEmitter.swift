@@ -1,4 +1,4 @@
-/// Writes a service: the protocol to implement, its methods as an enum, its routes and its client.
+/// Writes a service that has methods: the protocol to implement, its methods as an enum, its routes and its client.
 struct ServiceEmitter {
   let types: TypeTable
 

@@ -49,6 +49,11 @@ enum SwiftName {
     reserved.contains(name) ? "`\(name)`" : name
   }
 
+  /// A name as an argument's label, where few words are reserved and backticks around the others draw a warning.
+  static func label(_ name: String) -> String {
+    ["inout", "let", "var"].contains(name) ? "`\(name)`" : name
+  }
+
   private static func upperWord(_ word: String) -> String {
     let lower = word.lowercased()
     if acronyms.contains(lower) { return lower.uppercased() }

@@ -18,7 +18,11 @@ struct TypeTable {
 
   func swiftName(_ fullName: String) -> String { swiftNames[fullName] ?? fullName }
 
-  func message(_ fullName: String) -> Schema.Message? { messages[fullName] }
+  /// The case of an enum that stands for an absent field, as it is written in Swift.
+  func zeroCase(_ fullName: String) -> String? {
+    guard let type = enums[fullName], let zero = type.values.first(where: { $0.number == 0 }) else { return nil }
+    return SwiftName.escaped(SwiftName.enumCase(zero.name, of: type.name))
+  }
 
   private mutating func add(_ value: Schema.Enum, in scope: String) {
     swiftNames[value.fullName] = "\(scope).\(SwiftName.escaped(value.name))"

@@ -38,6 +38,7 @@ struct TimeTests {
     #expect(GoogleProtobuf.Duration(seconds: 1, nanos: -1).duration == nil)
     #expect(GoogleProtobuf.Duration(seconds: .max).duration == nil)
     #expect(GoogleProtobuf.Duration(seconds: 0, nanos: .min).duration == nil)
-    #expect(GoogleProtobuf.Duration(.seconds(Int64.max)).duration == .seconds(315_576_000_000) + .nanoseconds(999_999_999))
+    let longest: Duration = .seconds(315_576_000_000) + .nanoseconds(999_999_999)
+    #expect(GoogleProtobuf.Duration(.seconds(Int64.max)).duration == longest)
   }
 }

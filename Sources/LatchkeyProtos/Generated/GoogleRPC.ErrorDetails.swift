@@ -70,7 +70,9 @@ extension GoogleRPC.ErrorInfo: RPCMessage {
     unsafe self.init(
       reason: try FieldReader.string(c.pointee.reason, "reason"),
       domain: try FieldReader.string(c.pointee.domain, "domain"),
-      metadata: try FieldReader.messages(c.pointee.n_metadata, c.pointee.metadata, "metadata", GoogleRPC.ErrorInfo.MetadataEntry.init(reading:))
+      metadata: try FieldReader.messages(
+        c.pointee.n_metadata, c.pointee.metadata, "metadata", GoogleRPC.ErrorInfo.MetadataEntry.init(reading:)
+      )
     )
   }
 
@@ -80,7 +82,9 @@ extension GoogleRPC.ErrorInfo: RPCMessage {
     unsafe google__rpc__error_info__init(c)
     unsafe c.pointee.reason = try arena.string(reason)
     unsafe c.pointee.domain = try arena.string(domain)
-    unsafe (c.pointee.n_metadata, c.pointee.metadata) = try arena.messages(metadata, GoogleRPC.ErrorInfo.MetadataEntry.filled(in:))
+    unsafe (c.pointee.n_metadata, c.pointee.metadata) = try arena.messages(
+      metadata, GoogleRPC.ErrorInfo.MetadataEntry.filled(in:)
+    )
     return unsafe c
   }
 }
@@ -141,7 +145,12 @@ extension GoogleRPC.BadRequest: RPCMessage {
   /// Copies out of protoc-c's struct, which outlives the call.
   init(reading c: UnsafePointer<Google__Rpc__BadRequest>) throws(ProtobufError) {
     unsafe self.init(
-      fieldViolations: try FieldReader.messages(c.pointee.n_field_violations, c.pointee.field_violations, "field_violations", GoogleRPC.BadRequest.FieldViolation.init(reading:))
+      fieldViolations: try FieldReader.messages(
+        c.pointee.n_field_violations,
+        c.pointee.field_violations,
+        "field_violations",
+        GoogleRPC.BadRequest.FieldViolation.init(reading:)
+      )
     )
   }
 
@@ -149,7 +158,9 @@ extension GoogleRPC.BadRequest: RPCMessage {
   func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Google__Rpc__BadRequest> {
     let c = unsafe try arena.allocate(Google__Rpc__BadRequest.self)
     unsafe google__rpc__bad_request__init(c)
-    unsafe (c.pointee.n_field_violations, c.pointee.field_violations) = try arena.messages(fieldViolations, GoogleRPC.BadRequest.FieldViolation.filled(in:))
+    unsafe (c.pointee.n_field_violations, c.pointee.field_violations) = try arena.messages(
+      fieldViolations, GoogleRPC.BadRequest.FieldViolation.filled(in:)
+    )
     return unsafe c
   }
 }

@@ -33,7 +33,9 @@ extension GoogleRPC.Status: RPCMessage {
     unsafe self.init(
       code: c.pointee.code,
       message: try FieldReader.string(c.pointee.message, "message"),
-      details: try FieldReader.messages(c.pointee.n_details, c.pointee.details, "details", GoogleProtobuf.`Any`.init(reading:))
+      details: try FieldReader.messages(
+        c.pointee.n_details, c.pointee.details, "details", GoogleProtobuf.`Any`.init(reading:)
+      )
     )
   }
 

@@ -88,9 +88,7 @@ extension HealthV1 {
   package struct HealthCheckResponse: Sendable, Equatable {
     package var status: HealthV1.HealthCheckResponse.ServingStatus
 
-    package init(
-      status: HealthV1.HealthCheckResponse.ServingStatus = HealthV1.HealthCheckResponse.ServingStatus(rawValue: 0)
-    ) {
+    package init(status: HealthV1.HealthCheckResponse.ServingStatus = .unknown) {
       self.status = status
     }
 
@@ -176,7 +174,7 @@ extension HealthV1.HealthCheckResponse: RPCMessage {
   func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Grpc__Health__V1__HealthCheckResponse> {
     let c = unsafe try arena.allocate(Grpc__Health__V1__HealthCheckResponse.self)
     unsafe grpc__health__v1__health_check_response__init(c)
-    unsafe c.pointee.status = Grpc__Health__V1__HealthCheckResponse__ServingStatus(rawValue: .init(truncatingIfNeeded: status.rawValue))
+    unsafe c.pointee.status = .init(rawValue: .init(truncatingIfNeeded: status.rawValue))
     return unsafe c
   }
 }

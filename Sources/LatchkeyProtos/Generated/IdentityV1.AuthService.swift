@@ -373,7 +373,7 @@ extension IdentityV1 {
       clientID: String = "",
       method: Method? = nil,
       guestToken: String = "",
-      onConflict: IdentityV1.OnConflict = IdentityV1.OnConflict(rawValue: 0),
+      onConflict: IdentityV1.OnConflict = .unspecified,
       linkTicket: String = "",
       deviceLabel: String = "",
       locale: String = ""
@@ -561,10 +561,7 @@ extension IdentityV1 {
     package var scope: IdentityV1.LogoutScope
     package var next: IdentityV1.LogoutNext
 
-    package init(
-      scope: IdentityV1.LogoutScope = IdentityV1.LogoutScope(rawValue: 0),
-      next: IdentityV1.LogoutNext = IdentityV1.LogoutNext(rawValue: 0)
-    ) {
+    package init(scope: IdentityV1.LogoutScope = .unspecified, next: IdentityV1.LogoutNext = .unspecified) {
       self.scope = scope
       self.next = next
     }
@@ -614,7 +611,9 @@ extension IdentityV1.PasswordCredential: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__PasswordCredential> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__PasswordCredential> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__PasswordCredential.self)
     unsafe latchkey__identity__v1__password_credential__init(c)
     unsafe c.pointee.identifier = try arena.string(identifier)
@@ -681,7 +680,9 @@ extension IdentityV1.RegisterResponse: RPCMessage {
       tokens: try FieldReader.message(c.pointee.tokens, "tokens", CommonV1.TokenSet.init(reading:)),
       subject: try FieldReader.message(c.pointee.subject, "subject", CommonV1.Subject.init(reading:)),
       profile: try FieldReader.message(c.pointee.profile, "profile", CommonV1.Profile.init(reading:)),
-      accountChange: try FieldReader.message(c.pointee.account_change, "account_change", IdentityV1.AccountChange.init(reading:)),
+      accountChange: try FieldReader.message(
+        c.pointee.account_change, "account_change", IdentityV1.AccountChange.init(reading:)
+      ),
       storageNamespace: try FieldReader.string(c.pointee.storage_namespace, "storage_namespace")
     )
   }
@@ -755,7 +756,9 @@ extension IdentityV1.AuthenticateRequest: RPCMessage {
   init(reading c: UnsafePointer<Latchkey__Identity__V1__AuthenticateRequest>) throws(ProtobufError) {
     let method: Method?
     switch unsafe c.pointee.method_case.rawValue {
-    case 2: unsafe method = try FieldReader.message(c.pointee.password, "password", IdentityV1.PasswordCredential.init(reading:)).map { .password($0) }
+    case 2: unsafe method = try FieldReader.message(
+      c.pointee.password, "password", IdentityV1.PasswordCredential.init(reading:)
+    ).map { .password($0) }
     default: method = nil
     }
     unsafe self.init(
@@ -770,7 +773,9 @@ extension IdentityV1.AuthenticateRequest: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__AuthenticateRequest> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__AuthenticateRequest> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__AuthenticateRequest.self)
     unsafe latchkey__identity__v1__authenticate_request__init(c)
     unsafe c.pointee.client_id = try arena.string(clientID)
@@ -781,7 +786,7 @@ extension IdentityV1.AuthenticateRequest: RPCMessage {
     case nil: break
     }
     unsafe c.pointee.guest_token = try arena.string(guestToken)
-    unsafe c.pointee.on_conflict = Latchkey__Identity__V1__OnConflict(rawValue: .init(truncatingIfNeeded: onConflict.rawValue))
+    unsafe c.pointee.on_conflict = .init(rawValue: .init(truncatingIfNeeded: onConflict.rawValue))
     unsafe c.pointee.link_ticket = try arena.string(linkTicket)
     unsafe c.pointee.device_label = try arena.string(deviceLabel)
     unsafe c.pointee.locale = try arena.string(locale)
@@ -808,8 +813,12 @@ extension IdentityV1.Conflict: RPCMessage {
     unsafe self.init(
       linkTicket: try FieldReader.string(c.pointee.link_ticket, "link_ticket"),
       existingMask: try FieldReader.string(c.pointee.existing_mask, "existing_mask"),
-      guestSummary: try FieldReader.message(c.pointee.guest_summary, "guest_summary", IdentityV1.GuestSummary.init(reading:)),
-      choices: FieldReader.list(c.pointee.n_choices, c.pointee.choices) { .init(rawValue: Int32(truncatingIfNeeded: $0.rawValue)) },
+      guestSummary: try FieldReader.message(
+        c.pointee.guest_summary, "guest_summary", IdentityV1.GuestSummary.init(reading:)
+      ),
+      choices: FieldReader.list(c.pointee.n_choices, c.pointee.choices) {
+        .init(rawValue: Int32(truncatingIfNeeded: $0.rawValue))
+      },
       expiresIn: c.pointee.expires_in
     )
   }
@@ -821,7 +830,9 @@ extension IdentityV1.Conflict: RPCMessage {
     unsafe c.pointee.link_ticket = try arena.string(linkTicket)
     unsafe c.pointee.existing_mask = try arena.string(existingMask)
     if let guestSummary { unsafe c.pointee.guest_summary = try guestSummary.filled(in: arena) }
-    unsafe (c.pointee.n_choices, c.pointee.choices) = try arena.list(choices) { Latchkey__Identity__V1__OnConflict(rawValue: .init(truncatingIfNeeded: $0.rawValue)) }
+    unsafe (c.pointee.n_choices, c.pointee.choices) = try arena.list(choices) {
+      Latchkey__Identity__V1__OnConflict(rawValue: .init(truncatingIfNeeded: $0.rawValue))
+    }
     unsafe c.pointee.expires_in = expiresIn
     return unsafe c
   }
@@ -845,7 +856,9 @@ extension IdentityV1.GuestSummary: RPCMessage {
   init(reading c: UnsafePointer<Latchkey__Identity__V1__GuestSummary>) throws(ProtobufError) {
     unsafe self.init(
       createdAt: try FieldReader.message(c.pointee.created_at, "created_at", GoogleProtobuf.Timestamp.init(reading:)),
-      collections: try FieldReader.messages(c.pointee.n_collections, c.pointee.collections, "collections", IdentityV1.CollectionCount.init(reading:))
+      collections: try FieldReader.messages(
+        c.pointee.n_collections, c.pointee.collections, "collections", IdentityV1.CollectionCount.init(reading:)
+      )
     )
   }
 
@@ -854,7 +867,9 @@ extension IdentityV1.GuestSummary: RPCMessage {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__GuestSummary.self)
     unsafe latchkey__identity__v1__guest_summary__init(c)
     if let createdAt { unsafe c.pointee.created_at = try createdAt.filled(in: arena) }
-    unsafe (c.pointee.n_collections, c.pointee.collections) = try arena.messages(collections, IdentityV1.CollectionCount.filled(in:))
+    unsafe (c.pointee.n_collections, c.pointee.collections) = try arena.messages(
+      collections, IdentityV1.CollectionCount.filled(in:)
+    )
     return unsafe c
   }
 }
@@ -908,14 +923,18 @@ extension IdentityV1.AuthenticateResponse: RPCMessage {
       tokens: try FieldReader.message(c.pointee.tokens, "tokens", CommonV1.TokenSet.init(reading:)),
       subject: try FieldReader.message(c.pointee.subject, "subject", CommonV1.Subject.init(reading:)),
       profile: try FieldReader.message(c.pointee.profile, "profile", CommonV1.Profile.init(reading:)),
-      accountChange: try FieldReader.message(c.pointee.account_change, "account_change", IdentityV1.AccountChange.init(reading:)),
+      accountChange: try FieldReader.message(
+        c.pointee.account_change, "account_change", IdentityV1.AccountChange.init(reading:)
+      ),
       conflict: try FieldReader.message(c.pointee.conflict, "conflict", IdentityV1.Conflict.init(reading:)),
       storageNamespace: try FieldReader.string(c.pointee.storage_namespace, "storage_namespace")
     )
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__AuthenticateResponse> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__AuthenticateResponse> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__AuthenticateResponse.self)
     unsafe latchkey__identity__v1__authenticate_response__init(c)
     if let tokens { unsafe c.pointee.tokens = try tokens.filled(in: arena) }
@@ -1017,14 +1036,7 @@ extension IdentityV1.RevokeResponse: RPCMessage {
     self = try unsafe decoded(bytes, latchkey__identity__v1__revoke_response__unpack, Self.init(reading:))
   }
 
-  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
-    try unsafe encoded(
-      &buffer,
-      filled(in:),
-      latchkey__identity__v1__revoke_response__get_packed_size,
-      latchkey__identity__v1__revoke_response__pack
-    )
-  }
+  package func encode(into buffer: inout ByteBuffer) {}
 
   /// Copies out of protoc-c's struct, which outlives the call.
   init(reading c: UnsafePointer<Latchkey__Identity__V1__RevokeResponse>) throws(ProtobufError) {
@@ -1059,7 +1071,9 @@ extension IdentityV1.IntrospectRequest: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__IntrospectRequest> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__IntrospectRequest> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__IntrospectRequest.self)
     unsafe latchkey__identity__v1__introspect_request__init(c)
     unsafe c.pointee.token = try arena.string(token)
@@ -1100,7 +1114,9 @@ extension IdentityV1.IntrospectResponse: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__IntrospectResponse> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__IntrospectResponse> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__IntrospectResponse.self)
     unsafe latchkey__identity__v1__introspect_response__init(c)
     unsafe c.pointee.active = active ? 1 : 0
@@ -1124,14 +1140,7 @@ extension IdentityV1.GetJwksRequest: RPCMessage {
     self = try unsafe decoded(bytes, latchkey__identity__v1__get_jwks_request__unpack, Self.init(reading:))
   }
 
-  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
-    try unsafe encoded(
-      &buffer,
-      filled(in:),
-      latchkey__identity__v1__get_jwks_request__get_packed_size,
-      latchkey__identity__v1__get_jwks_request__pack
-    )
-  }
+  package func encode(into buffer: inout ByteBuffer) {}
 
   /// Copies out of protoc-c's struct, which outlives the call.
   init(reading c: UnsafePointer<Latchkey__Identity__V1__GetJwksRequest>) throws(ProtobufError) {
@@ -1200,8 +1209,8 @@ extension IdentityV1.LogoutRequest: RPCMessage {
   func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__LogoutRequest> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__LogoutRequest.self)
     unsafe latchkey__identity__v1__logout_request__init(c)
-    unsafe c.pointee.scope = Latchkey__Identity__V1__LogoutScope(rawValue: .init(truncatingIfNeeded: scope.rawValue))
-    unsafe c.pointee.next = Latchkey__Identity__V1__LogoutNext(rawValue: .init(truncatingIfNeeded: next.rawValue))
+    unsafe c.pointee.scope = .init(rawValue: .init(truncatingIfNeeded: scope.rawValue))
+    unsafe c.pointee.next = .init(rawValue: .init(truncatingIfNeeded: next.rawValue))
     return unsafe c
   }
 }

@@ -209,7 +209,9 @@ extension IdentityV1.IssueForQrRequest: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__IssueForQrRequest> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__IssueForQrRequest> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__IssueForQrRequest.self)
     unsafe latchkey__identity__v1__issue_for_qr_request__init(c)
     unsafe c.pointee.qr_session_id = try arena.string(qrSessionID)
@@ -248,7 +250,9 @@ extension IdentityV1.IssueForQrResponse: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__IssueForQrResponse> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__IssueForQrResponse> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__IssueForQrResponse.self)
     unsafe latchkey__identity__v1__issue_for_qr_response__init(c)
     if let tokens { unsafe c.pointee.tokens = try tokens.filled(in: arena) }
@@ -281,7 +285,9 @@ extension IdentityV1.RevokeForQrRequest: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__RevokeForQrRequest> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__RevokeForQrRequest> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__RevokeForQrRequest.self)
     unsafe latchkey__identity__v1__revoke_for_qr_request__init(c)
     unsafe c.pointee.qr_session_id = try arena.string(qrSessionID)
@@ -310,7 +316,9 @@ extension IdentityV1.RevokeForQrResponse: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__RevokeForQrResponse> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__RevokeForQrResponse> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__RevokeForQrResponse.self)
     unsafe latchkey__identity__v1__revoke_for_qr_response__init(c)
     unsafe c.pointee.sessions_ended = sessionsEnded
@@ -342,7 +350,9 @@ extension IdentityV1.CompleteMigrationRequest: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__CompleteMigrationRequest> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__CompleteMigrationRequest> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__CompleteMigrationRequest.self)
     unsafe latchkey__identity__v1__complete_migration_request__init(c)
     unsafe c.pointee.migration_id = try arena.string(migrationID)
@@ -357,14 +367,7 @@ extension IdentityV1.CompleteMigrationResponse: RPCMessage {
     self = try unsafe decoded(bytes, latchkey__identity__v1__complete_migration_response__unpack, Self.init(reading:))
   }
 
-  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
-    try unsafe encoded(
-      &buffer,
-      filled(in:),
-      latchkey__identity__v1__complete_migration_response__get_packed_size,
-      latchkey__identity__v1__complete_migration_response__pack
-    )
-  }
+  package func encode(into buffer: inout ByteBuffer) {}
 
   /// Copies out of protoc-c's struct, which outlives the call.
   init(reading c: UnsafePointer<Latchkey__Identity__V1__CompleteMigrationResponse>) throws(ProtobufError) {
@@ -372,7 +375,9 @@ extension IdentityV1.CompleteMigrationResponse: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__CompleteMigrationResponse> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__CompleteMigrationResponse> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__CompleteMigrationResponse.self)
     unsafe latchkey__identity__v1__complete_migration_response__init(c)
     return unsafe c

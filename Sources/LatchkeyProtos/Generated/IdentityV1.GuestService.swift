@@ -228,7 +228,9 @@ extension IdentityV1.GetChallengeRequest: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__GetChallengeRequest> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__GetChallengeRequest> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__GetChallengeRequest.self)
     unsafe latchkey__identity__v1__get_challenge_request__init(c)
     unsafe c.pointee.client_id = try arena.string(clientID)
@@ -261,7 +263,9 @@ extension IdentityV1.GetChallengeResponse: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__GetChallengeResponse> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__GetChallengeResponse> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__GetChallengeResponse.self)
     unsafe latchkey__identity__v1__get_challenge_response__init(c)
     unsafe c.pointee.challenge = try arena.string(challenge)
@@ -340,7 +344,9 @@ extension IdentityV1.IssueGuestRequest: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__IssueGuestRequest> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__IssueGuestRequest> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__IssueGuestRequest.self)
     unsafe latchkey__identity__v1__issue_guest_request__init(c)
     unsafe c.pointee.client_id = try arena.string(clientID)
@@ -407,14 +413,18 @@ extension IdentityV1.IssueGuestResponse: RPCMessage {
       tokens: try FieldReader.message(c.pointee.tokens, "tokens", CommonV1.TokenSet.init(reading:)),
       subject: try FieldReader.message(c.pointee.subject, "subject", CommonV1.Subject.init(reading:)),
       created: c.pointee.created != 0,
-      lastLoginHint: try FieldReader.message(c.pointee.last_login_hint, "last_login_hint", IdentityV1.LastLoginHint.init(reading:)),
+      lastLoginHint: try FieldReader.message(
+        c.pointee.last_login_hint, "last_login_hint", IdentityV1.LastLoginHint.init(reading:)
+      ),
       storageNamespace: try FieldReader.string(c.pointee.storage_namespace, "storage_namespace"),
       gatePolicyVersion: c.pointee.gate_policy_version
     )
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__IssueGuestResponse> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__IssueGuestResponse> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__IssueGuestResponse.self)
     unsafe latchkey__identity__v1__issue_guest_response__init(c)
     if let tokens { unsafe c.pointee.tokens = try tokens.filled(in: arena) }

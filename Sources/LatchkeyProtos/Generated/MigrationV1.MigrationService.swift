@@ -252,7 +252,7 @@ extension MigrationV1 {
     package var collection: String
     package var policy: MigrationV1.Policy
 
-    package init(collection: String = "", policy: MigrationV1.Policy = MigrationV1.Policy(rawValue: 0)) {
+    package init(collection: String = "", policy: MigrationV1.Policy = .unspecified) {
       self.collection = collection
       self.policy = policy
     }
@@ -294,7 +294,7 @@ extension MigrationV1 {
       sourceCount: Int64 = 0,
       targetCount: Int64 = 0,
       conflicts: Int64 = 0,
-      policy: MigrationV1.Policy = MigrationV1.Policy(rawValue: 0),
+      policy: MigrationV1.Policy = .unspecified,
       refused: Int64 = 0
     ) {
       self.name = name
@@ -375,7 +375,7 @@ extension MigrationV1 {
 
     package init(
       name: String = "",
-      policy: MigrationV1.Policy = MigrationV1.Policy(rawValue: 0),
+      policy: MigrationV1.Policy = .unspecified,
       moved: Int64 = 0,
       kept: Int64 = 0,
       replaced: Int64 = 0,
@@ -410,8 +410,8 @@ extension MigrationV1 {
 
     package init(
       migrationID: String = "",
-      state: MigrationV1.MigrationState = MigrationV1.MigrationState(rawValue: 0),
-      step: MigrationV1.Step = MigrationV1.Step(rawValue: 0),
+      state: MigrationV1.MigrationState = .unspecified,
+      step: MigrationV1.Step = .unspecified,
       done: Int64 = 0,
       total: Int64 = 0,
       report: [MigrationV1.CollectionReport] = [],
@@ -487,7 +487,7 @@ extension MigrationV1.PolicyOverride: RPCMessage {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__PolicyOverride.self)
     unsafe latchkey__migration__v1__policy_override__init(c)
     unsafe c.pointee.collection = try arena.string(collection)
-    unsafe c.pointee.policy = Latchkey__Migration__V1__Policy(rawValue: .init(truncatingIfNeeded: policy.rawValue))
+    unsafe c.pointee.policy = .init(rawValue: .init(truncatingIfNeeded: policy.rawValue))
     return unsafe c
   }
 }
@@ -511,18 +511,27 @@ extension MigrationV1.PlanMigrationRequest: RPCMessage {
     unsafe self.init(
       guestProof: try FieldReader.string(c.pointee.guest_proof, "guest_proof"),
       targetProof: try FieldReader.string(c.pointee.target_proof, "target_proof"),
-      policyOverrides: try FieldReader.messages(c.pointee.n_policy_overrides, c.pointee.policy_overrides, "policy_overrides", MigrationV1.PolicyOverride.init(reading:)),
+      policyOverrides: try FieldReader.messages(
+        c.pointee.n_policy_overrides,
+        c.pointee.policy_overrides,
+        "policy_overrides",
+        MigrationV1.PolicyOverride.init(reading:)
+      ),
       firstLoginOnDevice: c.pointee.first_login_on_device != 0
     )
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__PlanMigrationRequest> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__PlanMigrationRequest> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__PlanMigrationRequest.self)
     unsafe latchkey__migration__v1__plan_migration_request__init(c)
     unsafe c.pointee.guest_proof = try arena.string(guestProof)
     unsafe c.pointee.target_proof = try arena.string(targetProof)
-    unsafe (c.pointee.n_policy_overrides, c.pointee.policy_overrides) = try arena.messages(policyOverrides, MigrationV1.PolicyOverride.filled(in:))
+    unsafe (c.pointee.n_policy_overrides, c.pointee.policy_overrides) = try arena.messages(
+      policyOverrides, MigrationV1.PolicyOverride.filled(in:)
+    )
     unsafe c.pointee.first_login_on_device = firstLoginOnDevice ? 1 : 0
     return unsafe c
   }
@@ -562,7 +571,7 @@ extension MigrationV1.CollectionPlan: RPCMessage {
     unsafe c.pointee.source_count = sourceCount
     unsafe c.pointee.target_count = targetCount
     unsafe c.pointee.conflicts = conflicts
-    unsafe c.pointee.policy = Latchkey__Migration__V1__Policy(rawValue: .init(truncatingIfNeeded: policy.rawValue))
+    unsafe c.pointee.policy = .init(rawValue: .init(truncatingIfNeeded: policy.rawValue))
     unsafe c.pointee.refused = refused
     return unsafe c
   }
@@ -587,19 +596,25 @@ extension MigrationV1.PlanMigrationResponse: RPCMessage {
     unsafe self.init(
       planID: try FieldReader.string(c.pointee.plan_id, "plan_id"),
       digest: try FieldReader.string(c.pointee.digest, "digest"),
-      collections: try FieldReader.messages(c.pointee.n_collections, c.pointee.collections, "collections", MigrationV1.CollectionPlan.init(reading:)),
+      collections: try FieldReader.messages(
+        c.pointee.n_collections, c.pointee.collections, "collections", MigrationV1.CollectionPlan.init(reading:)
+      ),
       expiresIn: c.pointee.expires_in,
       firstLoginOnDevice: c.pointee.first_login_on_device != 0
     )
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__PlanMigrationResponse> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__PlanMigrationResponse> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__PlanMigrationResponse.self)
     unsafe latchkey__migration__v1__plan_migration_response__init(c)
     unsafe c.pointee.plan_id = try arena.string(planID)
     unsafe c.pointee.digest = try arena.string(digest)
-    unsafe (c.pointee.n_collections, c.pointee.collections) = try arena.messages(collections, MigrationV1.CollectionPlan.filled(in:))
+    unsafe (c.pointee.n_collections, c.pointee.collections) = try arena.messages(
+      collections, MigrationV1.CollectionPlan.filled(in:)
+    )
     unsafe c.pointee.expires_in = expiresIn
     unsafe c.pointee.first_login_on_device = firstLoginOnDevice ? 1 : 0
     return unsafe c
@@ -630,7 +645,9 @@ extension MigrationV1.StartMigrationRequest: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__StartMigrationRequest> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__StartMigrationRequest> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__StartMigrationRequest.self)
     unsafe latchkey__migration__v1__start_migration_request__init(c)
     unsafe c.pointee.plan_id = try arena.string(planID)
@@ -660,7 +677,9 @@ extension MigrationV1.StartMigrationResponse: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__StartMigrationResponse> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__StartMigrationResponse> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__StartMigrationResponse.self)
     unsafe latchkey__migration__v1__start_migration_response__init(c)
     unsafe c.pointee.migration_id = try arena.string(migrationID)
@@ -688,7 +707,9 @@ extension MigrationV1.GetMigrationRequest: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__GetMigrationRequest> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__GetMigrationRequest> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__GetMigrationRequest.self)
     unsafe latchkey__migration__v1__get_migration_request__init(c)
     unsafe c.pointee.migration_id = try arena.string(migrationID)
@@ -725,11 +746,13 @@ extension MigrationV1.CollectionReport: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__CollectionReport> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__CollectionReport> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__CollectionReport.self)
     unsafe latchkey__migration__v1__collection_report__init(c)
     unsafe c.pointee.name = try arena.string(name)
-    unsafe c.pointee.policy = Latchkey__Migration__V1__Policy(rawValue: .init(truncatingIfNeeded: policy.rawValue))
+    unsafe c.pointee.policy = .init(rawValue: .init(truncatingIfNeeded: policy.rawValue))
     unsafe c.pointee.moved = moved
     unsafe c.pointee.kept = kept
     unsafe c.pointee.replaced = replaced
@@ -762,10 +785,14 @@ extension MigrationV1.Migration: RPCMessage {
       step: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.step.rawValue)),
       done: c.pointee.done,
       total: c.pointee.total,
-      report: try FieldReader.messages(c.pointee.n_report, c.pointee.report, "report", MigrationV1.CollectionReport.init(reading:)),
+      report: try FieldReader.messages(
+        c.pointee.n_report, c.pointee.report, "report", MigrationV1.CollectionReport.init(reading:)
+      ),
       failure: try FieldReader.string(c.pointee.failure, "failure"),
       createdAt: try FieldReader.message(c.pointee.created_at, "created_at", GoogleProtobuf.Timestamp.init(reading:)),
-      finishedAt: try FieldReader.message(c.pointee.finished_at, "finished_at", GoogleProtobuf.Timestamp.init(reading:)),
+      finishedAt: try FieldReader.message(
+        c.pointee.finished_at, "finished_at", GoogleProtobuf.Timestamp.init(reading:)
+      ),
       guestSub: try FieldReader.string(c.pointee.guest_sub, "guest_sub"),
       targetSub: try FieldReader.string(c.pointee.target_sub, "target_sub")
     )
@@ -776,8 +803,8 @@ extension MigrationV1.Migration: RPCMessage {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__Migration.self)
     unsafe latchkey__migration__v1__migration__init(c)
     unsafe c.pointee.migration_id = try arena.string(migrationID)
-    unsafe c.pointee.state = Latchkey__Migration__V1__MigrationState(rawValue: .init(truncatingIfNeeded: state.rawValue))
-    unsafe c.pointee.step = Latchkey__Migration__V1__Step(rawValue: .init(truncatingIfNeeded: step.rawValue))
+    unsafe c.pointee.state = .init(rawValue: .init(truncatingIfNeeded: state.rawValue))
+    unsafe c.pointee.step = .init(rawValue: .init(truncatingIfNeeded: step.rawValue))
     unsafe c.pointee.done = done
     unsafe c.pointee.total = total
     unsafe (c.pointee.n_report, c.pointee.report) = try arena.messages(report, MigrationV1.CollectionReport.filled(in:))
@@ -812,7 +839,9 @@ extension MigrationV1.GetMigrationResponse: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__GetMigrationResponse> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__GetMigrationResponse> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__GetMigrationResponse.self)
     unsafe latchkey__migration__v1__get_migration_response__init(c)
     if let migration { unsafe c.pointee.migration = try migration.filled(in: arena) }
@@ -840,7 +869,9 @@ extension MigrationV1.WatchMigrationRequest: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__WatchMigrationRequest> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__WatchMigrationRequest> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__WatchMigrationRequest.self)
     unsafe latchkey__migration__v1__watch_migration_request__init(c)
     unsafe c.pointee.migration_id = try arena.string(migrationID)
@@ -870,7 +901,9 @@ extension MigrationV1.WatchMigrationResponse: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__WatchMigrationResponse> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__WatchMigrationResponse> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__WatchMigrationResponse.self)
     unsafe latchkey__migration__v1__watch_migration_response__init(c)
     if let migration { unsafe c.pointee.migration = try migration.filled(in: arena) }

@@ -259,7 +259,7 @@ extension MigrationV1 {
     package var count: Int64
     package var policy: MigrationV1.Policy
 
-    package init(name: String = "", count: Int64 = 0, policy: MigrationV1.Policy = MigrationV1.Policy(rawValue: 0)) {
+    package init(name: String = "", count: Int64 = 0, policy: MigrationV1.Policy = .unspecified) {
       self.name = name
       self.count = count
       self.policy = policy
@@ -332,12 +332,16 @@ extension MigrationV1.PutRecordsRequest: RPCMessage {
   /// Copies out of protoc-c's struct, which outlives the call.
   init(reading c: UnsafePointer<Latchkey__Migration__V1__PutRecordsRequest>) throws(ProtobufError) {
     unsafe self.init(
-      records: try FieldReader.messages(c.pointee.n_records, c.pointee.records, "records", MigrationV1.Record.init(reading:))
+      records: try FieldReader.messages(
+        c.pointee.n_records, c.pointee.records, "records", MigrationV1.Record.init(reading:)
+      )
     )
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__PutRecordsRequest> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__PutRecordsRequest> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__PutRecordsRequest.self)
     unsafe latchkey__migration__v1__put_records_request__init(c)
     unsafe (c.pointee.n_records, c.pointee.records) = try arena.messages(records, MigrationV1.Record.filled(in:))
@@ -365,7 +369,9 @@ extension MigrationV1.PutRecordsResponse: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__PutRecordsResponse> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__PutRecordsResponse> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__PutRecordsResponse.self)
     unsafe latchkey__migration__v1__put_records_response__init(c)
     unsafe c.pointee.written = written
@@ -396,7 +402,9 @@ extension MigrationV1.GetRecordRequest: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__GetRecordRequest> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__GetRecordRequest> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__GetRecordRequest.self)
     unsafe latchkey__migration__v1__get_record_request__init(c)
     unsafe c.pointee.collection = try arena.string(collection)
@@ -425,7 +433,9 @@ extension MigrationV1.GetRecordResponse: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__GetRecordResponse> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__GetRecordResponse> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__GetRecordResponse.self)
     unsafe latchkey__migration__v1__get_record_response__init(c)
     if let record { unsafe c.pointee.record = try record.filled(in: arena) }
@@ -457,7 +467,9 @@ extension MigrationV1.ListRecordsRequest: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__ListRecordsRequest> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__ListRecordsRequest> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__ListRecordsRequest.self)
     unsafe latchkey__migration__v1__list_records_request__init(c)
     unsafe c.pointee.collection = try arena.string(collection)
@@ -484,13 +496,17 @@ extension MigrationV1.ListRecordsResponse: RPCMessage {
   /// Copies out of protoc-c's struct, which outlives the call.
   init(reading c: UnsafePointer<Latchkey__Migration__V1__ListRecordsResponse>) throws(ProtobufError) {
     unsafe self.init(
-      records: try FieldReader.messages(c.pointee.n_records, c.pointee.records, "records", MigrationV1.Record.init(reading:)),
+      records: try FieldReader.messages(
+        c.pointee.n_records, c.pointee.records, "records", MigrationV1.Record.init(reading:)
+      ),
       nextPageToken: try FieldReader.string(c.pointee.next_page_token, "next_page_token")
     )
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__ListRecordsResponse> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__ListRecordsResponse> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__ListRecordsResponse.self)
     unsafe latchkey__migration__v1__list_records_response__init(c)
     unsafe (c.pointee.n_records, c.pointee.records) = try arena.messages(records, MigrationV1.Record.filled(in:))
@@ -523,7 +539,9 @@ extension MigrationV1.DeleteRecordRequest: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__DeleteRecordRequest> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__DeleteRecordRequest> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__DeleteRecordRequest.self)
     unsafe latchkey__migration__v1__delete_record_request__init(c)
     unsafe c.pointee.collection = try arena.string(collection)
@@ -553,7 +571,9 @@ extension MigrationV1.DeleteRecordResponse: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__DeleteRecordResponse> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__DeleteRecordResponse> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__DeleteRecordResponse.self)
     unsafe latchkey__migration__v1__delete_record_response__init(c)
     unsafe c.pointee.deleted = deleted ? 1 : 0
@@ -566,14 +586,7 @@ extension MigrationV1.ListCollectionsRequest: RPCMessage {
     self = try unsafe decoded(bytes, latchkey__migration__v1__list_collections_request__unpack, Self.init(reading:))
   }
 
-  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
-    try unsafe encoded(
-      &buffer,
-      filled(in:),
-      latchkey__migration__v1__list_collections_request__get_packed_size,
-      latchkey__migration__v1__list_collections_request__pack
-    )
-  }
+  package func encode(into buffer: inout ByteBuffer) {}
 
   /// Copies out of protoc-c's struct, which outlives the call.
   init(reading c: UnsafePointer<Latchkey__Migration__V1__ListCollectionsRequest>) throws(ProtobufError) {
@@ -581,7 +594,9 @@ extension MigrationV1.ListCollectionsRequest: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__ListCollectionsRequest> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__ListCollectionsRequest> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__ListCollectionsRequest.self)
     unsafe latchkey__migration__v1__list_collections_request__init(c)
     return unsafe c
@@ -612,12 +627,14 @@ extension MigrationV1.CollectionSummary: RPCMessage {
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__CollectionSummary> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__CollectionSummary> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__CollectionSummary.self)
     unsafe latchkey__migration__v1__collection_summary__init(c)
     unsafe c.pointee.name = try arena.string(name)
     unsafe c.pointee.count = count
-    unsafe c.pointee.policy = Latchkey__Migration__V1__Policy(rawValue: .init(truncatingIfNeeded: policy.rawValue))
+    unsafe c.pointee.policy = .init(rawValue: .init(truncatingIfNeeded: policy.rawValue))
     return unsafe c
   }
 }
@@ -639,15 +656,21 @@ extension MigrationV1.ListCollectionsResponse: RPCMessage {
   /// Copies out of protoc-c's struct, which outlives the call.
   init(reading c: UnsafePointer<Latchkey__Migration__V1__ListCollectionsResponse>) throws(ProtobufError) {
     unsafe self.init(
-      collections: try FieldReader.messages(c.pointee.n_collections, c.pointee.collections, "collections", MigrationV1.CollectionSummary.init(reading:))
+      collections: try FieldReader.messages(
+        c.pointee.n_collections, c.pointee.collections, "collections", MigrationV1.CollectionSummary.init(reading:)
+      )
     )
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
-  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__ListCollectionsResponse> {
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__ListCollectionsResponse> {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__ListCollectionsResponse.self)
     unsafe latchkey__migration__v1__list_collections_response__init(c)
-    unsafe (c.pointee.n_collections, c.pointee.collections) = try arena.messages(collections, MigrationV1.CollectionSummary.filled(in:))
+    unsafe (c.pointee.n_collections, c.pointee.collections) = try arena.messages(
+      collections, MigrationV1.CollectionSummary.filled(in:)
+    )
     return unsafe c
   }
 }

@@ -281,7 +281,7 @@ extension QRV1 {
 
     package init(
       clientID: String = "",
-      purpose: QRV1.Purpose = QRV1.Purpose(rawValue: 0),
+      purpose: QRV1.Purpose = .unspecified,
       scope: String = "",
       codeChallenge: String = "",
       codeChallengeMethod: String = "",
@@ -363,7 +363,7 @@ extension QRV1 {
     package var profile: CommonV1.Profile?
 
     package init(
-      state: QRV1.SessionState = QRV1.SessionState(rawValue: 0),
+      state: QRV1.SessionState = .unspecified,
       version: Int64 = 0,
       interval: Int64 = 0,
       scannerMask: String = "",
@@ -402,7 +402,7 @@ extension QRV1 {
     package var distance: QRV1.Distance
     package var signals: [String]
 
-    package init(network: String = "", distance: QRV1.Distance = QRV1.Distance(rawValue: 0), signals: [String] = []) {
+    package init(network: String = "", distance: QRV1.Distance = .unspecified, signals: [String] = []) {
       self.network = network
       self.distance = distance
       self.signals = signals
@@ -428,7 +428,7 @@ extension QRV1 {
       expiresIn: Int64 = 0,
       needsCheckCode: Bool = false,
       needsReauth: Bool = false,
-      purpose: QRV1.Purpose = QRV1.Purpose(rawValue: 0),
+      purpose: QRV1.Purpose = .unspecified,
       clientID: String = "",
       scope: String = ""
     ) {
@@ -554,7 +554,7 @@ extension QRV1.IssueSessionRequest: RPCMessage {
     let c = unsafe try arena.allocate(Latchkey__Qr__V1__IssueSessionRequest.self)
     unsafe latchkey__qr__v1__issue_session_request__init(c)
     unsafe c.pointee.client_id = try arena.string(clientID)
-    unsafe c.pointee.purpose = Latchkey__Qr__V1__Purpose(rawValue: .init(truncatingIfNeeded: purpose.rawValue))
+    unsafe c.pointee.purpose = .init(rawValue: .init(truncatingIfNeeded: purpose.rawValue))
     unsafe c.pointee.scope = try arena.string(scope)
     unsafe c.pointee.code_challenge = try arena.string(codeChallenge)
     unsafe c.pointee.code_challenge_method = try arena.string(codeChallengeMethod)
@@ -675,7 +675,7 @@ extension QRV1.PollSessionResponse: RPCMessage {
   func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Qr__V1__PollSessionResponse> {
     let c = unsafe try arena.allocate(Latchkey__Qr__V1__PollSessionResponse.self)
     unsafe latchkey__qr__v1__poll_session_response__init(c)
-    unsafe c.pointee.state = Latchkey__Qr__V1__SessionState(rawValue: .init(truncatingIfNeeded: state.rawValue))
+    unsafe c.pointee.state = .init(rawValue: .init(truncatingIfNeeded: state.rawValue))
     unsafe c.pointee.version = version
     unsafe c.pointee.interval = interval
     unsafe c.pointee.scanner_mask = try arena.string(scannerMask)
@@ -751,7 +751,7 @@ extension QRV1.Risk: RPCMessage {
     let c = unsafe try arena.allocate(Latchkey__Qr__V1__Risk.self)
     unsafe latchkey__qr__v1__risk__init(c)
     unsafe c.pointee.network = try arena.string(network)
-    unsafe c.pointee.distance = Latchkey__Qr__V1__Distance(rawValue: .init(truncatingIfNeeded: distance.rawValue))
+    unsafe c.pointee.distance = .init(rawValue: .init(truncatingIfNeeded: distance.rawValue))
     unsafe (c.pointee.n_signals, c.pointee.signals) = try arena.list(signals, arena.string)
     return unsafe c
   }
@@ -796,7 +796,7 @@ extension QRV1.ScanSessionResponse: RPCMessage {
     unsafe c.pointee.expires_in = expiresIn
     unsafe c.pointee.needs_check_code = needsCheckCode ? 1 : 0
     unsafe c.pointee.needs_reauth = needsReauth ? 1 : 0
-    unsafe c.pointee.purpose = Latchkey__Qr__V1__Purpose(rawValue: .init(truncatingIfNeeded: purpose.rawValue))
+    unsafe c.pointee.purpose = .init(rawValue: .init(truncatingIfNeeded: purpose.rawValue))
     unsafe c.pointee.client_id = try arena.string(clientID)
     unsafe c.pointee.scope = try arena.string(scope)
     return unsafe c
@@ -842,14 +842,7 @@ extension QRV1.ConfirmSessionResponse: RPCMessage {
     self = try unsafe decoded(bytes, latchkey__qr__v1__confirm_session_response__unpack, Self.init(reading:))
   }
 
-  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
-    try unsafe encoded(
-      &buffer,
-      filled(in:),
-      latchkey__qr__v1__confirm_session_response__get_packed_size,
-      latchkey__qr__v1__confirm_session_response__pack
-    )
-  }
+  package func encode(into buffer: inout ByteBuffer) {}
 
   /// Copies out of protoc-c's struct, which outlives the call.
   init(reading c: UnsafePointer<Latchkey__Qr__V1__ConfirmSessionResponse>) throws(ProtobufError) {
@@ -901,14 +894,7 @@ extension QRV1.DenySessionResponse: RPCMessage {
     self = try unsafe decoded(bytes, latchkey__qr__v1__deny_session_response__unpack, Self.init(reading:))
   }
 
-  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
-    try unsafe encoded(
-      &buffer,
-      filled(in:),
-      latchkey__qr__v1__deny_session_response__get_packed_size,
-      latchkey__qr__v1__deny_session_response__pack
-    )
-  }
+  package func encode(into buffer: inout ByteBuffer) {}
 
   /// Copies out of protoc-c's struct, which outlives the call.
   init(reading c: UnsafePointer<Latchkey__Qr__V1__DenySessionResponse>) throws(ProtobufError) {
@@ -956,14 +942,7 @@ extension QRV1.CancelSessionResponse: RPCMessage {
     self = try unsafe decoded(bytes, latchkey__qr__v1__cancel_session_response__unpack, Self.init(reading:))
   }
 
-  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
-    try unsafe encoded(
-      &buffer,
-      filled(in:),
-      latchkey__qr__v1__cancel_session_response__get_packed_size,
-      latchkey__qr__v1__cancel_session_response__pack
-    )
-  }
+  package func encode(into buffer: inout ByteBuffer) {}
 
   /// Copies out of protoc-c's struct, which outlives the call.
   init(reading c: UnsafePointer<Latchkey__Qr__V1__CancelSessionResponse>) throws(ProtobufError) {

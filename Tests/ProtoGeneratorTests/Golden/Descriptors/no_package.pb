@@ -1,0 +1,4 @@
+
+!
+no_package.proto"
+Boxbproto3

@@ -1,0 +1,6 @@
+
+5
+proto2.proto
+refused.v1"
+Box
+name (	Rname

@@ -166,6 +166,6 @@ let package = Package(
       "MigrationService",
       ["ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite"]),
     tests("QRCode", ["CZlib"]),
-    tests("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Cryptography"]),
+    tests("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Cryptography", nio]),
   ]
 )

@@ -1,2 +1,42 @@
 /// The bounds of this module, each with the reason for its number.
-enum Limits {}
+enum Limits {
+  /// An access token this close to its end is refreshed first: longer than a call takes on a slow network, short
+  /// beside the 15 minutes that a token lives.
+  static let refreshAhead: Duration = .seconds(20)
+
+  /// How long an ordinary call may take in all: a person waits for it.
+  static let callTimeout: Duration = .seconds(20)
+
+  /// How long a health check may take: slower is not healthy.
+  static let healthTimeout: Duration = .seconds(5)
+
+  /// The longest wait that PollSession takes, by its definition.
+  static let longPoll: Duration = .seconds(25)
+
+  /// What a long poll's call may take beyond its wait, for the way there and back.
+  static let longPollMargin: Duration = .seconds(10)
+
+  /// How long writing records may take in all: bulk uploads on a slow uplink.
+  static let uploadTimeout: Duration = .seconds(600)
+
+  /// How long one watch may last before it is taken up again, so that a dead connection is noticed.
+  static let watchTimeout: Duration = .seconds(300)
+
+  /// Records in one PutRecords message. A message is one transaction and at most 64 KiB by default, so it is also
+  /// cut by size.
+  static let recordsPerMessage = 100
+
+  /// Bytes of records in one PutRecords message: half of what a service takes, since keys and times come on top.
+  static let recordBytesPerMessage = 32 * 1024
+
+  /// The first wait after a watch or poll broke off, doubled up to `longestPause`.
+  static let firstPause: Duration = .milliseconds(200)
+  static let longestPause: Duration = .seconds(5)
+
+  /// Attempts to reach the service before a wait gives up: with the pauses above about half a minute, enough for a
+  /// restart of the service and short enough for a person.
+  static let attempts = 10
+
+  /// Leading zero bits that this client will search for: 2^24 hashes are some seconds on a phone.
+  static let proofOfWorkBits: Int32 = 24
+}

@@ -1,0 +1,214 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+
+/// One device's side of Latchkey: who uses it, and the calls made in their name.
+///
+/// ```
+///            startAsGuest                   register, signIn
+///  unknown ───────────────▶ guest ─────────────────────────────▶ user
+///     ▲                       ▲                                    │
+///     └── signOut(next: .none) └──────── signOut(next: .guest) ────┘
+/// ```
+///
+/// Tokens are kept in the ``SecretStore`` and never handed out. A call that finds its token expired refreshes it once,
+/// however many calls find out at the same time, and is repeated once. A refresh that fails on the way keeps the
+/// credential; one that the service refuses forgets it.
+public actor DeviceClient {
+  let configuration: ClientConfiguration
+  let secrets: any SecretStore
+  let clock: any WallClock
+  let identity: any RPCChannel
+  let qr: any RPCChannel
+  let migrator: any RPCChannel
+
+  /// The refresh under way of each session, shared by all calls that wait for it.
+  private var refreshing: [SessionSlot: Task<Result<StoredSession, ClientError>, Never>] = [:]
+
+  /// Nothing is read or called until the first operation.
+  package init(
+    configuration: ClientConfiguration,
+    secrets: any SecretStore,
+    identity: any RPCChannel,
+    qr: any RPCChannel,
+    migrator: any RPCChannel,
+    clock: any WallClock = SystemClock()
+  ) {
+    self.configuration = configuration
+    self.secrets = secrets
+    self.identity = identity
+    self.qr = qr
+    self.migrator = migrator
+    self.clock = clock
+  }
+
+  /// Who uses this device, by what the secret store holds. Needs no network.
+  ///
+  /// Errors: ``ClientError/secretStore(_:)`` when the store cannot tell; never ``AuthState/unknown`` in its place.
+  public func authState() throws(ClientError) -> AuthState {
+    guard let stored = try storedSession() else { return .unknown }
+    return stored.isGuest ? .guest(stored.session) : .user(stored.session)
+  }
+}
+
+// MARK: Tokens
+
+extension DeviceClient {
+  /// Makes a call in the name of whoever is signed in.
+  func authorized<Answer: Sendable>(
+    timeout: Duration = Limits.callTimeout,
+    _ call: (CallOptions) async throws(RPCError) -> Answer
+  ) async throws(ClientError) -> Answer {
+    let session = try await usableSession()
+    do throws(RPCError) {
+      return try await call(options(session.accessToken, timeout))
+    } catch {
+      guard error.code == .unauthenticated, error.details.reason == "TOKEN_EXPIRED" else { throw ClientError(error) }
+    }
+    let fresh = try await refreshed(insteadOf: session)
+    do throws(RPCError) {
+      return try await call(options(fresh.accessToken, timeout))
+    } catch {
+      throw ClientError(error)
+    }
+  }
+
+  /// Makes a call that needs no sign-in.
+  func open<Answer: Sendable>(
+    timeout: Duration = Limits.callTimeout,
+    _ call: (CallOptions) async throws(RPCError) -> Answer
+  ) async throws(ClientError) -> Answer {
+    do throws(RPCError) {
+      return try await call(options(nil, timeout))
+    } catch {
+      throw ClientError(error)
+    }
+  }
+
+  private func options(_ accessToken: String?, _ timeout: Duration) -> CallOptions {
+    var metadata = Metadata()
+    if let accessToken { metadata.add("authorization", "Bearer \(accessToken)") }
+    if !configuration.appVersion.isEmpty { metadata.add("x-app-version", configuration.appVersion) }
+    return CallOptions(metadata: metadata, timeout: timeout)
+  }
+
+  /// The stored session, with an access token that outlives a call.
+  func usableSession(_ slot: SessionSlot = .current) async throws(ClientError) -> StoredSession {
+    guard let session = try storedSession(slot) else { throw .signedOut }
+    return session.needsRefresh(at: clock.now()) ? try await refreshed(insteadOf: session, slot) : session
+  }
+
+  /// A newer session than `stale`: the stored one if another call was faster, or a refreshed one.
+  func refreshed(
+    insteadOf stale: StoredSession,
+    _ slot: SessionSlot = .current
+  ) async throws(ClientError) -> StoredSession {
+    if let running = refreshing[slot] { return try await running.value.get() }
+    guard let stored = try storedSession(slot) else { throw .signedOut }
+    if stored.accessToken != stale.accessToken, !stored.needsRefresh(at: clock.now()) { return stored }
+    // A task of its own: the caller that happened to be first may be cancelled, the others still want the result.
+    let task = Task { () async -> Result<StoredSession, ClientError> in
+      do throws(ClientError) {
+        return .success(try await self.refresh(stored, slot))
+      } catch {
+        return .failure(error)
+      }
+    }
+    refreshing[slot] = task
+    // Whoever comes before the next line runs shares the finished task's result, which is as good as new.
+    let result = await task.value
+    refreshing[slot] = nil
+    return try result.get()
+  }
+
+  private func refresh(_ session: StoredSession, _ slot: SessionSlot) async throws(ClientError) -> StoredSession {
+    let auth = IdentityV1.AuthServiceClient(channel: identity)
+    let answer: IdentityV1.RefreshResponse
+    do throws(RPCError) {
+      let request = IdentityV1.RefreshRequest(refreshToken: session.refreshToken)
+      answer = try await auth.refresh(request, options: options(nil, Limits.callTimeout))
+    } catch {
+      // Only the service's own refusal ends the session. Anything else may be the network: the credential stays.
+      guard error.code == .unauthenticated, let reason = error.details.reason, Self.endsSession(reason) else {
+        throw ClientError(error)
+      }
+      // A sign-in that happened meanwhile is not thrown away with the session that ended.
+      if let stored = try storedSession(slot), stored.refreshToken == session.refreshToken { try forgetSession(slot) }
+      throw .sessionEnded(reason: reason)
+    }
+    let tokens = try require(answer.tokens, "RefreshResponse.tokens")
+    var fresh = stored(tokens, sub: session.sub, isGuest: session.isGuest, namespace: session.storageNamespace)
+    if fresh.sid.isEmpty { fresh.sid = session.sid }
+    if fresh.scope.isEmpty { fresh.scope = session.scope }
+    // Kept before it is used: a crash from here on leaves a credential that the service takes.
+    try keep(fresh, slot)
+    return fresh
+  }
+
+  private static func endsSession(_ reason: String) -> Bool {
+    ["REFRESH_TOKEN_INVALID", "REFRESH_TOKEN_REUSED", "SESSION_REVOKED"].contains(reason)
+  }
+}
+
+// MARK: What the secret store holds
+
+extension DeviceClient {
+  func storedSession(_ slot: SessionSlot = .current) throws(ClientError) -> StoredSession? {
+    guard let bytes = try read(slot.rawValue) else { return nil }
+    guard let session = StoredSession(bytes) else { throw .unreadableSecret(name: slot.rawValue) }
+    return session
+  }
+
+  func deviceRecord() throws(ClientError) -> DeviceRecord? {
+    guard let bytes = try read(DeviceRecord.name) else { return nil }
+    guard let record = DeviceRecord(bytes) else { throw .unreadableSecret(name: DeviceRecord.name) }
+    return record
+  }
+
+  private func read(_ name: String) throws(ClientError) -> [UInt8]? {
+    do throws(SecretStoreError) { return try secrets.secret(named: name) } catch { throw .secretStore(error) }
+  }
+
+  func keep(_ session: StoredSession, _ slot: SessionSlot = .current) throws(ClientError) {
+    do throws(SecretStoreError) {
+      try secrets.save(session.encoded(), as: slot.rawValue)
+    } catch { throw .secretStore(error) }
+  }
+
+  func keep(_ record: DeviceRecord) throws(ClientError) {
+    do throws(SecretStoreError) {
+      try secrets.save(record.encoded(), as: DeviceRecord.name)
+    } catch { throw .secretStore(error) }
+  }
+
+  func forgetSession(_ slot: SessionSlot = .current) throws(ClientError) {
+    do throws(SecretStoreError) { try secrets.removeSecret(named: slot.rawValue) } catch {
+      throw .secretStore(error)
+    }
+  }
+
+  /// Tokens as they came, with the clock they came by.
+  func stored(_ tokens: CommonV1.TokenSet, sub: String, isGuest: Bool, namespace: String) -> StoredSession {
+    let now = clock.now()
+    let serverTime = tokens.serverTime.flatMap { Timestamp($0) } ?? now
+    return StoredSession(
+      accessToken: tokens.accessToken,
+      tokenType: tokens.tokenType,
+      refreshToken: tokens.refreshToken,
+      accessExpiresAt: serverTime + .seconds(tokens.expiresIn),
+      clockSkew: serverTime - now,
+      sub: sub,
+      isGuest: isGuest,
+      sid: tokens.sid,
+      storageNamespace: namespace,
+      scope: tokens.scope
+    )
+  }
+
+  /// What an answer must hold.
+  func require<Value>(_ value: Value?, _ name: String) throws(ClientError) -> Value {
+    guard let value else { throw .incompleteAnswer(name) }
+    return value
+  }
+}

@@ -1,0 +1,137 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+
+extension DeviceClient {
+  /// Asks for a code to show on this screen.
+  public func issueQRCode(
+    _ initiator: QRInitiator,
+    purpose: QRSignInPurpose = .login,
+    scope: String = ""
+  ) async throws(ClientError) -> QROffer {
+    let service = QRV1.QrSessionServiceClient(channel: qr)
+    let verifier = Base64URL.encode(SecureRandom.bytes(32))
+    let request = QRV1.IssueSessionRequest(
+      clientID: configuration.clientID,
+      purpose: purpose.proto,
+      scope: scope,
+      codeChallenge: Base64URL.encode(SHA256Hash.hash(Array(verifier.utf8))),
+      codeChallengeMethod: "S256",
+      initiator: QRV1.Initiator(label: initiator.label, platform: initiator.platform, app: initiator.app)
+    )
+    let answer = try await open { options throws(RPCError) in
+      try await service.issueSession(request, options: options)
+    }
+    guard !answer.qrPayload.isEmpty, !answer.deviceCode.isEmpty else {
+      throw .incompleteAnswer("IssueSessionResponse.qr_payload")
+    }
+    return QROffer(
+      payload: answer.qrPayload,
+      userCode: answer.userCode,
+      verificationURI: answer.verificationURI,
+      expiresIn: .seconds(answer.expiresIn),
+      interval: .seconds(answer.interval),
+      checkCode: answer.checkCode,
+      ticket: QRTicket(deviceCode: answer.deviceCode, codeVerifier: verifier)
+    )
+  }
+
+  /// Waits until the sign-in ends, one way or the other, and calls `changed` with each state on the way.
+  ///
+  /// A service that restarts meanwhile, or a network that comes and goes, is waited for; a service that asks to be
+  /// polled more slowly is obeyed.
+  public func awaitQRSignIn(
+    _ ticket: QRTicket,
+    changed: (QRProgress) -> Void = { _ in }
+  ) async throws(ClientError) -> QRProgress {
+    var version: Int64 = 0
+    var pause = Backoff()
+    while true {
+      let answer: QRV1.PollSessionResponse
+      do throws(ClientError) {
+        answer = try await poll(ticket, lastVersion: version, wait: Limits.longPoll)
+        pause = Backoff()
+      } catch {
+        guard case .call(let failure) = error else { throw error }
+        if failure.reason == "expired_token" { return .expired }
+        guard failure.isRetryable, let next = pause.next(atLeast: failure.retryAfter) else { throw error }
+        try await sleep(next)
+        continue
+      }
+      let progress = try progress(answer)
+      let isNews = answer.version != version
+      version = answer.version
+      switch progress {
+      case .pending, .scanned:
+        if isNews { changed(progress) }
+      default:
+        changed(progress)
+        return progress
+      }
+    }
+  }
+
+  /// Asks once what became of a code.
+  public func pollQRSignIn(_ ticket: QRTicket) async throws(ClientError) -> QRProgress {
+    try progress(try await poll(ticket, lastVersion: 0, wait: .zero))
+  }
+
+  /// Gives a code up.
+  public func cancelQRCode(_ ticket: QRTicket) async throws(ClientError) {
+    let service = QRV1.QrSessionServiceClient(channel: qr)
+    _ = try await open { options throws(RPCError) in
+      try await service.cancelSession(QRV1.CancelSessionRequest(deviceCode: ticket.deviceCode), options: options)
+    }
+  }
+
+  private func poll(
+    _ ticket: QRTicket,
+    lastVersion: Int64,
+    wait: Duration
+  ) async throws(ClientError) -> QRV1.PollSessionResponse {
+    let service = QRV1.QrSessionServiceClient(channel: qr)
+    let request = QRV1.PollSessionRequest(
+      deviceCode: ticket.deviceCode,
+      codeVerifier: ticket.codeVerifier,
+      lastVersion: lastVersion,
+      waitMs: Int32(wait.wholeMilliseconds)
+    )
+    return try await open(timeout: wait + Limits.longPollMargin) { options throws(RPCError) in
+      try await service.pollSession(request, options: options)
+    }
+  }
+
+  private func progress(_ answer: QRV1.PollSessionResponse) throws(ClientError) -> QRProgress {
+    switch answer.state {
+    case .pending: return .pending
+    case .scanned: return .scanned(by: answer.scannerMask)
+    case .denied: return .denied
+    case .expired: return .expired
+    case .cancelled: return .cancelled
+    case .confirmed, .consumed:
+      guard answer.tokens != nil else {
+        return answer.state == .consumed ? .consumed : .scanned(by: answer.scannerMask)
+      }
+      return .signedIn(
+        try finish(
+          tokens: answer.tokens,
+          subject: answer.subject,
+          profile: answer.profile,
+          change: nil,
+          namespace: ""
+        )
+      )
+    default:
+      throw .incompleteAnswer("PollSessionResponse.state is \(answer.state), which this client does not know")
+    }
+  }
+
+  func sleep(_ duration: Duration) async throws(ClientError) {
+    do {
+      try await Task.sleep(for: duration)
+    } catch {
+      throw .call(CallFailure(RPCError(.cancelled, "the task was cancelled")))
+    }
+  }
+}

@@ -1,0 +1,13 @@
+/// Where a QR sign-in stands, as its initiating device sees it.
+public enum QRProgress: Sendable, Equatable {
+  case pending
+  /// A phone has read the code; the mask tells the person at the screen whether it was theirs.
+  case scanned(by: String)
+  /// Confirmed, and the tokens are in the secret store.
+  case signedIn(SignIn)
+  case denied
+  case expired
+  case cancelled
+  /// Somebody has collected these tokens before, longer ago than a lost answer explains.
+  case consumed
+}

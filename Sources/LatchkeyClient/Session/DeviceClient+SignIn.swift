@@ -1,0 +1,167 @@
+import GRPC
+import LatchkeyProtos
+
+extension DeviceClient {
+  /// Makes an account. When a guest uses this device, the guest becomes the account and keeps its subject and data.
+  ///
+  /// Errors: the service's `ALREADY_EXISTS` with reason `IDENTITY_IN_USE` when the identifier has an account.
+  public func register(
+    identifier: String,
+    password: String,
+    nickname: String = "",
+    locale: String = ""
+  ) async throws(ClientError) -> SignIn {
+    let guestToken = try await guestToken()
+    let auth = IdentityV1.AuthServiceClient(channel: identity)
+    let request = IdentityV1.RegisterRequest(
+      clientID: configuration.clientID,
+      password: IdentityV1.PasswordCredential(identifier: identifier, password: password),
+      guestToken: guestToken,
+      nickname: nickname,
+      locale: locale
+    )
+    let answer = try await open { options throws(RPCError) in
+      try await auth.register(request, options: options)
+    }
+    return try finish(
+      tokens: answer.tokens,
+      subject: answer.subject,
+      profile: answer.profile,
+      change: answer.accountChange,
+      namespace: answer.storageNamespace
+    )
+  }
+
+  /// Signs in with an identifier and its password. `onConflict` says what becomes of this device's guest.
+  public func signIn(
+    identifier: String,
+    password: String,
+    onConflict: ConflictChoice = .report,
+    deviceLabel: String = "",
+    locale: String = ""
+  ) async throws(ClientError) -> SignInOutcome {
+    let credential = IdentityV1.PasswordCredential(identifier: identifier, password: password)
+    let request = IdentityV1.AuthenticateRequest(
+      clientID: configuration.clientID,
+      method: .password(credential),
+      guestToken: try await guestToken(),
+      onConflict: onConflict.proto,
+      deviceLabel: deviceLabel,
+      locale: locale
+    )
+    return try await authenticate(request)
+  }
+
+  /// Redeems a ``SignInConflict`` with the choice that a person made. The credential is not asked for again.
+  public func choose(
+    _ choice: ConflictChoice,
+    linkTicket: String,
+    deviceLabel: String = "",
+    locale: String = ""
+  ) async throws(ClientError) -> SignInOutcome {
+    let request = IdentityV1.AuthenticateRequest(
+      clientID: configuration.clientID,
+      guestToken: try await guestToken(),
+      onConflict: choice.proto,
+      linkTicket: linkTicket,
+      deviceLabel: deviceLabel,
+      locale: locale
+    )
+    return try await authenticate(request)
+  }
+
+  /// Ends sessions of whoever is signed in. With `thenGuest`, this device's guest takes over in the same step, and its
+  /// session is returned.
+  ///
+  /// A local or global sign-out forgets this device's credential even when the service no longer knows it.
+  public func signOut(
+    _ scope: SignOutScope = .local,
+    thenGuest: Bool = false
+  ) async throws(ClientError) -> Session? {
+    let auth = IdentityV1.AuthServiceClient(channel: identity)
+    let request = IdentityV1.LogoutRequest(scope: scope.proto, next: thenGuest ? .guest : .none)
+    let answer = try await authorized { options throws(RPCError) in
+      try await auth.logout(request, options: options)
+    }
+    if let tokens = answer.tokens {
+      let subject = try require(answer.subject, "LogoutResponse.subject")
+      let session = stored(
+        tokens,
+        sub: subject.sub,
+        isGuest: subject.isGuest,
+        namespace: answer.storageNamespace
+      )
+      try keep(session)
+      return session.session
+    }
+    if thenGuest { throw .incompleteAnswer("LogoutResponse.tokens") }
+    if scope != .others { try forgetSession() }
+    return nil
+  }
+
+  private func authenticate(_ request: IdentityV1.AuthenticateRequest) async throws(ClientError) -> SignInOutcome {
+    let auth = IdentityV1.AuthServiceClient(channel: identity)
+    let answer = try await open { options throws(RPCError) in
+      try await auth.authenticate(request, options: options)
+    }
+    if let conflict = answer.conflict {
+      return .conflict(
+        SignInConflict(
+          linkTicket: conflict.linkTicket,
+          existingMask: conflict.existingMask,
+          guestRows: (conflict.guestSummary?.collections ?? []).map { collection in
+            SignInConflict.Collection(name: collection.collection, count: collection.count)
+          },
+          choices: conflict.choices.compactMap { ConflictChoice($0) },
+          expiresIn: .seconds(conflict.expiresIn)
+        )
+      )
+    }
+    return .signedIn(
+      try finish(
+        tokens: answer.tokens,
+        subject: answer.subject,
+        profile: answer.profile,
+        change: answer.accountChange,
+        namespace: answer.storageNamespace
+      )
+    )
+  }
+
+  /// The guest's access token when a guest uses this device, for the service to know whose data is at stake.
+  private func guestToken() async throws(ClientError) -> String {
+    guard let session = try storedSession(), session.isGuest else { return "" }
+    return try await usableSession().accessToken
+  }
+
+  func finish(
+    tokens: CommonV1.TokenSet?,
+    subject: CommonV1.Subject?,
+    profile: CommonV1.Profile?,
+    change: IdentityV1.AccountChange?,
+    namespace: String
+  ) throws(ClientError) -> SignIn {
+    let tokens = try require(tokens, "tokens")
+    let subject = try require(subject, "subject")
+    let session = stored(tokens, sub: subject.sub, isGuest: subject.isGuest, namespace: namespace)
+    // A guest that stays behind keeps its session, so that its data can still follow.
+    if let left = try storedSession(), left.isGuest, left.sub != session.sub { try keep(left, .guestLeftBehind) }
+    try keep(session)
+    return SignIn(
+      session: session.session,
+      profile: Profile(
+        name: profile?.name ?? "",
+        avatarURL: profile?.avatarURL ?? "",
+        locale: profile?.locale ?? ""
+      ),
+      change: change.map { change in
+        AccountChange(
+          previousSubject: change.previousSub.isEmpty ? nil : SubjectID(change.previousSub),
+          promoted: change.promoted,
+          wipeRequired: change.wipeRequired,
+          migrationID: change.migrationID.isEmpty ? nil : change.migrationID
+        )
+      }
+    )
+  }
+}

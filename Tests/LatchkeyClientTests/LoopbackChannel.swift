@@ -1,0 +1,86 @@
+import GRPC
+import NIOCore
+import Synchronization
+
+/// A channel to handlers in this process. Messages go through their wire form both ways, and a test may lose the
+/// request or the answer of any call on the way.
+final class LoopbackChannel: RPCChannel {
+  enum Fault {
+    /// The service never hears of the call.
+    case requestLost
+    /// The service has done its work, and the caller hears nothing.
+    case answerLost
+  }
+
+  private struct State {
+    var faults: [String: [Fault]] = [:]
+    var calls: [(path: String, metadata: Metadata)] = []
+  }
+
+  private let routes: [String: RPCRoute]
+  private let state = Mutex(State())
+
+  init(_ routes: [RPCRoute]) {
+    self.routes = Dictionary(routes.map { ($0.method.path, $0) }, uniquingKeysWith: { first, _ in first })
+  }
+
+  /// The next call of the method meets this fault.
+  func inject(_ fault: Fault, into path: String) {
+    state.withLock { $0.faults[path, default: []].append(fault) }
+  }
+
+  /// What was called so far, in order.
+  var calls: [String] { state.withLock { $0.calls.map(\.path) } }
+
+  func metadata(ofLast path: String) -> Metadata? {
+    state.withLock { $0.calls.last { $0.path == path }?.metadata }
+  }
+
+  func unary<Request: RPCMessage, Response: RPCMessage>(
+    _ method: RPCMethod,
+    _ request: Request,
+    options: CallOptions
+  ) async throws(RPCError) -> Response {
+    let fault = state.withLock { state -> Fault? in
+      state.calls.append((method.path, options.metadata))
+      guard let waiting = state.faults[method.path], !waiting.isEmpty else { return nil }
+      return state.faults[method.path]?.removeFirst()
+    }
+    if fault == .requestLost { throw RPCError(.unavailable, "the request was lost") }
+    guard let route = routes[method.path] else { throw RPCError(.unimplemented, "no such method") }
+    let call = ServerCall()
+    try request.encode(into: &call.request)
+    call.context = ServerContext(method: method, metadata: options.metadata)
+    try await route.run(call)
+    if fault == .answerLost { throw RPCError(.unavailable, "the answer was lost") }
+    var frame = call.answer
+    frame.moveReaderIndex(forwardBy: 5)
+    return try Response(decoding: frame)
+  }
+
+  func serverStreaming<Request: RPCMessage, Response: RPCMessage, Result: Sendable>(
+    _ method: RPCMethod,
+    _ request: Request,
+    options: CallOptions,
+    _ body: (ResponseStream<Response>) async throws(RPCError) -> Result
+  ) async throws(RPCError) -> Result {
+    throw RPCError(.unimplemented, "these tests stream nothing")
+  }
+
+  func clientStreaming<Request: RPCMessage, Response: RPCMessage>(
+    _ method: RPCMethod,
+    options: CallOptions,
+    _ send: @escaping @Sendable (RequestWriter<Request>) async throws(RPCError) -> Void
+  ) async throws(RPCError) -> Response {
+    throw RPCError(.unimplemented, "these tests stream nothing")
+  }
+
+  func bidirectional<Request: RPCMessage, Response: RPCMessage, Result: Sendable>(
+    _ method: RPCMethod,
+    options: CallOptions,
+    _ send: @escaping @Sendable (RequestWriter<Request>) async throws(RPCError) -> Void,
+    _ body: (ResponseStream<Response>) async throws(RPCError) -> Result
+  ) async throws(RPCError) -> Result {
+    throw RPCError(.unimplemented, "these tests stream nothing")
+  }
+}

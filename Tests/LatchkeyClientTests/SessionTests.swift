@@ -1,0 +1,97 @@
+import LatchkeyModel
+import Testing
+
+@testable import LatchkeyClient
+
+@Suite struct SessionTests {
+  let harness = Harness()
+
+  @Test("G6: calls carry the guest's token")
+  func tokenAttached() async throws {
+    _ = try await harness.startGuest()
+    #expect(try await harness.device().introspect().active)
+    #expect(harness.channel.metadata(ofLast: Harness.introspect)?["authorization"] == "Bearer access-1")
+  }
+
+  @Test("P9: a token about to expire is refreshed ahead, by the service's clock", arguments: [-7200, 0, 7200])
+  func refreshAhead(skewSeconds: Int) async throws {
+    let skew: Duration = .seconds(skewSeconds)
+    _ = try await harness.device(skew: skew).startAsGuest(DeviceDescription(label: "test"))
+    _ = try await harness.device(skew: skew).introspect()
+    #expect(harness.identity.state.withLock { $0.refreshes } == 0)
+    harness.clock.advance(by: .seconds(900) - Limits.refreshAhead)
+    _ = try await harness.device(skew: skew).introspect()
+    #expect(harness.identity.state.withLock { $0.refreshes } == 1)
+  }
+
+  @Test("P10: a token that the service calls expired is refreshed and the call repeated once")
+  func refreshAndRetry() async throws {
+    _ = try await harness.startGuest()
+    harness.identity.expireAccessToken()
+    #expect(try await harness.device().introspect().active)
+    let calls = harness.channel.calls.suffix(3)
+    #expect(Array(calls) == [Harness.introspect, Harness.refresh, Harness.introspect])
+  }
+
+  @Test("P10: a second refusal is the answer")
+  func retryOnce() async throws {
+    _ = try await harness.startGuest()
+    harness.identity.state.withLock { $0.takesNoToken = true }
+    await #expect(throws: ClientError.self) { try await harness.device().introspect() }
+    let calls = harness.channel.calls.suffix(3)
+    #expect(Array(calls) == [Harness.introspect, Harness.refresh, Harness.introspect])
+  }
+
+  @Test("P10: calls that find out together share one refresh")
+  func singleFlight() async throws {
+    _ = try await harness.startGuest()
+    harness.identity.expireAccessToken()
+    let device = harness.device()
+    try await withThrowingTaskGroup(of: Bool.self) { group in
+      for _ in 0..<20 { group.addTask { try await device.introspect().active } }
+      for try await active in group { #expect(active) }
+    }
+    #expect(harness.identity.state.withLock { $0.refreshes } == 1)
+  }
+
+  @Test("P11: a new pair is kept before it is used")
+  func keptBeforeUse() async throws {
+    _ = try await harness.startGuest()
+    harness.identity.expireAccessToken()
+    harness.store.fail([.save])
+    await #expect(throws: ClientError.self) { try await harness.device().introspect() }
+    #expect(harness.channel.calls.last == Harness.refresh)
+  }
+
+  @Test("P12: a refresh that the network loses keeps the credential")
+  func networkKeeps() async throws {
+    let start = try await harness.startGuest()
+    harness.identity.expireAccessToken()
+    harness.channel.inject(.requestLost, into: Harness.refresh)
+    await #expect(throws: ClientError.self) { try await harness.device().introspect() }
+    #expect(try await harness.device().authState() == .guest(start.session))
+    #expect(try await harness.device().introspect().active)
+  }
+
+  @Test(
+    "P13: a refresh that the service refuses forgets the credential",
+    arguments: ["REFRESH_TOKEN_INVALID", "REFRESH_TOKEN_REUSED", "SESSION_REVOKED"]
+  )
+  func refusalForgets(reason: String) async throws {
+    _ = try await harness.startGuest()
+    harness.identity.expireAccessToken()
+    harness.identity.state.withLock { $0.refusal = reason }
+    await #expect(throws: ClientError.sessionEnded(reason: reason)) { try await harness.device().introspect() }
+    #expect(try await harness.device().authState() == .unknown)
+    await #expect(throws: ClientError.signedOut) { try await harness.device().introspect() }
+  }
+
+  @Test("P13: any other refusal keeps the credential")
+  func otherRefusalKeeps() async throws {
+    let start = try await harness.startGuest()
+    harness.identity.expireAccessToken()
+    harness.identity.state.withLock { $0.refusal = "SOMETHING_NEW" }
+    await #expect(throws: ClientError.self) { try await harness.device().introspect() }
+    #expect(try await harness.device().authState() == .guest(start.session))
+  }
+}

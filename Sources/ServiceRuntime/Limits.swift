@@ -1,6 +1,6 @@
 /// The bounds of this module, each with its reason.
 package enum Limits {
-  /// The longest configuration file: a full example has 4 KiB.
+  /// The longest configuration or PEM file: a full example has 4 KiB, all of the web's authorities 220 KiB.
   package static let configurationBytes = 256 * 1024
 
   /// The longest text of one field of a log line; the rest is cut off. Nothing we say ourselves is longer.
@@ -50,4 +50,11 @@ package enum Limits {
   package static let keyFetchDistance: Duration = .seconds(5)
   /// How long one fetch of the keys may take.
   package static let keyFetchTimeout: Duration = .seconds(5)
+
+  /// How often the health status is brought in step with what the service needs: well below what a probe notices.
+  static let readinessInterval: Duration = .milliseconds(200)
+  /// How long the management port's watchers are waited for at the end.
+  static let managementDrain: Duration = .seconds(1)
+  /// What shutdown may take beyond `drainTimeout` before the process ends regardless, with status 1.
+  static let shutdownGrace: Duration = .seconds(5)
 }

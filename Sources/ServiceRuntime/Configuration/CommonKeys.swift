@@ -42,7 +42,7 @@ package enum CommonKeys {
   )
   package static let keyFile = ConfigurationKey.optionalString(
     "tls.keyFile",
-    help: "PEM key of that certificate, mode 0600"
+    help: "PEM key of that certificate, unencrypted"
   )
   package static let caFile = ConfigurationKey.optionalString(
     "tls.caFile",

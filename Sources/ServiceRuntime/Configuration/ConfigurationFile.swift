@@ -1,11 +1,10 @@
 internal import Cryptography
-internal import Glibc
 
 /// The JSON configuration file, flattened to keys and values.
 enum ConfigurationFile {
   /// Reads and parses the file; the keys are not checked yet.
   static func load(_ path: String) throws(ConfigurationError) -> [(name: String, value: ConfigurationValue)] {
-    let bytes = try read(path)
+    let bytes = try FileContents.read(path)
     let document: JSONValue
     do throws(JSONError) {
       document = try JSONValue(parsing: bytes)
@@ -42,22 +41,5 @@ enum ConfigurationFile {
       case .null: throw .invalidValue(key: name, reason: "must have a value; leave the key out for the default")
       }
     }
-  }
-
-  private static func read(_ path: String) throws(ConfigurationError) -> [UInt8] {
-    // The path is copied for the call.
-    let file = unsafe open(path, O_RDONLY | O_CLOEXEC)
-    guard file >= 0 else { throw .file(path: path, reason: "cannot be opened (errno \(errno))") }
-    defer { close(file) }
-    var bytes: [UInt8] = []
-    var chunk = [UInt8](repeating: 0, count: 4096)
-    while bytes.count <= Limits.configurationBytes {
-      // read writes at most `count` bytes into the array.
-      let count = unsafe chunk.withUnsafeMutableBytes { unsafe Glibc.read(file, $0.baseAddress, $0.count) }
-      if count == 0 { return bytes }
-      guard count > 0 else { throw .file(path: path, reason: "cannot be read (errno \(errno))") }
-      bytes += chunk[..<count]
-    }
-    throw .file(path: path, reason: "is too long for a configuration")
   }
 }

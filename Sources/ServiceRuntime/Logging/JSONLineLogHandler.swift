@@ -17,7 +17,7 @@ package struct JSONLineLogHandler: LogHandler {
     label: String,
     level: Logger.Level,
     clock: any WallClock = SystemClock(),
-    write: @escaping @Sendable ([UInt8]) -> Void = StandardError.write
+    write: @escaping @Sendable ([UInt8]) -> Void = StandardStream.log
   ) {
     self.label = label
     self.logLevel = level

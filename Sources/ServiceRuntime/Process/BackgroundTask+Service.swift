@@ -1,0 +1,25 @@
+internal import ServiceLifecycle
+
+extension BackgroundTask {
+  /// The task as the lifecycle runs it.
+  var service: ServiceGroupConfiguration.ServiceConfiguration {
+    ServiceGroupConfiguration.ServiceConfiguration(
+      service: Adapter(task: self),
+      successTerminationBehavior: .ignore,
+      failureTerminationBehavior: .gracefullyShutdownGroup,
+      serviceName: name
+    )
+  }
+
+  private struct Adapter: Service {
+    let task: BackgroundTask
+
+    func run() async throws {
+      do {
+        try await cancelWhenGracefulShutdown { try await task.run() }
+      } catch is CancellationError {
+        // How a task ends when the service does.
+      }
+    }
+  }
+}

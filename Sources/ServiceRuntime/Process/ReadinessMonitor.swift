@@ -1,0 +1,63 @@
+internal import LatchkeyProtos
+internal import Synchronization
+
+/// Keeps the health status in step with what the service needs: keys to verify tokens, and what it names itself.
+final class ReadinessMonitor: Sendable {
+  private let health: HealthService
+  private let obstacles: [@Sendable () -> String?]
+  private let state = Mutex(State())
+
+  private struct State {
+    var isStarted = false
+    var isDraining = false
+    var isServing = false
+  }
+
+  init(health: HealthService, obstacles: [@Sendable () -> String?]) {
+    self.health = health
+    self.obstacles = obstacles
+  }
+
+  /// What keeps the service from being ready; nil when it is.
+  var obstacle: String? {
+    let (isStarted, isDraining) = state.withLock { ($0.isStarted, $0.isDraining) }
+    if isDraining { return "draining" }
+    if !isStarted { return "starting" }
+    for obstacle in obstacles {
+      if let obstacle = obstacle() { return obstacle }
+    }
+    return nil
+  }
+
+  var isStarted: Bool { state.withLock { $0.isStarted } }
+
+  /// The ports are bound.
+  func start() {
+    state.withLock { $0.isStarted = true }
+    update()
+  }
+
+  /// Not ready from here on, for good.
+  func drain() {
+    state.withLock { $0.isDraining = true }
+    health.drain()
+  }
+
+  /// Looks again and again until cancelled.
+  func run() async {
+    while !Task.isCancelled {
+      update()
+      try? await Task.sleep(for: Limits.readinessInterval)
+    }
+  }
+
+  private func update() {
+    let isReady = obstacle == nil
+    let isChanged = state.withLock { state in
+      guard state.isServing != isReady else { return false }
+      state.isServing = isReady
+      return true
+    }
+    if isChanged { health.setAll(isReady ? .serving : .notServing) }
+  }
+}

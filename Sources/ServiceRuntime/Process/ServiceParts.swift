@@ -1,0 +1,32 @@
+package import GRPC
+package import Transport
+
+/// What a service consists of once it is made: what it serves, who may call it, and what runs beside it.
+package struct ServiceParts: Sendable {
+  /// Where the keys come from that verify callers' tokens.
+  package enum TokenKeys: Sendable {
+    /// The identity service's own.
+    case own(any VerificationKeys)
+  }
+
+  package var routes: [RPCRoute]
+  package var policies: AccessPolicies
+  /// Pages of the gRPC port.
+  package var pages: [Page] = []
+  package var tokenKeys: TokenKeys
+  package var sessions: (any SessionAuthority)?
+  /// Run after authentication.
+  package var interceptors: [any ServerInterceptor] = []
+  package var tasks: [BackgroundTask] = []
+  /// What keeps the service from working right now, in a few words; nil when nothing does. Asked several times a
+  /// second.
+  package var obstacle: @Sendable () -> String? = { nil }
+  /// Runs last, when no call and no task runs any more: closes databases.
+  package var close: @Sendable () async -> Void = {}
+
+  package init(routes: [RPCRoute], policies: AccessPolicies, tokenKeys: TokenKeys) {
+    self.routes = routes
+    self.policies = policies
+    self.tokenKeys = tokenKeys
+  }
+}

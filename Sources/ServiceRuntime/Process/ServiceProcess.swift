@@ -1,0 +1,263 @@
+internal import CoreMetrics
+internal import GRPC
+internal import Glibc
+internal import LatchkeyModel
+internal import LatchkeyProtos
+internal import Logging
+internal import NIOCore
+internal import NIOPosix
+internal import ServiceLifecycle
+internal import TLS
+internal import Transport
+
+/// Runs a service from its command line to its exit status. The whole of a `main.swift`:
+///
+///     await ServiceProcess.main(description) { resources in try await makeService(resources) }
+///
+/// SIGTERM and SIGINT drain: health says NOT_SERVING, calls under way finish within `drainTimeout`, background tasks
+/// are cancelled, databases close, and the process ends with 0.
+package enum ServiceProcess {
+  package typealias Make = @Sendable (ServiceResources) async throws -> ServiceParts
+
+  /// Never returns. Exit status: 0 after a shutdown that was asked for, 78 for a bad configuration, 1 for any other
+  /// reason not to start or to go on.
+  package static func main(_ service: ServiceDescription, make: @escaping Make) async -> Never {
+    // A peer that hangs up is an error of one write, not the end of the process.
+    signal(SIGPIPE, SIG_IGN)
+    do throws(StartupError) {
+      switch try invocation(service) {
+      case .show(let text): StandardStream.show(text)
+      case .run(let configuration):
+        let metrics = PrometheusRegistry()
+        MetricsSystem.bootstrap(metrics)
+        try await run(service, configuration, metrics: metrics, handlesSignals: true, make: make)
+      }
+      exit(0)
+    } catch {
+      StandardStream.log(Array("\(service.name): \(error)\n".utf8))
+      exit(error.exitStatus)
+    }
+  }
+
+  private static func invocation(_ service: ServiceDescription) throws(StartupError) -> ServiceInvocation {
+    do throws(ConfigurationError) {
+      return try ServiceInvocation(
+        service,
+        arguments: Array(CommandLine.arguments.dropFirst()),
+        environment: ProcessEnvironment.variables
+      )
+    } catch {
+      throw StartupError(error)
+    }
+  }
+
+  /// Runs until shutdown.
+  ///
+  /// - Parameters:
+  ///   - handlesSignals: whether SIGTERM and SIGINT end the service.
+  ///   - onReady: called when the ports listen, in addition to standard output and the ports file.
+  static func run(
+    _ service: ServiceDescription,
+    _ configuration: ServiceConfiguration,
+    metrics: PrometheusRegistry,
+    handlesSignals: Bool,
+    logger: Logger? = nil,
+    onReady: @Sendable (RunningService) -> Void = { _ in },
+    make: Make
+  ) async throws(StartupError) {
+    let logger = logger ?? Self.logger(service, configuration)
+    let threads = configuration[CommonKeys.threads]
+    let eventLoops = MultiThreadedEventLoopGroup(numberOfThreads: threads > 0 ? threads : System.coreCount)
+    defer { eventLoops.shutdownGracefully { _ in } }
+    try DataDirectory.prepare(configuration.dataDirectory)
+    let token = try serviceToken(configuration)
+    let resources = ServiceResources(
+      configuration: configuration,
+      logger: logger,
+      clock: SystemClock(),
+      metrics: metrics,
+      eventLoops: eventLoops
+    )
+    let parts: ServiceParts
+    do {
+      parts = try await make(resources)
+    } catch {
+      throw StartupError("cannot start", error)
+    }
+    do throws(StartupError) {
+      try await serve(service, parts, resources, token: token, handlesSignals: handlesSignals, onReady: onReady)
+    } catch {
+      await parts.close()
+      throw error
+    }
+    await parts.close()
+    logger.info("stopped")
+  }
+
+  private static func serve(
+    _ service: ServiceDescription,
+    _ parts: ServiceParts,
+    _ resources: ServiceResources,
+    token: ServiceToken,
+    handlesSignals: Bool,
+    onReady: @Sendable (RunningService) -> Void
+  ) async throws(StartupError) {
+    let (configuration, logger) = (resources.configuration, resources.logger)
+    var tasks = parts.tasks
+    let obstacles = [parts.obstacle]
+    let keys: any VerificationKeys
+    switch parts.tokenKeys {
+    case .own(let own): keys = own
+    }
+    let health = HealthService(services: healthNames(parts.routes))
+    let readiness = ReadinessMonitor(health: health, obstacles: obstacles)
+    tasks.append(BackgroundTask("readiness monitor") { await readiness.run() })
+
+    let server = try grpcServer(service, parts, resources, health: health, keys: keys, token: token)
+    let management = managementServer(resources, health: health, readiness: readiness)
+    let grpcAddress = try await start(server, configuration.listen)
+    let managementAddress: Endpoint
+    do throws(StartupError) {
+      managementAddress = try await start(management, configuration.management)
+      if let path = configuration[CommonKeys.portsFile] {
+        try PortsFile.write(path, grpc: grpcAddress, management: managementAddress)
+      }
+    } catch {
+      await server.shutDown()
+      throw error
+    }
+    // The lifecycle ends them in the reverse order: the ports first, so that calls still find the tasks at work.
+    let serving = ServingService(
+      server: server,
+      management: management,
+      readiness: readiness,
+      drainTimeout: configuration[CommonKeys.drainTimeout],
+      logger: logger
+    )
+    let group = ServiceGroup(
+      configuration: lifecycle(
+        tasks.map(\.service) + [.init(service: serving)],
+        handlesSignals: handlesSignals,
+        logger: logger
+      )
+    )
+    readiness.start()
+    StandardStream.show("\(service.name) listens on \(grpcAddress), management on \(managementAddress)")
+    onReady(
+      RunningService(grpc: grpcAddress, management: managementAddress) { await group.triggerGracefulShutdown() }
+    )
+    do {
+      try await group.run()
+    } catch {
+      throw StartupError("stopped", error)
+    }
+  }
+
+  private static func lifecycle(
+    _ services: [ServiceGroupConfiguration.ServiceConfiguration],
+    handlesSignals: Bool,
+    logger: Logger
+  ) -> ServiceGroupConfiguration {
+    var quiet = logger
+    quiet.logLevel = max(logger.logLevel, .warning)
+    return ServiceGroupConfiguration(
+      services: services,
+      gracefulShutdownSignals: handlesSignals ? [.sigterm, .sigint] : [],
+      logger: quiet
+    )
+  }
+
+  private static func grpcServer(
+    _ service: ServiceDescription,
+    _ parts: ServiceParts,
+    _ resources: ServiceResources,
+    health: HealthService,
+    keys: any VerificationKeys,
+    token: ServiceToken
+  ) throws(StartupError) -> RPCServer {
+    let configuration = resources.configuration
+    let routes = parts.routes + HealthV1.healthRoutes(health)
+    let policies =
+      parts.policies
+      + AccessPolicies(HealthV1.HealthMethod.self) { method in
+        switch method {
+        case .check, .watch: .open
+        }
+      }
+    for route in routes where policies[route.method] == nil {
+      preconditionFailure("\(route.method.path) has no access policy")
+    }
+    let authenticator = TokenAuthenticator(
+      keys: keys,
+      issuer: configuration[CommonKeys.issuer],
+      audience: service.name,
+      clock: resources.clock,
+      sessions: parts.sessions
+    )
+    var transport = RPCServer.Configuration(
+      host: configuration.listen.host,
+      port: configuration.listen.port,
+      tls: try TLSFiles.server(configuration)
+    )
+    transport.drainGrace = TimeAmount(configuration[CommonKeys.drainTimeout])
+    return RPCServer(
+      configuration: transport,
+      group: resources.eventLoops,
+      routes: routes,
+      interceptors: [
+        MetricsInterceptor(methods: routes.map(\.method), factory: resources.metrics),
+        CallLogInterceptor(logger: resources.logger, clock: resources.clock),
+        AuthenticationInterceptor(policies: policies, tokens: authenticator, serviceToken: token),
+      ] + parts.interceptors,
+      pages: parts.pages,
+      statusDetailsEncoder: { StatusDetails.encode($0) },
+      logger: resources.logger
+    )
+  }
+
+  private static func managementServer(
+    _ resources: ServiceResources,
+    health: HealthService,
+    readiness: ReadinessMonitor
+  ) -> RPCServer {
+    let endpoint = resources.configuration.management
+    var transport = RPCServer.Configuration(host: endpoint.host, port: endpoint.port)
+    transport.drainGrace = TimeAmount(Limits.managementDrain)
+    return RPCServer(
+      configuration: transport,
+      group: resources.eventLoops,
+      routes: HealthV1.healthRoutes(health),
+      pages: ManagementPages.make(metrics: resources.metrics, readiness: readiness),
+      statusDetailsEncoder: { StatusDetails.encode($0) },
+      logger: resources.logger
+    )
+  }
+
+  private static func start(_ server: RPCServer, _ wanted: Endpoint) async throws(StartupError) -> Endpoint {
+    do {
+      let address = try await server.start()
+      return Endpoint(host: address.ipAddress ?? wanted.host, port: address.port ?? wanted.port)
+    } catch {
+      throw StartupError("cannot listen on \(wanted)", error)
+    }
+  }
+
+  /// The services whose methods are routed, for the health protocol.
+  private static func healthNames(_ routes: [RPCRoute]) -> [String] {
+    Set(routes.compactMap { $0.method.path.split(separator: "/").first.map(String.init) }).sorted()
+  }
+
+  private static func serviceToken(_ configuration: ServiceConfiguration) throws(StartupError) -> ServiceToken {
+    do throws(ConfigurationError) {
+      return try ServiceToken.load(configuration.serviceTokenFile)
+    } catch {
+      throw StartupError(error)
+    }
+  }
+
+  private static func logger(_ service: ServiceDescription, _ configuration: ServiceConfiguration) -> Logger {
+    Logger(label: service.name) { label in
+      JSONLineLogHandler(label: label, level: configuration[CommonKeys.logLevel])
+    }
+  }
+}

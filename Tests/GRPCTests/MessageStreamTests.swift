@@ -1,0 +1,106 @@
+import NIOCore
+import Synchronization
+import Testing
+
+@testable import GRPC
+
+@Suite struct MessageStreamTests {
+  @Test("Messages come in order, then the end")
+  func order() async throws {
+    let consumed = Atomic<Int>(0)
+    let inbox = MessageInbox { consumed.add($0, ordering: .relaxed) }
+    let reader = Task { () throws -> [[UInt8]] in
+      var messages: [[UInt8]] = []
+      for try await message in RequestStream<Blob>(inbox) { messages.append(message.bytes) }
+      return messages
+    }
+    for index in 0..<100 {
+      inbox.deliver(ByteBuffer(bytes: [UInt8(index)]))
+      if index % 10 == 0 { await Task.yield() }
+    }
+    inbox.finish()
+    #expect(try await reader.value == (0..<100).map { [UInt8($0)] })
+    let total = consumed.load(ordering: .relaxed)
+    #expect(total == 100)
+  }
+
+  @Test("An error overtakes the messages that wait")
+  func failure() async throws {
+    let inbox = MessageInbox { _ in }
+    inbox.deliver(ByteBuffer(bytes: [1]))
+    inbox.finish(RPCError(.deadlineExceeded, "late"))
+    let error = await #expect(throws: RPCError.self) { try await inbox.next() }
+    #expect(error?.code == .deadlineExceeded)
+  }
+
+  @Test("A cancelled reader stops waiting")
+  func cancelledReader() async throws {
+    let inbox = MessageInbox { _ in }
+    let reader = Task { () -> StatusCode? in
+      do throws(RPCError) {
+        _ = try await inbox.next()
+        return nil
+      } catch {
+        return error.code
+      }
+    }
+    await Task.yield()
+    reader.cancel()
+    #expect(await reader.value == .cancelled)
+  }
+
+  @Test("A writer waits when the transport is behind and goes on when it catches up")
+  func backpressure() async throws {
+    let outbox = MessageOutbox {}
+    let big = ByteBuffer(repeating: 0, count: Limits.outboxHighWater)
+    let finished = Atomic<Bool>(false)
+    try await outbox.write(big)
+    let writer = Task { () throws -> Void in
+      try await outbox.write(ByteBuffer(bytes: [1]))
+      finished.store(true, ordering: .sequentiallyConsistent)
+    }
+    for _ in 0..<20 { await Task.yield() }
+    let early = finished.load(ordering: .sequentiallyConsistent)
+    #expect(!early)
+    let frames = outbox.take()
+    #expect(frames.count == 2)
+    outbox.sent(Limits.outboxHighWater + 1)
+    try await writer.value
+    let late = finished.load(ordering: .sequentiallyConsistent)
+    #expect(late)
+  }
+
+  @Test("A writer whose stream is gone fails with its status")
+  func closedWriter() async throws {
+    let outbox = MessageOutbox {}
+    let big = ByteBuffer(repeating: 0, count: 2 * Limits.outboxHighWater)
+    let writer = Task { () -> StatusCode? in
+      do throws(RPCError) {
+        try await outbox.write(big)
+        return nil
+      } catch {
+        return error.code
+      }
+    }
+    for _ in 0..<5 { await Task.yield() }
+    outbox.close(RPCError(.cancelled, "gone"))
+    #expect(await writer.value == .cancelled)
+    let error = await #expect(throws: RPCError.self) { try await ResponseWriter<Blob>(outbox).write(Blob([1])) }
+    #expect(error?.code == .cancelled)
+  }
+
+  @Test("The context keeps values apart by their key")
+  func contextValues() {
+    enum A: ServerContextKey { typealias Value = Int }
+    enum B: ServerContextKey { typealias Value = Int }
+    let context = ServerContext(method: RPCMethod(path: "/a", kind: .unary), metadata: ["x": "1"])
+    context[A.self] = 1
+    context[B.self] = 2
+    #expect(context[A.self] == 1)
+    #expect(context[B.self] == 2)
+    context[A.self] = nil
+    #expect(context[A.self] == nil)
+    #expect(context.metadata["x"] == "1")
+    #expect(context.firstValue("x") == "1")
+  }
+}

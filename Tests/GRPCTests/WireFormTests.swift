@@ -1,0 +1,162 @@
+import NIOCore
+import Testing
+
+@testable import GRPC
+
+@Suite struct GRPCTimeoutTests {
+  private func parse(_ text: String) -> Duration? {
+    var text = text
+    return text.withUTF8 { unsafe GRPCTimeout.parse(UnsafeRawBufferPointer($0)) }
+  }
+
+  @Test(
+    "Each unit is understood",
+    arguments: [
+      ("1H", Duration.seconds(3600)), ("2M", .seconds(120)), ("3S", .seconds(3)), ("4m", .milliseconds(4)),
+      ("5u", .microseconds(5)), ("6n", .nanoseconds(6)), ("0S", .zero), ("99999999H", .seconds(99_999_999 * 3600)),
+    ]
+  )
+  func units(text: String, duration: Duration) {
+    #expect(parse(text) == duration)
+  }
+
+  @Test(
+    "Anything else is refused",
+    arguments: ["", "S", "1", "1s", "1h", "-1S", "+1S", "1.5S", " 1S", "1S ", "123456789S"]
+  )
+  func malformed(text: String) {
+    #expect(parse(text) == nil)
+  }
+
+  @Test("What is formatted parses to no more than was meant, and to most of it")
+  func roundTrip() throws {
+    for exponent in 0..<60 {
+      let duration = Duration.nanoseconds(Int64(1) << exponent) + .nanoseconds(7)
+      let parsed = try #require(parse(GRPCTimeout.format(duration)))
+      #expect(parsed <= duration)
+      #expect(parsed > duration * 0.98)
+    }
+    #expect(GRPCTimeout.format(.seconds(-3)) == "0n")
+  }
+}
+
+@Suite struct PercentEncodingTests {
+  @Test("Only printable ASCII without the percent sign goes as it is")
+  func encode() {
+    #expect(String(decoding: PercentEncoding.encode("a b~ %\n€"), as: UTF8.self) == "a b~ %25%0A%E2%82%AC")
+  }
+
+  @Test("The interop message survives the round trip")
+  func roundTrip() {
+    let message = "\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n"
+    #expect(PercentEncoding.decode(PercentEncoding.encode(message)) == message)
+  }
+
+  @Test("A broken escape stays as it is", arguments: ["%", "%4", "%zz", "a%G1b"])
+  func lenient(text: String) {
+    #expect(PercentEncoding.decode(text.utf8) == text)
+  }
+}
+
+@Suite struct BinaryMetadataTests {
+  @Test("RFC 4648 vectors decode with and without padding, and encode without")
+  func vectors() {
+    let vectors = [
+      ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),
+    ]
+    for (plain, padded) in vectors {
+      let bare = padded.filter { $0 != "=" }
+      #expect(BinaryMetadata.decode(padded.utf8) == Array(plain.utf8))
+      #expect(BinaryMetadata.decode(bare.utf8) == Array(plain.utf8))
+      #expect(BinaryMetadata.encode(Array(plain.utf8)) == Array(bare.utf8))
+    }
+  }
+
+  @Test("Every byte survives the round trip")
+  func allBytes() {
+    for count in 0..<5 {
+      let bytes = (0..<256).map { UInt8($0) } + [UInt8](repeating: 0xff, count: count)
+      #expect(BinaryMetadata.decode(BinaryMetadata.encode(bytes)) == bytes)
+    }
+  }
+
+  @Test(
+    "What is not base64 is refused",
+    arguments: ["Z", "Zg=", "Zh==", "Zm9=", "Zg==Zg==", "Z g=", "-_8=", "====", "Zm9v=", "Zh"]
+  )
+  func strict(text: String) {
+    #expect(BinaryMetadata.decode(text.utf8) == nil)
+  }
+
+  @Test("Joined values come apart, in order")
+  func joined() {
+    #expect(BinaryMetadata.decodeList("Zg==, Zm8,Zm9v".utf8) == [Array("f".utf8), Array("fo".utf8), Array("foo".utf8)])
+    #expect(BinaryMetadata.decodeList("Zg==,!".utf8) == nil)
+  }
+}
+
+@Suite struct MessageFramerTests {
+  private func feed(_ framer: inout MessageFramer, _ bytes: [UInt8], chunk: Int) throws -> [[UInt8]] {
+    var messages: [[UInt8]] = []
+    var index = 0
+    while index < bytes.count {
+      let end = min(index + chunk, bytes.count)
+      let piece = Array(bytes[index..<end])
+      // Read within the closure only.
+      let failure = unsafe piece.withUnsafeBytes { piece -> RPCError? in
+        do throws(RPCError) {
+          unsafe try framer.receive(piece) { message throws(RPCError) in
+            messages.append(Array(message.readableBytesView))
+          }
+          return nil
+        } catch {
+          return error
+        }
+      }
+      if let failure { throw failure }
+      index = end
+    }
+    return messages
+  }
+
+  private func frame(_ message: [UInt8]) -> [UInt8] {
+    let count = UInt32(message.count)
+    return [0] + [24, 16, 8, 0].map { UInt8(count >> $0 & 0xff) } + message
+  }
+
+  @Test("However the bytes are cut, the same messages come out", arguments: [1, 2, 3, 5, 7, 64, 10_000])
+  func cuts(chunk: Int) throws {
+    let messages: [[UInt8]] = [[], [1], Array(repeating: 7, count: 300), [], [2, 3], Array(repeating: 9, count: 1000)]
+    var framer = MessageFramer()
+    #expect(try feed(&framer, messages.flatMap(frame), chunk: chunk) == messages)
+    #expect(framer.isBetweenMessages)
+  }
+
+  @Test("A message over the limit is refused at its prefix")
+  func limit() throws {
+    var framer = MessageFramer(limit: 10)
+    #expect(try feed(&framer, frame(Array(repeating: 0, count: 10)), chunk: 100).count == 1)
+    let error = #expect(throws: RPCError.self) { try feed(&framer, [0, 0, 0, 0, 11], chunk: 5) }
+    #expect(error?.code == .resourceExhausted)
+    framer.reset(limit: 10)
+    let huge = #expect(throws: RPCError.self) { try feed(&framer, [0, 0xff, 0xff, 0xff, 0xff], chunk: 5) }
+    #expect(huge?.code == .resourceExhausted)
+  }
+
+  @Test("A compressed flag that nobody agreed on ends the call", arguments: [UInt8(1), 2, 255])
+  func flag(flag: UInt8) throws {
+    var framer = MessageFramer()
+    let error = #expect(throws: RPCError.self) { try feed(&framer, [flag, 0, 0, 0, 0], chunk: 5) }
+    #expect(error?.code == .internal)
+  }
+
+  @Test("A cut within a message is noticed")
+  func truncation() throws {
+    let whole = frame([1, 2, 3])
+    for count in 1..<whole.count {
+      var framer = MessageFramer()
+      #expect(try feed(&framer, Array(whole.prefix(count)), chunk: 100).isEmpty)
+      #expect(!framer.isBetweenMessages)
+    }
+  }
+}

@@ -1,0 +1,228 @@
+import GRPC
+import HTTP2
+import NIOCore
+import Synchronization
+import Testing
+
+@testable import Transport
+
+@Suite struct RPCServerTests {
+  @Test("A unary call is answered, whether its handler suspends or not", arguments: ["/t.T/Echo", "/t.T/Yield"])
+  func unary(path: String) async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      for size in [0, 1, 100, 60_000, 64 * 1024] {
+        let blob = Blob([UInt8](repeating: 7, count: size))
+        let answer = try await peer.call(path, blob.frame)
+        #expect(answer.httpStatus == "200")
+        #expect(answer.status == .ok)
+        #expect(answer.messages == [blob.bytes])
+        #expect(answer.closed == 0)
+      }
+      await peer.close()
+    }
+  }
+
+  @Test("Metadata reaches the handler and comes back, also in bytes")
+  func metadata() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      let answer = try await peer.call(
+        "/t.T/Echo",
+        Blob([1]).frame,
+        headers: [("content-type", "application/grpc"), ("x-echo", "hello"), ("x-echo-bin", "AAH/")]
+      )
+      #expect(answer.fields["x-echo"] == "hello")
+      #expect(answer.trailers["x-echo-bin"] == "AAH/")
+      await peer.close()
+    }
+  }
+
+  @Test("A failure comes as trailers alone, with its message and details, and lets no header be forged")
+  func failure() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      let answer = try await peer.call("/t.T/Fail", Blob([1]).frame)
+      #expect(answer.httpStatus == "200")
+      #expect(answer.trailers.isEmpty)
+      #expect(answer.status == .notFound)
+      #expect(answer.message == "nöt\nhere")
+      #expect(answer.fields["grpc-status-details-bin"] == "R09ORQ")
+      #expect(answer.fields["x-good"] == "yes")
+      #expect(answer.fields["x-why"] == nil)
+      await peer.close()
+    }
+  }
+
+  @Test("A request that is none is answered with its status and the connection lives")
+  func badRequests() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      let grpc = ("content-type", "application/grpc")
+      #expect(try await peer.call("/t.T/Nope", Blob([1]).frame).status == .unimplemented)
+      #expect(try await peer.call("/t.T/Echo", [], headers: [("content-type", "application/json")]).httpStatus == "415")
+      #expect(try await peer.call("/t.T/Echo", []).status == .unimplemented)
+      #expect(try await peer.call("/t.T/Echo", Blob([1]).frame + Blob([2]).frame).status == .unimplemented)
+      #expect(try await peer.call("/t.T/Echo", [0, 0, 0, 0, 9, 1]).status == .internal)
+      #expect(try await peer.call("/t.T/Echo", [0, 0, 0]).status == .internal)
+      #expect(try await peer.call("/t.T/Echo", [1, 0, 0, 0, 0]).status == .internal)
+      #expect(
+        try await peer.call("/t.T/Echo", [0, 0xff, 0xff, 0xff, 0xff], endStream: false).status == .resourceExhausted
+      )
+      #expect(try await peer.call("/t.T/Echo", [], headers: [grpc, ("grpc-timeout", "x")]).status == .internal)
+      #expect(try await peer.call("/t.T/Echo", [], headers: [grpc, ("x-bin", "!")]).status == .internal)
+      let encoding = try await peer.call("/t.T/Echo", [], headers: [grpc, ("grpc-encoding", "snappy")])
+      #expect(encoding.status == .unimplemented)
+      #expect(encoding.fields["grpc-accept-encoding"]?.contains("identity") == true)
+      #expect(try await peer.call("/t.T/Echo", [], headers: [grpc, ("x-refuse", "1")]).status == .unauthenticated)
+      #expect(try await peer.call("/t.T/Echo", Blob([1]).frame).status == .ok)
+      await peer.close()
+    }
+  }
+
+  @Test("A deadline ends the call with DEADLINE_EXCEEDED and cancels the handler")
+  func deadline() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      let start = ContinuousClock.now
+      let answer = try await peer.call(
+        "/t.T/Wait",
+        Blob([]).frame,
+        headers: [("content-type", "application/grpc"), ("grpc-timeout", "100m")]
+      )
+      #expect(answer.status == .deadlineExceeded)
+      #expect(start.duration(to: .now) < .seconds(5))
+      try await eventually { server.counters.cancelled.load(ordering: .relaxed) == 1 }
+      #expect(server.counters.finished.withLock { $0 } == [.deadlineExceeded])
+      await peer.close()
+    }
+  }
+
+  @Test("A client's reset, or its going away, cancels the handler", arguments: [true, false])
+  func cancellation(byReset: Bool) async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      async let answer = peer.call("/t.T/Wait", Blob([]).frame, cancelAfter: byReset ? .milliseconds(50) : .hours(1))
+      try await eventually { server.counters.started.load(ordering: .relaxed) == 1 }
+      if !byReset { await peer.close() }
+      try await eventually { server.counters.cancelled.load(ordering: .relaxed) == 1 }
+      #expect(try await answer.status == nil)
+      #expect(server.counters.finished.withLock { $0 } == [.cancelled])
+      await peer.close()
+    }
+  }
+
+  @Test("A stream of answers arrives whole and in order, then its status")
+  func serverStreaming() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      for (first, status) in [(UInt8(0), StatusCode.ok), (1, .dataLoss)] {
+        let answer = try await peer.call("/t.T/Many", Blob([first]).frame)
+        #expect(answer.messages.count == 100)
+        #expect(answer.messages.enumerated().allSatisfy { $1 == [UInt8](repeating: UInt8($0), count: 5000) })
+        #expect(answer.status == status)
+      }
+      await peer.close()
+    }
+  }
+
+  @Test("A client that streams more than a window gets its answer")
+  func clientStreaming() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      let body = (0..<50).flatMap { Blob([UInt8](repeating: 1, count: $0 * 1000)).frame }
+      let answer = try await peer.call("/t.T/Sum", body)
+      #expect(answer.messages == [Array("1225000".utf8)])
+      #expect(answer.status == .ok)
+      #expect(try await peer.call("/t.T/Sum", [0, 0]).status == .internal)
+      await peer.close()
+    }
+  }
+
+  @Test("Both sides may stream, also nothing")
+  func bidirectional() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      let blobs = (0..<30).map { Blob([UInt8](repeating: UInt8($0), count: $0 * 2000)) }
+      let answer = try await peer.call("/t.T/PingPong", blobs.flatMap(\.frame))
+      #expect(answer.messages == blobs.map(\.bytes))
+      #expect(answer.status == .ok)
+      let empty = try await peer.call("/t.T/PingPong", [])
+      #expect(empty.status == .ok)
+      #expect(empty.messages.isEmpty)
+      await peer.close()
+    }
+  }
+
+  @Test("Pages answer over HTTP/2 beside the calls")
+  func pages() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      let health = try await peer.call("/healthz", [], headers: [], method: "GET")
+      #expect(health.httpStatus == "200")
+      #expect(!health.body.isEmpty)
+      #expect(try await peer.call("/page?a=1", [], headers: [], method: "GET").body == Array("query a=1".utf8))
+      #expect(try await peer.call("/form", [1, 2], headers: [], method: "POST").body == [1, 2])
+      #expect(try await peer.call("/none", [], headers: [], method: "GET").httpStatus == "404")
+      #expect(try await peer.call("/page", [], headers: [], method: "DELETE").httpStatus == "405")
+      let head = try await peer.call("/page", [], headers: [], method: "HEAD")
+      #expect(head.httpStatus == "200")
+      #expect(head.body.isEmpty)
+      await peer.close()
+    }
+  }
+
+  @Test("Pages answer over HTTP/1.1 on the same port")
+  func http1() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      try await peer.send(raw: Array("GET /page?b HTTP/1.1\r\nhost: x\r\n\r\n".utf8))
+      try await eventually { String(decoding: peer.rawBytes, as: UTF8.self).hasSuffix("query b") }
+      try await peer.send(raw: Array("GET /none HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".utf8))
+      #expect(await peer.isClosed())
+      let text = String(decoding: peer.rawBytes, as: UTF8.self)
+      #expect(text.hasPrefix("HTTP/1.1 200 OK\r\n"))
+      #expect(text.contains("HTTP/1.1 404 Not Found\r\n"))
+    }
+  }
+
+  @Test("A drain answers what was begun, refuses new connections and ends")
+  func drain() async throws {
+    let server = try await TestServer.start()
+    let peer = try await TestPeer.connect(server.address)
+    let idle = try await TestPeer.connect(server.address)
+    #expect(try await idle.call("/t.T/Echo", Blob([1]).frame).status == .ok)
+    async let answer = peer.call("/t.T/Pause", Blob([9]).frame)
+    try await eventually { server.counters.started.load(ordering: .relaxed) == 1 }
+    await server.server.shutDown()
+    #expect(try await answer.messages == [[9]])
+    #expect(try await answer.status == .ok)
+    #expect(peer.lastGoAway?.code == 0)
+    #expect(server.server.connectionCount == 0)
+    await #expect(throws: (any Error).self) { _ = try await TestPeer.connect(server.address) }
+  }
+
+  @Test("A drain does not wait longer than its grace")
+  func drainGrace() async throws {
+    let server = try await TestServer.start { $0.drainGrace = .milliseconds(100) }
+    let peer = try await TestPeer.connect(server.address)
+    async let answer = peer.call("/t.T/Wait", Blob([9]).frame)
+    try await eventually { server.counters.started.load(ordering: .relaxed) == 1 }
+    let start = ContinuousClock.now
+    await server.server.shutDown()
+    #expect(start.duration(to: .now) < .seconds(5))
+    #expect(try await answer.status == nil)
+    try await eventually { server.counters.cancelled.load(ordering: .relaxed) == 1 }
+  }
+}
+
+struct NeverHappened: Error {}
+
+/// Waits until `condition` holds, for ten seconds at most.
+func eventually(_ condition: () -> Bool) async throws {
+  for _ in 0..<2000 {
+    if condition() { return }
+    try await Task.sleep(for: .milliseconds(5))
+  }
+  throw NeverHappened()
+}

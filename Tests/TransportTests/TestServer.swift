@@ -1,0 +1,121 @@
+import GRPC
+import HTTP2
+import Logging
+import NIOCore
+import Synchronization
+
+@testable import Transport
+
+/// A server on a free port of loopback, with routes that tests need.
+struct TestServer {
+  let server: RPCServer
+  let address: SocketAddress
+  let counters: Counters
+
+  final class Counters: Sendable {
+    let started = Atomic<Int>(0)
+    let cancelled = Atomic<Int>(0)
+    let finished = Mutex<[StatusCode]>([])
+  }
+
+  private struct Recorder: ServerInterceptor {
+    let counters: Counters
+
+    func willHandle(_ context: ServerContext) throws(RPCError) {
+      if context.firstValue("x-refuse") != nil {
+        throw RPCError(.unauthenticated, "refused", reason: "REFUSED")
+      }
+    }
+
+    func didFinish(_ context: ServerContext, status: StatusCode, duration: Duration) {
+      counters.finished.withLock { $0.append(status) }
+    }
+  }
+
+  static func start(_ adjust: (inout RPCServer.Configuration) -> Void = { _ in }) async throws -> TestServer {
+    var configuration = RPCServer.Configuration(host: "127.0.0.1", port: 0)
+    adjust(&configuration)
+    let counters = Counters()
+    let server = RPCServer(
+      configuration: configuration,
+      routes: routes(counters),
+      interceptors: [Recorder(counters: counters)],
+      pages: [
+        Page("GET", "/page") { request in PageResponse(text: "query \(request.query ?? "none")") },
+        Page("POST", "/form") { request in PageResponse(body: request.body) },
+      ],
+      statusDetailsEncoder: { error in error.details.reason.map { Array($0.utf8) } },
+      logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+    )
+    return TestServer(server: server, address: try await server.start(), counters: counters)
+  }
+
+  /// Runs `body` against a fresh server and shuts it down.
+  static func run(
+    _ adjust: (inout RPCServer.Configuration) -> Void = { _ in },
+    _ body: (TestServer) async throws -> Void
+  ) async throws {
+    let server = try await start(adjust)
+    do {
+      try await body(server)
+    } catch {
+      await server.server.shutDown()
+      throw error
+    }
+    await server.server.shutDown()
+  }
+
+  private static func routes(_ counters: Counters) -> [RPCRoute] {
+    [
+      .unary(RPCMethod(path: "/t.T/Echo", kind: .unary)) { (request: Blob, context) async throws(RPCError) -> Blob in
+        if let value = context.metadata["x-echo"] { context.addInitialMetadata(["x-echo": value]) }
+        if let value = context.metadata.firstBinary("x-echo-bin") {
+          var metadata = Metadata()
+          metadata.add("x-echo-bin", binary: value)
+          context.addTrailingMetadata(metadata)
+        }
+        return request
+      },
+      .unary(RPCMethod(path: "/t.T/Yield", kind: .unary)) { (request: Blob, _) async throws(RPCError) -> Blob in
+        await Task.yield()
+        return request
+      },
+      .unary(RPCMethod(path: "/t.T/Fail", kind: .unary)) { (_: Blob, context) async throws(RPCError) -> Blob in
+        context.addTrailingMetadata(["x-why": "because\r\nbad: 1", "x-good": "yes"])
+        throw RPCError(.notFound, "nöt\nhere", reason: "GONE")
+      },
+      .unary(RPCMethod(path: "/t.T/Wait", kind: .unary)) { (_: Blob, _) async throws(RPCError) -> Blob in
+        counters.started.add(1, ordering: .relaxed)
+        do {
+          try await Task.sleep(for: .seconds(60))
+        } catch {
+          counters.cancelled.add(1, ordering: .relaxed)
+        }
+        throw RPCError(.cancelled, "")
+      },
+      .unary(RPCMethod(path: "/t.T/Pause", kind: .unary)) { (request: Blob, _) async throws(RPCError) -> Blob in
+        counters.started.add(1, ordering: .relaxed)
+        try? await Task.sleep(for: .milliseconds(200))
+        return request
+      },
+      .serverStreaming(RPCMethod(path: "/t.T/Many", kind: .serverStreaming)) {
+        (request: Blob, writer: ResponseWriter<Blob>, _) async throws(RPCError) in
+        for index in 0..<100 {
+          try await writer.write(Blob([UInt8](repeating: UInt8(index), count: 5000)))
+          counters.started.add(1, ordering: .relaxed)
+        }
+        if request.bytes.first == 1 { throw RPCError(.dataLoss, "after all") }
+      },
+      .clientStreaming(RPCMethod(path: "/t.T/Sum", kind: .clientStreaming)) {
+        (requests: RequestStream<Blob>, _) async throws(RPCError) -> Blob in
+        var total = 0
+        for try await request in requests { total += request.bytes.count }
+        return Blob(Array(String(total).utf8))
+      },
+      .bidirectional(RPCMethod(path: "/t.T/PingPong", kind: .bidirectional)) {
+        (requests: RequestStream<Blob>, writer: ResponseWriter<Blob>, _) async throws(RPCError) in
+        for try await request in requests { try await writer.write(request) }
+      },
+    ]
+  }
+}

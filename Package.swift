@@ -158,7 +158,10 @@ let package = Package(
     tests("ServiceRuntime", ["GRPC", "Transport", "LatchkeyProtos", "LatchkeyModel", "Cryptography", nio, nioPosix]),
     tests(
       "IdentityService",
-      ["ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite"]),
+      [
+        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite", nio,
+        logging,
+      ]),
     tests(
       "QRSessionService",
       ["ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite"]),

@@ -1,2 +1,52 @@
-/// The bounds of this module, each with the reason for its number.
-enum Limits {}
+/// The bounds of the identity service, each with its reason.
+package enum Limits {
+  /// Bytes of a challenge's proof-of-work solution: far more than any solution needs.
+  package static let powSolutionBytes = 32
+
+  /// Characters of a token that is looked at: ours have under 1,200.
+  package static let tokenCharacters = 8192
+
+  /// Characters of an id that another service chose.
+  package static let foreignIDCharacters = 128
+
+  /// How long a sign-in with MERGE waits for the migrator to take the merge on before it answers without a migration
+  /// id. Shorter than a person's patience; the merge is durable by then and goes on by itself.
+  package static let migratorPatience: Duration = .seconds(2)
+
+  /// A merge that the sign-in itself could not hand over is tried again after this long, doubling up to the longest.
+  package static let mergeRetryFirst: Duration = .seconds(1)
+  package static let mergeRetryLongest: Duration = .seconds(120)
+
+  /// The dispatcher leaves a new merge to the sign-in that made it for this long: longer than `migratorPatience`, so
+  /// that the two never work on the same one.
+  package static let mergeHandover: Duration = .seconds(5)
+
+  /// Merges that the dispatcher works on in one round.
+  package static let mergesPerRound = 16
+
+  /// How long a conflict's answer waits for the counts of the guest's rows, which are a courtesy.
+  package static let summaryPatience: Duration = .milliseconds(500)
+
+  /// A new signing key is published this long before it signs: twice as long as verifiers may cache the key set.
+  package static let signingKeyLead: Duration = .seconds(600)
+
+  /// Seconds that a verifier may cache the key set.
+  package static let keySetMaxAgeSeconds = 300
+
+  /// How long a key signs.
+  package static let signingKeyPeriod: Duration = .seconds(30 * 86_400)
+
+  /// How often the key directory is looked at, so that an operator's new key is published within this time.
+  package static let signingKeyRescan: Duration = .seconds(15)
+
+  /// Keys in the directory beyond which something is wrong, such as a loop that rotates.
+  package static let signingKeys = 32
+
+  /// Ended sessions stay on record for this long, so that an old refresh token is told apart from no token.
+  package static let endedSessionRetention: Duration = .seconds(30 * 86_400)
+
+  /// How often what is over is forgotten, and how many rows of each kind at once: at most some milliseconds of the
+  /// writer's time.
+  package static let purgeInterval: Duration = .seconds(60)
+  package static let purgeRows = 1000
+}

@@ -19,6 +19,9 @@ package protocol SessionStore: Sendable {
   /// Ends one session. False when it had ended before or never was. Idempotent.
   func end(_ id: SessionID, because why: Session.End, at now: Timestamp) async throws(StorageError) -> Bool
 
+  /// The sessions that ended at `since` or later.
+  func ended(since: Timestamp) async throws(StorageError) -> [EndedSession]
+
   /// Ends sessions of the caller and begins the device's guest session, as one change.
   func logOut(_ logOut: LogOut) async throws(StorageError) -> LogOutOutcome
 

@@ -12,8 +12,8 @@ package struct SignIn: Sendable {
 
   /// What happens to the guest's data.
   package enum GuestChoice: Sendable, Equatable {
-    /// It moves into the account, under this id.
-    case merge(MergeID)
+    /// It moves into the account, under this id. Until `dueAt` only the sign-in itself offers it to the migrator.
+    case merge(MergeID, dueAt: Timestamp)
     /// It stays with the guest.
     case leave
   }

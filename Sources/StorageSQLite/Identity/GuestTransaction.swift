@@ -10,13 +10,14 @@ enum GuestTransaction {
     newSubject: SubjectID,
     locale: LanguageTag?,
     draft: SessionDraft,
-    in db: SQLiteConnection
+    in db: SQLiteConnection,
+    noting ended: inout [EndedSession]
   ) throws(StorageError) -> IssuedGuest {
     let device = try DeviceRow.find(keyThumbprint, in: db)
     var guest: SubjectID?
     if let known = device?.guest, let subject = try SubjectRow.find(known, in: db), subject.isGuest { guest = known }
     if let guest {
-      try SessionRow.endAll(of: guest, onDevice: keyThumbprint, at: draft.now, in: db)
+      try SessionRow.endAll(of: guest, onDevice: keyThumbprint, at: draft.now, in: db, noting: &ended)
       try SubjectRow.touch(guest, at: draft.now, in: db)
     } else {
       let profile = Profile(locale: locale)

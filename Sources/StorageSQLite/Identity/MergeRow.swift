@@ -27,7 +27,7 @@ enum MergeRow {
   /// Writes the wish down. A wish that is open already is the same wish: the caller has made sure that it is for the
   /// same account.
   static func want(
-    _ merge: PendingMerge, at now: Timestamp, in db: SQLiteConnection
+    _ merge: PendingMerge, at now: Timestamp, dueAt: Timestamp, in db: SQLiteConnection
   ) throws(StorageError) -> PendingMerge {
     if var open = try openMerge(of: merge.guest, in: db) {
       // The newest sign-in's session is the one that lives.
@@ -46,7 +46,7 @@ enum MergeRow {
       VALUES (?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?)
       """,
       .id(merge.id), .id(merge.guest), .id(merge.guestSession), .id(merge.target), .id(merge.targetSession),
-      .boolean(merge.isFirstLoginOnDevice), .time(now), .time(now), .time(now)
+      .boolean(merge.isFirstLoginOnDevice), .time(dueAt), .time(now), .time(now)
     )
     return merge
   }

@@ -3,14 +3,14 @@ import Storage
 
 /// Guests in SQLite.
 package struct SQLiteGuestStore: GuestStore {
-  private let database: SQLiteDatabase
+  private let database: IdentityDatabase
 
-  package init(_ database: SQLiteDatabase) {
+  package init(_ database: IdentityDatabase) {
     self.database = database
   }
 
   package func issue(_ issue: GuestIssue) async throws(StorageError) -> GuestIssueOutcome {
-    try await database.write { db throws(StorageError) in
+    try await database.write { db, ended throws(StorageError) in
       let spent = try db.execute(
         "INSERT INTO used_challenges (hash, expires_at) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING",
         .blob(issue.challengeHash), .time(issue.challengeExpiry)
@@ -23,7 +23,8 @@ package struct SQLiteGuestStore: GuestStore {
           newSubject: issue.newSubject,
           locale: issue.locale,
           draft: issue.draft,
-          in: db
+          in: db,
+          noting: &ended
         ))
     }
   }

@@ -3,14 +3,14 @@ import Storage
 
 /// Grants to QR sessions in SQLite.
 package struct SQLiteQRGrantStore: QRGrantStore {
-  private let database: SQLiteDatabase
+  private let database: IdentityDatabase
 
-  package init(_ database: SQLiteDatabase) {
+  package init(_ database: IdentityDatabase) {
     self.database = database
   }
 
   package func issue(_ grant: QRGrant) async throws(StorageError) -> QRGrantOutcome {
-    try await database.write { db throws(StorageError) in
+    try await database.write { db, ended throws(StorageError) in
       let now = grant.draft.now
       let earlier = try Self.find(grant.qrSession, in: db)
       if earlier?.isRevoked == true { return .revoked }
@@ -19,7 +19,7 @@ package struct SQLiteQRGrantStore: QRGrantStore {
         confirmer.subject == grant.subject, !confirmer.isGuest
       else { return .confirmerGone }
       if let earlier = earlier?.session {
-        try SessionRow.end(earlier, because: .replaced, at: now, in: db)
+        try SessionRow.end(earlier, because: .replaced, at: now, in: db, noting: &ended)
       }
       let session = grant.draft.session(
         of: grant.subject, isGuest: false, deviceKeyThumbprint: grant.draft.boundKeyThumbprint)
@@ -36,7 +36,7 @@ package struct SQLiteQRGrantStore: QRGrantStore {
   }
 
   package func revoke(qrSession: String, at now: Timestamp) async throws(StorageError) -> Int {
-    try await database.write { db throws(StorageError) in
+    try await database.write { db, ended throws(StorageError) in
       let earlier = try Self.find(qrSession, in: db)
       try db.execute(
         """
@@ -46,7 +46,8 @@ package struct SQLiteQRGrantStore: QRGrantStore {
         .text(qrSession), .time(now), .time(now)
       )
       guard let session = earlier?.session else { return 0 }
-      return try SessionRow.end(session, because: .qrRevoked, at: now, in: db) ? 1 : 0
+      try SessionRow.end(session, because: .qrRevoked, at: now, in: db, noting: &ended)
+      return ended.count
     }
   }
 

@@ -3,9 +3,9 @@ import Storage
 
 /// Sessions in SQLite.
 package struct SQLiteSessionStore: SessionStore {
-  private let database: SQLiteDatabase
+  private let database: IdentityDatabase
 
-  package init(_ database: SQLiteDatabase) {
+  package init(_ database: IdentityDatabase) {
     self.database = database
   }
 
@@ -20,7 +20,7 @@ package struct SQLiteSessionStore: SessionStore {
     lifetimes: TokenLifetimes,
     isGenuine: @escaping @Sendable (Session) -> Bool
   ) async throws(StorageError) -> RefreshOutcome {
-    try await database.write { db throws(StorageError) in
+    try await database.write { db, ended throws(StorageError) in
       guard var session = try SessionRow.find(id, in: db), isGenuine(session) else { return .unknown }
       if let ended = session.ended { return .ended(ended.why) }
       let family = lifetimes.family(isGuest: session.isGuest, method: session.method)
@@ -31,7 +31,7 @@ package struct SQLiteSessionStore: SessionStore {
       case .repeatNewest:
         return .refreshed(session)
       case .endForReuse:
-        try SessionRow.end(id, because: .refreshReused, at: now, in: db)
+        try SessionRow.end(id, because: .refreshReused, at: now, in: db, noting: &ended)
         return .reused(session)
       case .expired:
         return .expired
@@ -44,40 +44,45 @@ package struct SQLiteSessionStore: SessionStore {
   package func end(
     _ id: SessionID, because why: Session.End, at now: Timestamp
   ) async throws(StorageError) -> Bool {
-    try await database.write { db throws(StorageError) in
-      try SessionRow.end(id, because: why, at: now, in: db)
+    try await database.write { db, ended throws(StorageError) in
+      try SessionRow.end(id, because: why, at: now, in: db, noting: &ended)
+      return !ended.isEmpty
     }
   }
 
   package func logOut(_ logOut: LogOut) async throws(StorageError) -> LogOutOutcome {
-    try await database.write { db throws(StorageError) in
+    try await database.write { db, ended throws(StorageError) in
       guard let caller = try SessionRow.live(logOut.session, at: logOut.now, in: db) else { return .sessionEnded }
       if logOut.nextGuest != nil {
         guard let key = caller.device.keyThumbprint, try DeviceRow.find(key, in: db) != nil else { return .noDevice }
       }
-      var ended = 0
       switch logOut.reach {
       case .local:
-        ended = try SessionRow.end(caller.id, because: .loggedOut, at: logOut.now, in: db) ? 1 : 0
+        try SessionRow.end(caller.id, because: .loggedOut, at: logOut.now, in: db, noting: &ended)
       case .others:
-        ended = try SessionRow.endAll(
-          of: caller.subject, except: caller.id, because: .loggedOut, at: logOut.now, in: db)
+        try SessionRow.endAll(
+          of: caller.subject, except: caller.id, because: .loggedOut, at: logOut.now, in: db, noting: &ended)
       case .global:
-        ended = try SessionRow.endAll(of: caller.subject, because: .loggedOut, at: logOut.now, in: db)
+        try SessionRow.endAll(of: caller.subject, because: .loggedOut, at: logOut.now, in: db, noting: &ended)
       }
+      let count = ended.count
       guard let next = logOut.nextGuest, let key = caller.device.keyThumbprint else {
-        return .loggedOut(ended: ended, guest: nil)
+        return .loggedOut(ended: count, guest: nil)
       }
       let guest = try GuestTransaction.begin(
-        onDevice: key, newSubject: next.newSubject, locale: nil, draft: next.draft, in: db)
-      return .loggedOut(ended: ended, guest: guest)
+        onDevice: key, newSubject: next.newSubject, locale: nil, draft: next.draft, in: db, noting: &ended)
+      return .loggedOut(ended: count, guest: guest)
     }
+  }
+
+  package func ended(since: Timestamp) async throws(StorageError) -> [EndedSession] {
+    try await database.read { db throws(StorageError) in try SessionRow.ended(since: since, in: db) }
   }
 
   package func purge(
     endedBefore before: Timestamp, at now: Timestamp, limit: Int
   ) async throws(StorageError) -> Int {
-    try await database.write { db throws(StorageError) in
+    try await database.write { db, ended throws(StorageError) in
       var purged = 0
       for statement in Self.purges {
         let bound = statement.isByNow ? now : before

@@ -51,46 +51,73 @@ enum SessionRow {
     )
   }
 
-  /// Whether it was live before.
-  @discardableResult
+  /// Ends one session, unless it ended before.
   static func end(
-    _ id: SessionID, because why: Session.End, at now: Timestamp, in db: SQLiteConnection
-  ) throws(StorageError) -> Bool {
-    try db.execute(
-      "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE sid = ? AND ended_at IS NULL",
+    _ id: SessionID,
+    because why: Session.End,
+    at now: Timestamp,
+    in db: SQLiteConnection,
+    noting ended: inout [EndedSession]
+  ) throws(StorageError) {
+    ended += try db.all(
+      "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE sid = ? AND ended_at IS NULL RETURNING sid, sub",
       .time(now), .integer(why.rawValue), .id(id)
-    ) > 0
+    ) { row throws(StorageError) in
+      EndedSession(id: try row.id(0), subject: try row.id(1), why: why, at: now)
+    }
   }
 
-  /// Ends every live session of a subject but one. Returns how many.
-  @discardableResult
+  /// Ends every live session of a subject but one.
   static func endAll(
     of subject: SubjectID,
     except kept: SessionID? = nil,
     because why: Session.End,
     at now: Timestamp,
-    in db: SQLiteConnection
-  ) throws(StorageError) -> Int {
-    try db.execute(
+    in db: SQLiteConnection,
+    noting ended: inout [EndedSession]
+  ) throws(StorageError) {
+    ended += try db.all(
       """
       UPDATE sessions SET ended_at = ?, end_reason = ?
       WHERE sub = ? AND ended_at IS NULL AND sid <> coalesce(?, x'')
+      RETURNING sid, sub
       """,
       .time(now), .integer(why.rawValue), .id(subject), .optional(kept?.bytes)
-    )
+    ) { row throws(StorageError) in
+      EndedSession(id: try row.id(0), subject: try row.id(1), why: why, at: now)
+    }
   }
 
   /// Ends the live sessions of a subject on the device with this key: a new one takes their place.
   static func endAll(
-    of subject: SubjectID, onDevice keyThumbprint: String, at now: Timestamp, in db: SQLiteConnection
+    of subject: SubjectID,
+    onDevice keyThumbprint: String,
+    at now: Timestamp,
+    in db: SQLiteConnection,
+    noting ended: inout [EndedSession]
   ) throws(StorageError) {
-    try db.execute(
+    ended += try db.all(
       """
       UPDATE sessions SET ended_at = ?, end_reason = ?
       WHERE sub = ? AND ended_at IS NULL AND device_key = ?
+      RETURNING sid, sub
       """,
       .time(now), .integer(Session.End.replaced.rawValue), .id(subject), .text(keyThumbprint)
-    )
+    ) { row throws(StorageError) in
+      EndedSession(id: try row.id(0), subject: try row.id(1), why: .replaced, at: now)
+    }
+  }
+
+  /// The sessions that ended at `since` or later.
+  static func ended(since: Timestamp, in db: SQLiteConnection) throws(StorageError) -> [EndedSession] {
+    try db.all(
+      "SELECT sid, sub, end_reason, ended_at FROM sessions WHERE ended_at IS NOT NULL AND ended_at >= ?", .time(since)
+    ) { row throws(StorageError) in
+      guard let why = Session.End(rawValue: row.integer(2)) else {
+        throw StorageError(.corrupt, operation: "read a session", detail: "unknown end")
+      }
+      return EndedSession(id: try row.id(0), subject: try row.id(1), why: why, at: row.timestamp(3))
+    }
   }
 
   static func hasSession(

@@ -1,0 +1,13 @@
+import LatchkeyProtos
+import Storage
+
+extension IdentityV1.AccountChange {
+  init(_ signedIn: SignedIn) {
+    self.init(
+      previousSub: signedIn.previousSubject?.description ?? "",
+      promoted: signedIn.isPromoted,
+      wipeRequired: signedIn.isWipeRequired,
+      migrationID: signedIn.merge?.migration ?? ""
+    )
+  }
+}

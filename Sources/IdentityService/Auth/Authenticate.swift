@@ -1,0 +1,133 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+extension AuthHandlers {
+  /// Signs in. A guest who meets an existing account is told so first, unless the request already says what is to
+  /// happen to the guest's data; the ticket in that answer stands for the credential, which is not used up.
+  package func authenticate(
+    _ request: IdentityV1.AuthenticateRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
+    let client = try RequestFields.clientID(request.clientID)
+    let label = try RequestFields.displayText(request.deviceLabel, "device_label")
+    _ = try RequestFields.locale(request.locale)
+    let guest = try guestSession(of: request.guestToken, at: core.clock.now())
+    let choice = try Self.choice(request.onConflict)
+
+    let login: VerifiedLogin?
+    let proof: SignIn.Proof
+    let method: SignInMethod
+    if request.linkTicket.isEmpty {
+      guard let presented = request.method else { throw .invalid("method", "is missing") }
+      let verified = try await LoginMethods(core: core).verify(presented)
+      if let guest, choice == .report { return try await conflict(verified, guest) }
+      (login, proof, method) = (verified, verified.proof, verified.method)
+    } else {
+      guard request.method == nil else { throw .invalid("link_ticket", "stands for the method: send one of them") }
+      guard guest != nil else { throw .invalid("guest_token", "is missing: a link ticket is the guest's") }
+      guard choice != .report else { throw .invalid("on_conflict", "must be MERGE or SWITCH with a link ticket") }
+      let ticket = try LinkTicketText.hash(request.linkTicket)
+      (login, proof, method) = (nil, .ticket(hash: ticket), .password)
+    }
+
+    let now = core.clock.now()
+    let signIn = SignIn(
+      proof: proof,
+      guest: guest.map { SignIn.Guest(session: $0, choice: choice.forStore(core.random, at: now)) },
+      draft: SessionDraft(
+        client: client, method: method, label: label, lifetimes: core.lifetimes, at: now, random: core.random)
+    )
+    let outcome = try await core.stored { () throws(StorageError) in try await core.accounts.signIn(signIn) }
+    switch outcome {
+    case .signedIn(let signedIn):
+      let answer = try await answer(signedIn, at: now)
+      await login?.afterwards()
+      return answer
+    case .credentialChanged: throw .invalidCredentials
+    case .ticketInvalid: throw .linkTicketInvalid
+    case .guestGone: throw .sessionRevoked
+    case .guestMerging: throw .migrationRunning
+    }
+  }
+
+  /// The sign-in is durable by now, and so is the wish to merge: handing it to the migrator at once only makes the
+  /// answer richer.
+  private func answer(
+    _ signedIn: SignedIn, at now: LatchkeyModel.Timestamp
+  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
+    let tokens = try core.tokens.tokens(of: signedIn.session, at: now)
+    var change = IdentityV1.AccountChange(signedIn)
+    if let merge = signedIn.merge {
+      if let migration = await core.migrator?.handOver(merge) {
+        change.migrationID = migration
+      } else {
+        change.migrationPending = true
+      }
+    }
+    return IdentityV1.AuthenticateResponse(
+      tokens: tokens,
+      subject: CommonV1.Subject(signedIn.session),
+      profile: CommonV1.Profile(signedIn.profile),
+      accountChange: change,
+      storageNamespace: signedIn.session.subject.storageNamespace
+    )
+  }
+
+  private func conflict(
+    _ login: VerifiedLogin, _ guest: SessionID
+  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
+    let now = core.clock.now()
+    let text = LinkTicketText.make(core.random)
+    let ticket = LinkTicket(
+      hash: text.hash,
+      guestSession: guest,
+      account: login.account,
+      method: login.method,
+      accountMask: login.mask,
+      expiry: now + core.lifetimes.linkTicket
+    )
+    let kept = try await core.stored { () throws(StorageError) in try await core.accounts.keep(ticket, at: now) }
+    let session = try await core.stored { () throws(StorageError) in try await core.sessions.session(guest) }
+    guard kept, let session else { throw .sessionRevoked }
+    let subject = try await core.stored { () throws(StorageError) in
+      try await core.accounts.subject(session.subject)
+    }
+    guard let subject else { throw .sessionRevoked }
+    return IdentityV1.AuthenticateResponse(
+      conflict: IdentityV1.Conflict(
+        linkTicket: text.text,
+        existingMask: login.mask,
+        guestSummary: IdentityV1.GuestSummary(
+          createdAt: GoogleProtobuf.Timestamp(subject.createdAt),
+          collections: await core.migrator?.collections(of: session) ?? []
+        ),
+        choices: core.migrator == nil ? [.switch] : [.merge, .switch],
+        expiresIn: core.lifetimes.linkTicket.components.seconds
+      ))
+  }
+
+  private enum Choice {
+    case report
+    case merge
+    case leave
+
+    func forStore(_ random: RandomSource, at now: LatchkeyModel.Timestamp) -> SignIn.GuestChoice {
+      switch self {
+      case .merge: .merge(MergeID(from: random), dueAt: now + Limits.mergeHandover)
+      // A guest's sign-in never gets here with REPORT.
+      case .leave, .report: .leave
+      }
+    }
+  }
+
+  private static func choice(_ value: IdentityV1.OnConflict) throws(RPCError) -> Choice {
+    switch value {
+    case .unspecified, .report: .report
+    case .merge: .merge
+    case .switch: .leave
+    case .unrecognized: throw .invalid("on_conflict", "must be REPORT, MERGE or SWITCH")
+    }
+  }
+}

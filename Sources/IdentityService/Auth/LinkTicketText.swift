@@ -1,0 +1,24 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+
+/// A link ticket as the client holds it: `lkl_` and base64url of 32 random bytes. Only its hash is kept.
+struct LinkTicketText {
+  static let prefix = "lkl_"
+
+  let text: String
+
+  var hash: [UInt8] { SHA256Hash.hash(Array(text.utf8)) }
+
+  static func make(_ random: RandomSource) -> LinkTicketText {
+    LinkTicketText(text: prefix + Base64URL.encode(random.bytes(32)))
+  }
+
+  /// The hash of a ticket that was presented.
+  static func hash(_ presented: String) throws(RPCError) -> [UInt8] {
+    guard presented.utf8.count <= 64, presented.hasPrefix(prefix) else {
+      throw .invalid("link_ticket", "must be the link_ticket of a Conflict")
+    }
+    return SHA256Hash.hash(Array(presented.utf8))
+  }
+}

@@ -1,0 +1,20 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+extension AuthHandlers {
+  /// Ends the session of a token (RFC 7009). A token that names no live session is as revoked as it can be.
+  package func revoke(
+    _ request: IdentityV1.RevokeRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.RevokeResponse {
+    let text = try RequestFields.token(request.token, "token")
+    guard let session = try await tokenSession(text)?.session else { return IdentityV1.RevokeResponse() }
+    let now = core.clock.now()
+    _ = try await core.stored { () throws(StorageError) in
+      try await core.sessions.end(session.id, because: .revoked, at: now)
+    }
+    return IdentityV1.RevokeResponse()
+  }
+}

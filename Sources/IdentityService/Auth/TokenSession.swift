@@ -1,0 +1,37 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import Storage
+
+/// A token of ours that was presented as data, with the session it names.
+enum TokenSession: Sendable {
+  case access(AccessTokenClaims, Session)
+  case refresh(RefreshToken, Session)
+
+  var session: Session {
+    switch self {
+    case .access(_, let session), .refresh(_, let session): session
+    }
+  }
+}
+
+extension AuthHandlers {
+  /// Nil for what is no genuine token of ours and for one whose session is no longer on record. The session may have
+  /// ended.
+  func tokenSession(_ text: String) async throws(RPCError) -> TokenSession? {
+    if let token = RefreshToken(text) {
+      guard let session = try await session(token.session), core.tokens.refresh.isGenuine(token, of: session) else {
+        return nil
+      }
+      return .refresh(token, session)
+    }
+    guard let claims = try? core.tokens.verify(text, at: core.clock.now()), let id = SessionID(claims.sessionID),
+      let session = try await session(id)
+    else { return nil }
+    return .access(claims, session)
+  }
+
+  func session(_ id: SessionID) async throws(RPCError) -> Session? {
+    try await core.stored { () throws(StorageError) in try await core.sessions.session(id) }
+  }
+}

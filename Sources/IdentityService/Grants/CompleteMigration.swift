@@ -1,0 +1,35 @@
+import GRPC
+import LatchkeyProtos
+import Storage
+
+extension GrantHandlers {
+  /// The moment at which a guest's data is the account's: the guest's sessions end and its sub resolves to the account.
+  /// Idempotent; the migrator repeats it until it hears an answer.
+  package func completeMigration(
+    _ request: IdentityV1.CompleteMigrationRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.CompleteMigrationResponse {
+    let migration = try RequestFields.foreignID(request.migrationID, "migration_id")
+    let guest = try RequestFields.subjectID(request.guestSub, "guest_sub")
+    let target = try RequestFields.subjectID(request.targetSub, "target_sub")
+    let now = core.clock.now()
+    let outcome = try await core.stored { () throws(StorageError) in
+      try await core.merges.complete(migration: migration, guest: guest, target: target, at: now)
+    }
+    switch outcome {
+    case .completed(let ended):
+      core.logger.notice(
+        "a guest became part of an account",
+        metadata: [
+          "migration": "\(migration)", "guest": "\(guest)", "account": "\(target)", "sessions_ended": "\(ended)",
+        ])
+    case .already: break
+    case .unknownGuest: throw RPCError(.notFound, "guest_sub: no such guest", reason: "GUEST_NOT_FOUND")
+    case .unknownTarget: throw RPCError(.notFound, "target_sub: no such account", reason: "ACCOUNT_NOT_FOUND")
+    case .refused:
+      throw RPCError(
+        .failedPrecondition, "the guest became an account or went into another one", reason: "GUEST_GONE")
+    }
+    return IdentityV1.CompleteMigrationResponse()
+  }
+}

@@ -1,0 +1,22 @@
+import GRPC
+import LatchkeyProtos
+import Storage
+
+extension GrantHandlers {
+  /// Ends everything that was issued from one code, and lets nothing more be issued from it.
+  package func revokeForQr(
+    _ request: IdentityV1.RevokeForQrRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.RevokeForQrResponse {
+    let qrSession = try RequestFields.foreignID(request.qrSessionID, "qr_session_id")
+    let reason = try RequestFields.displayText(request.reason, "reason")
+    let now = core.clock.now()
+    let ended = try await core.stored { () throws(StorageError) in
+      try await core.qrGrants.revoke(qrSession: qrSession, at: now)
+    }
+    core.logger.notice(
+      "what a QR session granted was revoked",
+      metadata: ["qr_session": "\(qrSession)", "ended": "\(ended)", "reason": "\(reason?.description ?? "")"])
+    return IdentityV1.RevokeForQrResponse(sessionsEnded: Int64(ended))
+  }
+}

@@ -1,0 +1,21 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+
+extension GuestHandlers {
+  /// Hands out a challenge. Writes nothing, so asking costs nobody but the caller.
+  package func getChallenge(
+    _ request: IdentityV1.GetChallengeRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.GetChallengeResponse {
+    let client = try RequestFields.clientID(request.clientID)
+    let key = try RequestFields.publicKey(request.deviceKey, "device_key")
+    let now = core.clock.now()
+    let challenge = core.challenges.make(client: client, keyThumbprint: key.thumbprint, at: now)
+    return IdentityV1.GetChallengeResponse(
+      challenge: challenge.text,
+      powBits: 0,
+      expiresIn: (challenge.expiry - now).components.seconds
+    )
+  }
+}

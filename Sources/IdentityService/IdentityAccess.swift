@@ -1,0 +1,24 @@
+import LatchkeyProtos
+import ServiceRuntime
+
+/// Who may call which method of the identity service. A new method does not compile without its line here.
+package enum IdentityAccess {
+  package static let policies =
+    AccessPolicies(IdentityV1.GuestServiceMethod.self) { method in
+      switch method {
+      case .getChallenge, .issueGuest: .open
+      }
+    }
+    + AccessPolicies(IdentityV1.AuthServiceMethod.self) { method in
+      switch method {
+      case .register, .authenticate, .refresh, .revoke, .getJwks: .open
+      case .introspect: .subjectOrService
+      case .logout: .subject
+      }
+    }
+    + AccessPolicies(IdentityV1.GrantServiceMethod.self) { method in
+      switch method {
+      case .issueForQr, .revokeForQr, .completeMigration: .service
+      }
+    }
+}

@@ -1,0 +1,72 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import Logging
+import Storage
+import StorageSQLite
+
+extension IdentityCore {
+  /// The service over SQLite, with its keys in files of the data directory, which are made when there are none.
+  ///
+  /// - Parameter migrator: how to reach the migrator, and what makes a call to it one between services.
+  package static func assemble(
+    database: SQLiteDatabase,
+    dataDirectory: String,
+    issuer: String,
+    audiences: [String],
+    lifetimes: TokenLifetimes,
+    passwords: PasswordHasher,
+    migrator: (channel: any RPCChannel, serviceCredential: Metadata)?,
+    clock: any WallClock,
+    random: RandomSource,
+    logger: Logger
+  ) async throws -> IdentityCore {
+    let secret = try ServiceSecret(path: "\(dataDirectory)/identity-secret")
+    let keys = try SigningKeyRing(
+      directory: SigningKeyDirectory(path: "\(dataDirectory)/signing-keys"),
+      policy: SigningKeyRing.Policy(tokenLifetime: lifetimes.access + Cryptography.Limits.clockSkew),
+      clock: clock
+    )
+    let tokens = TokenIssuer(
+      issuer: issuer,
+      audiences: audiences,
+      lifetimes: lifetimes,
+      keys: keys,
+      refresh: RefreshToken.Mint(key: secret.key(for: "refresh-token")),
+      random: random
+    )
+    let endedSessions = EndedSessions(keepingFor: lifetimes.access + Cryptography.Limits.clockSkew, clock: clock)
+    let database = IdentityDatabase(database, listener: endedSessions)
+    let accounts = SQLiteAccountStore(database)
+    let sessions = SQLiteSessionStore(database)
+    let merges = SQLiteMergeStore(database)
+    endedSessions.sessionsEnded(try await sessions.ended(since: clock.now() - endedSessions.retention))
+    return IdentityCore(
+      guests: SQLiteGuestStore(database),
+      accounts: accounts,
+      sessions: sessions,
+      merges: merges,
+      qrGrants: SQLiteQRGrantStore(database),
+      tokens: tokens,
+      endedSessions: endedSessions,
+      challenges: ChallengeBook(
+        key: secret.key(for: "device-challenge"), lifetime: lifetimes.challenge, random: random),
+      passwords: passwords,
+      migrator: migrator.map { migrator in
+        Migrator(
+          channel: migrator.channel,
+          serviceCredential: migrator.serviceCredential,
+          merges: merges,
+          accounts: accounts,
+          sessions: sessions,
+          tokens: tokens,
+          clock: clock,
+          logger: logger
+        )
+      },
+      clock: clock,
+      random: random,
+      logger: logger
+    )
+  }
+}

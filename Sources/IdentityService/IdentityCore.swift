@@ -1,0 +1,67 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import Logging
+import Storage
+
+/// What every handler of the service works with.
+package struct IdentityCore: Sendable {
+  package let guests: any GuestStore
+  package let accounts: any AccountStore
+  package let sessions: any SessionStore
+  package let merges: any MergeStore
+  package let qrGrants: any QRGrantStore
+  package let tokens: TokenIssuer
+  package let endedSessions: EndedSessions
+  package let challenges: ChallengeBook
+  package let passwords: PasswordHasher
+  /// Nil where no migrator is configured: then nobody can merge.
+  package let migrator: Migrator?
+  package let clock: any WallClock
+  package let random: RandomSource
+  package let logger: Logger
+
+  package init(
+    guests: any GuestStore,
+    accounts: any AccountStore,
+    sessions: any SessionStore,
+    merges: any MergeStore,
+    qrGrants: any QRGrantStore,
+    tokens: TokenIssuer,
+    endedSessions: EndedSessions,
+    challenges: ChallengeBook,
+    passwords: PasswordHasher,
+    migrator: Migrator?,
+    clock: any WallClock,
+    random: RandomSource,
+    logger: Logger
+  ) {
+    self.guests = guests
+    self.accounts = accounts
+    self.sessions = sessions
+    self.merges = merges
+    self.qrGrants = qrGrants
+    self.tokens = tokens
+    self.endedSessions = endedSessions
+    self.challenges = challenges
+    self.passwords = passwords
+    self.migrator = migrator
+    self.clock = clock
+    self.random = random
+    self.logger = logger
+  }
+
+  package var lifetimes: TokenLifetimes { tokens.lifetimes }
+
+  /// Runs a store's operation, and turns what went wrong into what the client may know; the cause is logged here.
+  func stored<Value: Sendable>(
+    _ operation: () async throws(StorageError) -> Value
+  ) async throws(RPCError) -> Value {
+    do throws(StorageError) {
+      return try await operation()
+    } catch {
+      if !error.isRetryable { logger.error("storage failed", metadata: ["cause": "\(error)"]) }
+      throw RPCError(error)
+    }
+  }
+}

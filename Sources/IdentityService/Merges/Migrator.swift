@@ -1,0 +1,147 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Logging
+import Storage
+
+/// Hands pending merges to the migrator.
+///
+/// A merge is written down with the sign-in that asked for it, so signing in never waits for the migrator to be up and
+/// no merge is lost when either service dies: the sign-in offers it once, and `run` goes on offering it until the
+/// migrator has it. The merge's id is the idempotency key and the plan is noted before it is started, so that a repeated
+/// offer starts nothing twice.
+package struct Migrator: Sendable {
+  private let client: MigrationV1.MigrationServiceClient
+  private let records: MigrationV1.RecordServiceClient
+  private let merges: any MergeStore
+  private let accounts: any AccountStore
+  private let sessions: any SessionStore
+  private let tokens: TokenIssuer
+  private let clock: any WallClock
+  private let logger: Logger
+  /// What makes a call one between services.
+  private let serviceCredential: Metadata
+
+  package init(
+    channel: any RPCChannel,
+    serviceCredential: Metadata,
+    merges: any MergeStore,
+    accounts: any AccountStore,
+    sessions: any SessionStore,
+    tokens: TokenIssuer,
+    clock: any WallClock,
+    logger: Logger
+  ) {
+    client = MigrationV1.MigrationServiceClient(channel: channel)
+    records = MigrationV1.RecordServiceClient(channel: channel)
+    self.serviceCredential = serviceCredential
+    self.merges = merges
+    self.accounts = accounts
+    self.sessions = sessions
+    self.tokens = tokens
+    self.clock = clock
+    self.logger = logger
+  }
+
+  /// The id of the migration, or nil when the migrator has not taken it on yet.
+  package func handOver(_ merge: PendingMerge) async -> String? {
+    if let migration = merge.migration { return migration }
+    do {
+      return try await start(merge)
+    } catch let error as RPCError {
+      await postpone(merge, error.code, error.message)
+    } catch {
+      logger.error("a merge could not be read or written", metadata: ["merge": "\(merge.id)", "cause": "\(error)"])
+    }
+    return nil
+  }
+
+  /// Offers what is due, again and again, until the task is cancelled.
+  package func run() async {
+    while !Task.isCancelled {
+      let due = (try? await merges.due(at: clock.now(), limit: Limits.mergesPerRound)) ?? []
+      for merge in due {
+        if Task.isCancelled { return }
+        _ = await handOver(merge)
+      }
+      if due.count < Limits.mergesPerRound { try? await Task.sleep(for: Limits.mergeRetryFirst) }
+    }
+  }
+
+  /// How many rows the guest holds, for a person who has to choose. Empty when the migrator does not say in time.
+  package func collections(of guest: Session) async -> [IdentityV1.CollectionCount] {
+    guard let token = try? tokens.accessToken(of: guest, at: clock.now()) else { return [] }
+    let options = CallOptions(metadata: ["authorization": "Bearer \(token)"], timeout: Limits.summaryPatience)
+    guard let answer = try? await records.listCollections(MigrationV1.ListCollectionsRequest(), options: options) else {
+      return []
+    }
+    return answer.collections.map { IdentityV1.CollectionCount(collection: $0.name, count: $0.count) }
+  }
+
+  // MARK: One merge
+
+  private func start(_ merge: PendingMerge) async throws -> String? {
+    guard let guest = try await accounts.subject(merge.guest), guest.isGuest else {
+      // It was completed meanwhile, or there is nothing left to merge.
+      try await merges.abandon(merge.id, reason: "the guest is one no longer", at: clock.now())
+      return try await merges.merge(merge.id)?.migration
+    }
+    var plan = merge.plan
+    // A plan goes stale when the guest writes between plan and start; one that was noted before a crash may have expired.
+    for _ in 0..<3 {
+      let current: PendingMerge.Plan
+      if let plan {
+        current = plan
+      } else {
+        current = try await makePlan(merge)
+        try await merges.notePlan(current, of: merge.id)
+      }
+      do {
+        let started = try await client.startMigration(
+          MigrationV1.StartMigrationRequest(
+            planID: current.id, digest: current.digest, idempotencyKey: merge.id.description),
+          options: options
+        )
+        try await merges.noteStarted(merge.id, migration: started.migrationID, at: clock.now())
+        logger.info("a merge has begun", metadata: ["merge": "\(merge.id)", "migration": "\(started.migrationID)"])
+        return started.migrationID
+      } catch let error as RPCError where [.aborted, .notFound, .failedPrecondition].contains(error.code) {
+        plan = nil
+      }
+    }
+    throw RPCError(.aborted, "the guest's data changes faster than it can be planned")
+  }
+
+  private func makePlan(_ merge: PendingMerge) async throws -> PendingMerge.Plan {
+    let answer = try await client.planMigration(
+      MigrationV1.PlanMigrationRequest(
+        guestProof: try await proof(merge.guestSession, of: merge.guest),
+        targetProof: try await proof(merge.targetSession, of: merge.target),
+        firstLoginOnDevice: merge.isFirstLoginOnDevice
+      ),
+      options: options
+    )
+    return PendingMerge.Plan(id: answer.planID, digest: answer.digest)
+  }
+
+  /// A fresh access token of the session that agreed. The one it agreed with may have expired by now.
+  private func proof(_ id: SessionID, of subject: SubjectID) async throws -> String {
+    guard let session = try await sessions.session(id), session.subject == subject else {
+      throw RPCError(.failedPrecondition, "the session that asked for the merge is no longer on record")
+    }
+    return try tokens.accessToken(of: session, at: clock.now())
+  }
+
+  private var options: CallOptions {
+    CallOptions(metadata: serviceCredential, timeout: Limits.migratorPatience)
+  }
+
+  private func postpone(_ merge: PendingMerge, _ code: StatusCode, _ message: String) async {
+    let doubled = Limits.mergeRetryFirst * (1 << min(merge.attempts, 10))
+    let next = clock.now() + min(doubled, Limits.mergeRetryLongest)
+    logger.warning(
+      "the migrator did not take a merge; it is tried again",
+      metadata: ["merge": "\(merge.id)", "attempt": "\(merge.attempts + 1)", "status": "\(code): \(message)"])
+    try? await merges.noteFailure(merge.id, reason: "\(code): \(message)", next: next)
+  }
+}

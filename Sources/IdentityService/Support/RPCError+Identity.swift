@@ -1,0 +1,76 @@
+import Cryptography
+import GRPC
+
+/// The refusals of the identity service, each with its code and machine-readable reason in one place.
+extension RPCError {
+  static var tokenExpired: RPCError {
+    RPCError(.unauthenticated, "the access token has expired", reason: "TOKEN_EXPIRED")
+  }
+
+  static var tokenInvalid: RPCError {
+    RPCError(.unauthenticated, "the access token does not hold", reason: "TOKEN_INVALID")
+  }
+
+  static var sessionRevoked: RPCError {
+    RPCError(.unauthenticated, "the session has ended", reason: "SESSION_REVOKED")
+  }
+
+  static var refreshTokenInvalid: RPCError {
+    RPCError(.unauthenticated, "the refresh token does not hold", reason: "REFRESH_TOKEN_INVALID")
+  }
+
+  static var refreshTokenReused: RPCError {
+    RPCError(
+      .unauthenticated, "the refresh token was used before; the session has ended", reason: "REFRESH_TOKEN_REUSED")
+  }
+
+  /// The same for an unknown account and for a wrong secret (R25).
+  static var invalidCredentials: RPCError {
+    RPCError(.unauthenticated, "no account has this identifier and secret", reason: "INVALID_CREDENTIALS")
+  }
+
+  static var challengeInvalid: RPCError {
+    RPCError(
+      .failedPrecondition, "the challenge is not this key's, was used before or has expired; ask for another",
+      reason: "CHALLENGE_INVALID")
+  }
+
+  static var proofInvalid: RPCError {
+    RPCError(.unauthenticated, "the proof is no signature by this key over this challenge", reason: "PROOF_INVALID")
+  }
+
+  static var identityInUse: RPCError {
+    RPCError(.alreadyExists, "the identifier leads to an account already", reason: "IDENTITY_IN_USE")
+  }
+
+  static var linkTicketInvalid: RPCError {
+    RPCError(
+      .failedPrecondition, "the link ticket is not this guest's, was used before or has expired",
+      reason: "LINK_TICKET_INVALID")
+  }
+
+  static var migrationRunning: RPCError {
+    RPCError(
+      .failedPrecondition, "the guest's data is on its way into an account", reason: "MIGRATION_RUNNING",
+      retryAfter: .seconds(5))
+  }
+
+  static var loginRequired: RPCError {
+    RPCError(.permissionDenied, "a guest may not do this; sign in first", reason: "LOGIN_REQUIRED")
+  }
+
+  /// What a client may know of a token that was refused.
+  init(_ error: TokenError) {
+    self = error == .expired ? .tokenExpired : .tokenInvalid
+  }
+
+  init(_ error: PasswordHasherError) {
+    switch error {
+    case .overloaded:
+      self.init(.resourceExhausted, "too many sign-ins at once", reason: "OVERLOADED", retryAfter: .seconds(2))
+    case .stopped: self.init(.unavailable, "the service is stopping", retryAfter: .seconds(1))
+    case .passwordTooLong: self = .invalid("password.password", "is too long")
+    case .malformedHash, .system: self.init(.internal, "the password could not be checked")
+    }
+  }
+}

@@ -1,0 +1,49 @@
+import LatchkeyModel
+import ServiceRuntime
+import Storage
+import Synchronization
+
+/// The sessions that ended while an access token of theirs may still be valid, in memory: every call asks, so asking
+/// takes no storage.
+///
+/// Filled from storage at the start and by storage afterwards, before an end is acknowledged. Two generations, each as
+/// long as a token lives, bound it: what the older one holds can no longer be presented when it is dropped.
+package final class EndedSessions: SessionAuthority, EndedSessionListener {
+  private struct State {
+    var young: Set<SessionID> = []
+    var old: Set<SessionID> = []
+    var turned: Timestamp
+  }
+
+  /// For how long an ended session is remembered, at least.
+  package let retention: Duration
+  private let clock: any WallClock
+  private let state: Mutex<State>
+
+  package init(keepingFor retention: Duration, clock: any WallClock) {
+    self.retention = retention
+    self.clock = clock
+    state = Mutex(State(turned: clock.now()))
+  }
+
+  package func sessionsEnded(_ sessions: [EndedSession]) {
+    let now = clock.now()
+    state.withLock { state in
+      if now >= state.turned + retention {
+        state.old = state.young
+        state.young = []
+        state.turned = now
+      }
+      for session in sessions { state.young.insert(session.id) }
+    }
+  }
+
+  package func hasEnded(_ subject: AuthenticatedSubject) -> Bool {
+    guard let id = SessionID(subject.sessionID) else { return true }
+    return hasEnded(id)
+  }
+
+  package func hasEnded(_ id: SessionID) -> Bool {
+    state.withLock { $0.young.contains(id) || $0.old.contains(id) }
+  }
+}

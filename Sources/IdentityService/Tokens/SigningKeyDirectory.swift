@@ -1,0 +1,102 @@
+import Cryptography
+import Glibc
+import LatchkeyModel
+
+/// The signing keys as files of mode 0600 in a directory of mode 0700, one for each key, made once and never changed.
+///
+/// A file is a PEM private key behind one line that says from when it signs. Several processes may make keys at the
+/// same time: each sees the other's, and the schedule puts them in order.
+package struct SigningKeyDirectory: Sendable {
+  package struct StoredKey: Sendable {
+    package let entry: SigningKeySchedule.Entry
+    package let key: P256PrivateKey
+  }
+
+  private let path: String
+  private static let suffix = ".pem"
+  private static let heading = "not-before-ms: "
+
+  package init(path: String) {
+    self.path = path
+  }
+
+  /// Reads every key, making the directory first if there is none.
+  package func load() throws(SigningKeyError) -> [StoredKey] {
+    try makeDirectory()
+    var keys: [StoredKey] = []
+    for name in try names() where name.hasSuffix(Self.suffix) {
+      guard keys.count < Limits.signingKeys else { throw .tooMany(path) }
+      guard let key = try read("\(path)/\(name)") else { continue }
+      keys.append(key)
+    }
+    return keys
+  }
+
+  /// Makes a key that signs from `notBefore` on.
+  package func create(notBefore: Timestamp) throws(SigningKeyError) -> StoredKey {
+    try makeDirectory()
+    do {
+      let key = try P256PrivateKey()
+      let id = key.publicKey.thumbprint
+      let text = Array("\(Self.heading)\(notBefore.millisecondsSinceEpoch)\n".utf8) + (try key.pem())
+      try SecretFile.create("\(path)/\(id)\(Self.suffix)", text)
+      return StoredKey(entry: SigningKeySchedule.Entry(id: id, notBefore: notBefore), key: key)
+    } catch let error as SecretFileError {
+      throw .file(error)
+    } catch {
+      throw .key(path: path)
+    }
+  }
+
+  /// Forgets a key whose last token expired.
+  package func remove(_ entry: SigningKeySchedule.Entry) {
+    // The path is copied for the call.
+    unsafe unlink("\(path)/\(entry.id)\(Self.suffix)")
+  }
+
+  /// Nil for a file that went away meanwhile.
+  private func read(_ file: String) throws(SigningKeyError) -> StoredKey? {
+    let bytes: [UInt8]
+    do {
+      bytes = try SecretFile.read(file)
+    } catch SecretFileError.system(_, _, ENOENT) {
+      return nil
+    } catch {
+      throw .file(error)
+    }
+    let lines = bytes.split(separator: UInt8(ascii: "\n"), maxSplits: 1)
+    guard lines.count == 2 else { throw .key(path: file) }
+    let first = String(decoding: lines[0], as: UTF8.self)
+    guard first.hasPrefix(Self.heading), let time = Int64(first.dropFirst(Self.heading.count)),
+      let key = try? P256PrivateKey(pem: Array(lines[1]))
+    else { throw .key(path: file) }
+    let entry = SigningKeySchedule.Entry(
+      id: key.publicKey.thumbprint, notBefore: Timestamp(millisecondsSinceEpoch: time))
+    return StoredKey(entry: entry, key: key)
+  }
+
+  private func makeDirectory() throws(SigningKeyError) {
+    // As above.
+    guard unsafe mkdir(path, 0o700) != 0, errno != EEXIST else { return }
+    throw .file(.system(operation: "create", path: path, code: errno))
+  }
+
+  private func names() throws(SigningKeyError) -> [String] {
+    guard let directory = unsafe opendir(path) else {
+      throw .file(.system(operation: "open", path: path, code: errno))
+    }
+    // The stream is used by this call alone and closed at its end.
+    defer { unsafe closedir(directory) }
+    var names: [String] = []
+    // Each entry holds until the next readdir; its name is NUL-terminated within the struct and copied here.
+    while let entry = unsafe readdir(directory) {
+      let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { field in
+        unsafe field.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: entry.pointee.d_name)) {
+          unsafe String(cString: $0)
+        }
+      }
+      names.append(name)
+    }
+    return names
+  }
+}

@@ -1,0 +1,74 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+
+/// Makes the tokens of a session, and recognises them.
+package struct TokenIssuer: Sendable {
+  package let issuer: String
+  /// The services that accept the tokens; the first is this one.
+  package let audiences: [String]
+  package let lifetimes: TokenLifetimes
+  package let keys: SigningKeyRing
+  package let refresh: RefreshToken.Mint
+  private let random: RandomSource
+
+  package init(
+    issuer: String,
+    audiences: [String],
+    lifetimes: TokenLifetimes,
+    keys: SigningKeyRing,
+    refresh: RefreshToken.Mint,
+    random: RandomSource
+  ) {
+    self.issuer = issuer
+    precondition(!audiences.isEmpty, "tokens are for somebody")
+    self.audiences = audiences
+    self.lifetimes = lifetimes
+    self.keys = keys
+    self.refresh = refresh
+    self.random = random
+  }
+
+  /// The session's tokens, as an answer carries them.
+  package func tokens(of session: Session, at now: Timestamp) throws(RPCError) -> CommonV1.TokenSet {
+    CommonV1.TokenSet(
+      accessToken: try accessToken(of: session, at: now),
+      tokenType: session.boundKeyThumbprint == nil ? "Bearer" : "DPoP",
+      expiresIn: lifetimes.access.secondsRoundedUp,
+      refreshToken: refresh.newest(of: session),
+      refreshExpiresIn: (session.family.idleExpiry - now).components.seconds,
+      scope: session.scope.description,
+      sid: session.id.description,
+      cnfJkt: session.boundKeyThumbprint ?? "",
+      serverTime: GoogleProtobuf.Timestamp(now)
+    )
+  }
+
+  package func accessToken(of session: Session, at now: Timestamp) throws(RPCError) -> String {
+    let claims = AccessTokenClaims(
+      subject: session.subject.description,
+      audience: audiences,
+      issuer: issuer,
+      issuedAt: now,
+      expiresAt: now + lifetimes.access,
+      tokenID: Base64URL.encode(random.bytes(16)),
+      clientID: session.client.description,
+      scope: session.scope.description,
+      sessionID: session.id.description,
+      authenticatedAt: session.authenticatedAt,
+      isGuest: session.isGuest,
+      keyThumbprint: session.boundKeyThumbprint
+    )
+    do {
+      return try keys.sign(claims)
+    } catch {
+      throw RPCError(.internal, "the token could not be signed")
+    }
+  }
+
+  /// What an access token says, after its signature, issuer, audience and times were checked.
+  package func verify(_ token: String, at now: Timestamp) throws(TokenError) -> AccessTokenClaims {
+    try AccessTokenVerifier(keys: keys.published, issuer: issuer, audience: audiences[0]).verify(token, at: now)
+  }
+}

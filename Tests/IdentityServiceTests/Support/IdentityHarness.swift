@@ -1,0 +1,155 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Logging
+import ServiceRuntime
+import Storage
+import StorageSQLite
+
+@testable import IdentityService
+
+/// The identity service with its real storage in a temporary folder, its real cryptography and a clock of the test's.
+/// Passwords are hashed at the lowest cost that Argon2 has: what is tested is not how slow it is.
+struct IdentityHarness: Sendable {
+  static let password = "correct horse battery"
+
+  static let serviceToken = ServiceToken("lks_" + String(repeating: "A", count: 43))
+
+  let folder: TemporaryFolder
+  let clock: TestClock
+  let database: SQLiteDatabase
+  let core: IdentityCore
+  let guests: IdentityV1.GuestServiceClient
+  let auth: IdentityV1.AuthServiceClient
+  let grants: IdentityV1.GrantServiceClient
+
+  init(
+    folder: TemporaryFolder? = nil,
+    clock: TestClock = TestClock(),
+    migrator channel: (any RPCChannel)? = nil,
+    lifetimes: TokenLifetimes = TokenLifetimes(),
+    hashing: Argon2Parameters = Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1)
+  ) async throws {
+    let folder = try folder ?? TemporaryFolder()
+    self.folder = folder
+    self.clock = clock
+    database = try SQLiteDatabase.open(path: "\(folder.path)/identity.db", schema: .identity)
+    core = try await IdentityCore.assemble(
+      database: database,
+      dataDirectory: folder.path,
+      issuer: "http://identity.test",
+      audiences: ["latchkey-identity", "latchkey-qr"],
+      lifetimes: lifetimes,
+      passwords: PasswordHasher(parameters: hashing),
+      migrator: channel.map { (channel: $0, serviceCredential: ["authorization": "Bearer service"]) },
+      clock: clock,
+      random: RandomSource { SecureRandom.bytes($0) },
+      logger: Logger(label: "identity-tests", factory: { _ in SwiftLogNoOpLogHandler() })
+    )
+    let channel = InProcessChannel(
+      routes: IdentityV1.guestServiceRoutes(GuestHandlers(core)) + IdentityV1.authServiceRoutes(AuthHandlers(core))
+        + IdentityV1.grantServiceRoutes(GrantHandlers(core)),
+      interceptors: [
+        AuthenticationInterceptor(
+          policies: IdentityAccess.policies,
+          tokens: TokenAuthenticator(
+            keys: OwnKeys { [keys = core.tokens.keys] in keys.published },
+            issuer: core.tokens.issuer,
+            audience: core.tokens.audiences[0],
+            clock: clock,
+            sessions: core.endedSessions
+          ),
+          serviceToken: try Self.serviceToken.orThrow()
+        )
+      ]
+    )
+    guests = IdentityV1.GuestServiceClient(channel: channel)
+    auth = IdentityV1.AuthServiceClient(channel: channel)
+    grants = IdentityV1.GrantServiceClient(channel: channel)
+  }
+
+  /// The same service after a restart: same folder, same clock, nothing else kept.
+  func restarted(migrator channel: (any RPCChannel)? = nil) async throws -> IdentityHarness {
+    await database.close()
+    return try await IdentityHarness(folder: folder, clock: clock, migrator: channel)
+  }
+
+  // MARK: Steps
+
+  func challenge(for device: TestDevice) async throws -> String {
+    try await guests.getChallenge(
+      IdentityV1.GetChallengeRequest(clientID: device.clientID, deviceKey: device.jwk)
+    ).challenge
+  }
+
+  func issueGuest(
+    _ device: TestDevice, reinstalled: Bool = false
+  ) async throws -> IdentityV1.IssueGuestResponse {
+    try await guests.issueGuest(
+      device.issueRequest(try await challenge(for: device), reinstalled: reinstalled))
+  }
+
+  func register(
+    _ identifier: String, guest: CommonV1.TokenSet? = nil
+  ) async throws -> IdentityV1.RegisterResponse {
+    try await auth.register(
+      IdentityV1.RegisterRequest(
+        clientID: "app.test",
+        password: IdentityV1.PasswordCredential(identifier: identifier, password: Self.password),
+        guestToken: guest?.accessToken ?? "",
+        nickname: "Ada",
+        locale: "en"
+      ))
+  }
+
+  func signIn(
+    _ identifier: String,
+    password: String = Self.password,
+    guest: CommonV1.TokenSet? = nil,
+    onConflict: IdentityV1.OnConflict = .unspecified
+  ) async throws -> IdentityV1.AuthenticateResponse {
+    try await auth.authenticate(
+      IdentityV1.AuthenticateRequest(
+        clientID: "app.test",
+        method: .password(IdentityV1.PasswordCredential(identifier: identifier, password: password)),
+        guestToken: guest?.accessToken ?? "",
+        onConflict: onConflict
+      ))
+  }
+
+  func refresh(_ tokens: CommonV1.TokenSet?) async throws -> CommonV1.TokenSet {
+    let answer = try await auth.refresh(IdentityV1.RefreshRequest(refreshToken: tokens?.refreshToken ?? ""))
+    return try answer.tokens.orThrow()
+  }
+
+  func isActive(_ token: String) async throws -> Bool {
+    try await auth.introspect(IdentityV1.IntrospectRequest(token: token), options: .service).active
+  }
+
+  func logOut(
+    _ tokens: CommonV1.TokenSet?,
+    scope: IdentityV1.LogoutScope = .local,
+    next: IdentityV1.LogoutNext = .none
+  ) async throws -> IdentityV1.LogoutResponse {
+    try await auth.logout(IdentityV1.LogoutRequest(scope: scope, next: next), options: .bearer(tokens))
+  }
+}
+
+extension CallOptions {
+  static var service: CallOptions { CallOptions(metadata: IdentityHarness.serviceToken?.metadata ?? Metadata()) }
+
+  static func bearer(_ tokens: CommonV1.TokenSet?) -> CallOptions {
+    CallOptions(metadata: ["authorization": "Bearer \(tokens?.accessToken ?? "")"])
+  }
+}
+
+extension Optional {
+  /// The value, or an error that says it was missing.
+  func orThrow() throws -> Wrapped {
+    guard let self else { throw MissingValue() }
+    return self
+  }
+}
+
+struct MissingValue: Error {}

@@ -164,7 +164,10 @@ let package = Package(
       ]),
     tests(
       "QRSessionService",
-      ["ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite"]),
+      [
+        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite",
+        logging,
+      ]),
     tests(
       "MigrationService",
       ["ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite"]),

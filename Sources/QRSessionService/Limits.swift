@@ -1,2 +1,63 @@
+import LatchkeyModel
+
 /// The bounds of this module, each with the reason for its number.
-enum Limits {}
+package enum Limits {
+  /// Parts of the poll table, each with its own lock: at a million sessions one holds about 4,000, so growing or
+  /// sweeping one never holds a poll up for more than some tens of microseconds.
+  static let pollShards = 256
+
+  /// Polls that may wait for one session at a time. One device has one poll under way, and another when its network
+  /// changed; the oldest is answered when a further one comes.
+  static let waitersPerSession = 4
+
+  /// How long a session stays in the poll table after its time, so that its poller learns how it ended. Longer than
+  /// a redeeming poll may be repeated.
+  static let pollRetention: Duration = .seconds(60)
+
+  /// Slots of the expiry wheel, one a second: everything due lies ahead of it by less than one turn.
+  static let wheelSeconds = 1024
+
+  /// How many due sessions one pass handles before it lets polls of the same shard through.
+  static let expiriesPerPass = 512
+
+  /// How often waiting polls are looked at for their time being over: late by less than a person notices.
+  static let tick: Duration = .milliseconds(20)
+
+  /// What a waiting poll leaves of its deadline for the answer to travel.
+  static let answerMargin: Duration = .milliseconds(100)
+
+  /// Sources and accounts that the rate limits remember at a time: about 40 bytes each.
+  static let rememberedSources = 100_000
+
+  /// How long identity may take for a grant: it signs two tokens and commits one transaction.
+  static let grantTimeout: Duration = .seconds(5)
+
+  /// Drawing new codes when one of them is taken: a collision of user codes has odds of one in 25,000 at a million
+  /// live sessions, so a third attempt in a row is a fault of another kind.
+  static let drawAttempts = 4
+
+  /// Trying a change again because somebody else changed the session in between.
+  static let exchangeAttempts = 4
+
+  /// How long a redeemed session is remembered, to tell reuse of its code from an unknown one (S19).
+  static let redeemedRetention: Duration = .seconds(86_400)
+
+  /// How long any other ended session is remembered.
+  static let endedRetention: Duration = .seconds(600)
+
+  /// Rows forgotten in one transaction, and read at start in one query.
+  static let rowsPerBatch = 2000
+
+  /// Pause between two sweeps of old rows.
+  static let sweepInterval: Duration = .seconds(30)
+
+  /// How these bounds relate to each other.
+  static func check() {
+    precondition(pollRetention >= QRLimits.repeatWindow)
+    precondition(
+      QRLimits.maximumLifetime + QRLimits.redeemWindow + pollRetention < .seconds(Int64(wheelSeconds)),
+      "an expiry lies within one turn of the wheel"
+    )
+    precondition(endedRetention >= pollRetention && redeemedRetention >= endedRetention)
+  }
+}

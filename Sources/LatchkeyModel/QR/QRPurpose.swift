@@ -19,4 +19,12 @@ package enum QRPurpose: Int, Sendable, CaseIterable {
     case .confirmAction: false
     }
   }
+
+  /// Whether the service issues codes for it. The rules of the others are in place; their grants are not.
+  package var isOffered: Bool {
+    switch self {
+    case .login, .bindDevice: true
+    case .transferGuest, .confirmAction: false
+    }
+  }
 }

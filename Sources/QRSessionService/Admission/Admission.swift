@@ -1,0 +1,55 @@
+import GRPC
+import LatchkeyModel
+
+/// The rate limits of the QR service (S13, S15, R26). Counted by source, an IPv4 address or IPv6 /64, and by account.
+struct Admission: Sendable {
+  private let issues: RateLimiter<String>?
+  private let scans: RateLimiter<SubjectID>?
+  private let wrongCodes: RateLimiter<SubjectID>
+  private let userCodeTries: RateLimiter<SubjectID>
+  private let unknownCodes: RateLimiter<String>
+
+  init(_ settings: QRSettings) {
+    issues = settings.issueRate.map { RateLimiter($0) }
+    scans = settings.scanRate.map { RateLimiter($0) }
+    wrongCodes = RateLimiter(settings.wrongCodeRate)
+    userCodeTries = RateLimiter(settings.userCodeTries)
+    unknownCodes = RateLimiter(settings.unknownCodeRate)
+  }
+
+  /// One key for all that comes without an address, as in-process calls do.
+  private static func source(_ peer: Peer) -> String {
+    switch NetworkAddress(peer.address)?.source {
+    case .v4(let address)?: "4:\(address)"
+    case .v6(let high, _)?: "6:\(high)"
+    case nil: ""
+    }
+  }
+
+  func issue(from peer: Peer, at now: Timestamp) throws(RPCError) {
+    if let wait = issues?.spend(Self.source(peer), at: now) {
+      throw .rateLimited("codes asked for", retryAfter: wait)
+    }
+  }
+
+  /// Takes one of the account's tries before the code is looked at: parallel guesses count like any others, and a
+  /// refusal tells nothing about the code.
+  func scan(by subject: SubjectID, isTyped: Bool, at now: Timestamp) throws(RPCError) {
+    if let wait = scans?.spend(subject, at: now) { throw .rateLimited("codes scanned", retryAfter: wait) }
+    if let wait = wrongCodes.spend(subject, at: now) { throw .rateLimited("wrong codes", retryAfter: wait) }
+    if isTyped, let wait = userCodeTries.spend(subject, at: now) {
+      throw .rateLimited("codes typed", retryAfter: wait)
+    }
+  }
+
+  /// The code was one that the account may confirm: the try did not count as wrong.
+  func scanWasRight(by subject: SubjectID, isTyped: Bool, at now: Timestamp) {
+    wrongCodes.refund(subject, at: now)
+    if isTyped { userCodeTries.refund(subject, at: now) }
+  }
+
+  /// Whether storage may be asked about a code that memory does not know, for this source.
+  func mayLookUpUnknown(from peer: Peer, at now: Timestamp) -> Bool {
+    unknownCodes.spend(Self.source(peer), at: now) == nil
+  }
+}

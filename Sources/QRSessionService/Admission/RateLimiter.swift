@@ -1,0 +1,73 @@
+import LatchkeyModel
+import Synchronization
+
+/// How often something may happen.
+package struct Rate: Sendable, Equatable {
+  /// All at once, if nothing came before.
+  package let count: Int
+  /// In which that many are earned back.
+  package let window: Duration
+
+  package init(_ count: Int, per window: Duration) {
+    precondition(count > 0 && window > .zero, "a rate allows something")
+    self.count = count
+    self.window = window
+  }
+}
+
+/// Allows each key `rate.count` events at once, earned back evenly over `rate.window`.
+///
+/// One number a key (the generic cell rate algorithm): the time at which the key would be back to nothing spent. Keys
+/// that are back to nothing say nothing and are dropped, so memory follows who is active; past `capacity` active keys,
+/// further ones are refused rather than remembered.
+final class RateLimiter<Key: Hashable & Sendable>: Sendable {
+  private struct State {
+    var spentUntil: [Key: Int64] = [:]
+    var nextSweep: Int64 = .min
+  }
+
+  private let rate: Rate
+  private let capacity: Int
+  private let state = Mutex(State())
+
+  init(_ rate: Rate, capacity: Int = Limits.rememberedSources) {
+    self.rate = rate
+    self.capacity = capacity
+  }
+
+  private var step: Int64 { max(1, rate.window.wholeMilliseconds / Int64(rate.count)) }
+  private var window: Int64 { step * Int64(rate.count) }
+
+  /// Spends one event of `key`. Returns how long to wait instead when there is none left; nothing is spent then.
+  func spend(_ key: Key, at now: Timestamp) -> Duration? {
+    let now = now.millisecondsSinceEpoch
+    return state.withLock { state in
+      // A clock set back leaves keys spent into the future, by no more than one window.
+      let spent = min(max(state.spentUntil[key] ?? now, now), now + window)
+      guard spent + step <= now + window else { return .milliseconds(spent + step - window - now) }
+      if state.spentUntil[key] == nil, state.spentUntil.count >= capacity {
+        guard makeRoom(&state, at: now) else { return rate.window }
+      }
+      state.spentUntil[key] = spent + step
+      return nil
+    }
+  }
+
+  /// Gives back an event that turned out not to count.
+  func refund(_ key: Key, at now: Timestamp) {
+    state.withLock { state in
+      guard let spent = state.spentUntil[key] else { return }
+      state.spentUntil[key] = spent - step > now.millisecondsSinceEpoch ? spent - step : nil
+    }
+  }
+
+  var rememberedKeys: Int { state.withLock { $0.spentUntil.count } }
+
+  /// Drops the keys that are back to nothing: at most one pass over all of them a second.
+  private func makeRoom(_ state: inout State, at now: Int64) -> Bool {
+    guard now >= state.nextSweep || state.nextSweep - now > 1000 else { return false }
+    state.nextSweep = now + 1000
+    state.spentUntil = state.spentUntil.filter { $0.value > now }
+    return state.spentUntil.count < capacity
+  }
+}

@@ -1,0 +1,12 @@
+import GRPC
+import LatchkeyModel
+
+/// Who makes tokens for a confirmed session: the identity service.
+package protocol QRGrantIssuer: Sendable {
+  /// Signs the initiating device in. Asked again for the same session, it ends what it issued before: at most one grant
+  /// of a session is ever alive.
+  func issue(_ session: QRSession, deadline: ContinuousClock.Instant?) async throws(RPCError) -> RedeemedGrant
+
+  /// Ends everything that was issued for the session. Returns how many sign-ins that ended.
+  func revoke(_ session: QRSessionID, reason: String) async throws(RPCError) -> Int64
+}

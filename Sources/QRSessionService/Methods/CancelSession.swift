@@ -1,0 +1,28 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+extension QRSessionAPI {
+  package func cancelSession(
+    _ request: QRV1.CancelSessionRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> QRV1.CancelSessionResponse {
+    guard !request.deviceCode.isEmpty else { throw .invalid("device_code", "is what is cancelled") }
+    guard let code = PollSecret(text: request.deviceCode) else { throw .unknownDeviceCode }
+    let secret = Self.digest(code.bytes)
+    if table.view(secret, at: clock.now()) == nil {
+      guard admission.mayLookUpUnknown(from: context.peer, at: clock.now()) else { throw .unknownDeviceCode }
+    }
+    let found = try await stored { () throws(StorageError) in try await self.store.session(pollSecret: secret) }
+    guard let found else { throw .unknownDeviceCode }
+    try await cancel(found, address: context.peer.address)
+    return QRV1.CancelSessionResponse()
+  }
+
+  /// Cancelling what is over changes nothing and is no error: the caller wanted it to be over.
+  func cancel(_ found: QRSession, address: String = "") async throws(RPCError) {
+    let (outcome, session) = try await decide(on: found) { session, now in session.cancel(at: now) }
+    if outcome == .cancelled { record(.cancelled, session, address: address) }
+  }
+}

@@ -1,0 +1,28 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+
+extension QRSessionAPI {
+  package func denySession(
+    _ request: QRV1.DenySessionRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> QRV1.DenySessionResponse {
+    let confirmer = try confirmer(context)
+    let (found, ticket) = try await find(ticket: request.confirmTicket)
+    let (outcome, session) = try await decide(on: found) { session, now in
+      session.deny(by: confirmer, ticket: ticket, at: now)
+    }
+    switch outcome {
+    case .denied:
+      record(.denied, session, subject: confirmer.subject, address: context.peer.address)
+      if request.reportAbuse {
+        record(.abuseReported, session, subject: confirmer.subject, address: session.request.initiator.address)
+      }
+      return QRV1.DenySessionResponse()
+    case .alreadyDenied:
+      return QRV1.DenySessionResponse()
+    case .refused:
+      throw .noSuchCode
+    }
+  }
+}

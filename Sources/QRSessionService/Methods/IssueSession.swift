@@ -1,0 +1,128 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import ServiceRuntime
+import Storage
+
+extension QRSessionAPI {
+  package func issueSession(
+    _ request: QRV1.IssueSessionRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> QRV1.IssueSessionResponse {
+    let wanted = try sessionRequest(request, context)
+    try admission.issue(from: context.peer, at: clock.now())
+    return try await issue(wanted)
+  }
+
+  /// Draws codes, stores the session and lets its poller in. The answer leaves after the row is durable, so a restart
+  /// knows every code that is on a screen.
+  func issue(_ wanted: QRSessionRequest) async throws(RPCError) -> QRV1.IssueSessionResponse {
+    for _ in 0..<Limits.drawAttempts {
+      let secret = PollSecret(from: random)
+      let reference = QRReference(from: random)
+      let userCode = UserCode(random: random)
+      let session = QRSession(
+        id: QRSessionID(instance: settings.instance, from: random),
+        keys: QRSessionKeys(
+          pollSecret: Self.digest(secret.bytes),
+          reference: Self.digest(reference.bytes),
+          userCode: Self.digest(userCode.letters)
+        ),
+        request: wanted,
+        issued: clock.now(),
+        lifetime: settings.lifetime
+      )
+      do throws(StorageError) {
+        try await store.insert(session)
+      } catch  where error.isUniqueViolation {
+        continue
+      } catch {
+        logger.error("storage failed", metadata: ["error": "\(error)"])
+        throw RPCError(error)
+      }
+      table.insert(session)
+      record(.issued, session, address: wanted.initiator.address)
+      let payload = QRPayload(base: settings.verificationBase, reference: reference).text
+      return QRV1.IssueSessionResponse(
+        deviceCode: secret.text,
+        userCode: userCode.text,
+        verificationURI: settings.verificationBase.text + "/q",
+        verificationURIComplete: payload,
+        qrPayload: payload,
+        expiresIn: (session.expires - session.issued).secondsRoundedUp,
+        interval: settings.interval.secondsRoundedUp,
+        checkCode: settings.checkCode == .never ? "" : checkCode(of: session).text
+      )
+    }
+    throw RPCError(.unavailable, "no code could be drawn", retryAfter: .seconds(1))
+  }
+
+  /// The two digits on the initiating screen (S9).
+  func checkCode(of session: QRSession) -> CheckCode {
+    let preimage = CheckCode.preimage(pollSecret: session.keys.pollSecret, challenge: session.request.challenge)
+    return CheckCode(derivedFrom: Self.digest(preimage))
+  }
+
+  private func sessionRequest(
+    _ request: QRV1.IssueSessionRequest,
+    _ context: ServerContext
+  ) throws(RPCError) -> QRSessionRequest {
+    guard let clientID = ClientID(request.clientID) else {
+      throw .invalid("client_id", "1 to 64 lower-case letters, digits, '.', '_' and '-'")
+    }
+    if let clients = settings.clients, !clients.contains(clientID) {
+      throw RPCError(.permissionDenied, "client_id is not registered", reason: "unauthorized_client")
+    }
+    guard let purpose = QRPurpose(rawValue: Int(request.purpose.rawValue)), purpose.isOffered else {
+      throw .invalid("purpose", "must be one that this service offers")
+    }
+    guard let scope = Scope(request.scope) else {
+      throw .invalid("scope", "must be scope tokens separated by spaces")
+    }
+    guard request.codeChallengeMethod == "S256" else {
+      throw .invalid("code_challenge_method", "must be S256")
+    }
+    guard let challenge = PKCEChallenge(text: request.codeChallenge) else {
+      throw .invalid("code_challenge", "must be the 43 characters of a SHA-256 in base64url")
+    }
+    let key = try request.deviceKey.map { jwk throws(RPCError) in try publicKey(jwk) }
+    guard key != nil || purpose != .bindDevice else {
+      throw .invalid("device_key", "is what the device is bound by")
+    }
+    var sessionID: SessionID?
+    if case .subject(let caller) = context.caller { sessionID = SessionID(caller.sessionID) }
+    let initiator = QRInitiator(
+      label: try text(request.initiator?.label, "initiator.label"),
+      platform: try text(request.initiator?.platform, "initiator.platform"),
+      app: try text(request.initiator?.app, "initiator.app"),
+      address: context.peer.address,
+      keyThumbprint: key?.thumbprint,
+      sessionID: sessionID
+    )
+    return QRSessionRequest(
+      purpose: purpose,
+      clientID: clientID,
+      scope: scope,
+      challenge: challenge,
+      initiator: initiator,
+      deviceKey: key.map { $0.x + $0.y }
+    )
+  }
+
+  private func text(_ text: String?, _ field: String) throws(RPCError) -> DisplayText? {
+    guard let text, !text.isEmpty else { return nil }
+    guard let shown = DisplayText(text) else {
+      throw .invalid(field, "at most \(DisplayText.maximumCharacters) characters, on one line")
+    }
+    return shown
+  }
+
+  private func publicKey(_ jwk: CommonV1.EcPublicJwk) throws(RPCError) -> P256PublicKey {
+    guard jwk.kty == "EC", jwk.crv == "P-256" else { throw .invalid("device_key", "must be an EC key on P-256") }
+    guard let x = Base64URL.decode(jwk.x), x.count == 32, let y = Base64URL.decode(jwk.y), y.count == 32,
+      let key = try? P256PublicKey(x: x, y: y)
+    else { throw .invalid("device_key", "x and y must be a point on P-256, 32 bytes each in base64url") }
+    return key
+  }
+}

@@ -1,0 +1,114 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+extension QRSessionAPI {
+  package func pollSession(
+    _ request: QRV1.PollSessionRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> QRV1.PollSessionResponse {
+    guard !request.deviceCode.isEmpty else { throw .invalid("device_code", "is what is polled for") }
+    guard request.lastVersion >= 0 else { throw .invalid("last_version", "is not below 0") }
+    guard (0...QRLimits.maximumWait.wholeMilliseconds).contains(Int64(request.waitMs)) else {
+      throw .invalid("wait_ms", "is 0 to \(QRLimits.maximumWait.wholeMilliseconds)")
+    }
+    let verifier = try verifier(request.codeVerifier)
+    guard let code = PollSecret(text: request.deviceCode) else { throw .unknownDeviceCode }
+    let secret = Self.digest(code.bytes)
+
+    let waits = request.waitMs > 0
+    let now = clock.now()
+    let decision = table.poll(
+      secret,
+      lastVersion: request.lastVersion,
+      // A redeeming poll does not wait once there is something to redeem, so it says nothing of versions then.
+      waits: waits,
+      base: waits ? settings.longPollInterval : settings.interval,
+      at: now
+    )
+    switch decision {
+    case .slowDown(let retryAfter, let interval):
+      throw .slowDown(retryAfter: retryAfter, interval: interval)
+    case .unknown:
+      return try await answerUnknown(secret, verifier, context)
+    case .answer(let view, let interval):
+      return try await answer(view, interval, verifier, context)
+    case .wait(let view, let interval):
+      // Confirmed and not yet redeemed: who brings the verifier need not wait for anything else.
+      if verifier != nil, view.state == .confirmed { return try await answer(view, interval, verifier, context) }
+      let due = Self.due(waiting: .milliseconds(Int64(request.waitMs)), context)
+      await table.change(of: secret, after: request.lastVersion, until: due, at: now)
+      if Task.isCancelled { throw RPCError(.cancelled, "the poll was cancelled") }
+      guard let changed = table.view(secret, at: clock.now()) else { throw .expired }
+      return try await answer(changed, interval, verifier, context)
+    }
+  }
+
+  /// As long as the poll wants to wait, and early enough to answer within its deadline.
+  private static func due(waiting: Duration, _ context: ServerContext) -> ContinuousClock.Instant {
+    let due = ContinuousClock.now + waiting
+    guard let deadline = context.deadline else { return due }
+    return min(due, deadline - Limits.answerMargin)
+  }
+
+  /// Nil when there is none; the digest that the challenge is compared with otherwise (RFC 7636 section 4.6).
+  func verifier(_ text: String) throws(RPCError) -> Digest256? {
+    guard !text.isEmpty else { return nil }
+    guard PKCEChallenge.isVerifier(text) else {
+      throw .invalid("code_verifier", "43 to 128 letters, digits, '-', '.', '_' and '~'")
+    }
+    return Self.digest(Array(text.utf8))
+  }
+
+  func answer(
+    _ view: PollView,
+    _ interval: Duration,
+    _ verifier: Digest256?,
+    _ context: ServerContext
+  ) async throws(RPCError) -> QRV1.PollSessionResponse {
+    var response = QRV1.PollSessionResponse(
+      state: QRV1.SessionState(rawValue: Int32(view.state.rawValue)),
+      version: view.version,
+      interval: interval.secondsRoundedUp,
+      scannerMask: view.mask?.description ?? ""
+    )
+    switch view.state {
+    case .pending, .scanned:
+      return response
+    case .denied:
+      throw .accessDenied
+    case .expired:
+      throw .expired
+    case .cancelled:
+      throw .cancelled
+    case .confirmed, .consumed:
+      guard let verifier else { return response }
+      let grant = try await redeem(view.id, verifier, context)
+      // The poll that carries the tokens says what they come from; later ones will say that they are gone.
+      response.state = .confirmed
+      response.tokens = grant.tokens
+      response.subject = grant.subject
+      response.profile = grant.profile
+      return response
+    }
+  }
+
+  /// A code that memory does not know: one whose session ended a while ago, or nobody's. Storage is asked so often only.
+  private func answerUnknown(
+    _ secret: Digest256,
+    _ verifier: Digest256?,
+    _ context: ServerContext
+  ) async throws(RPCError) -> QRV1.PollSessionResponse {
+    guard admission.mayLookUpUnknown(from: context.peer, at: clock.now()) else { throw .unknownDeviceCode }
+    let found = try await stored { () throws(StorageError) in try await self.store.session(pollSecret: secret) }
+    guard let session = found else { throw .unknownDeviceCode }
+    let view = PollView(
+      id: session.id,
+      state: session.state(at: clock.now()),
+      version: session.version,
+      mask: session.claim?.mask
+    )
+    return try await answer(view, settings.interval, verifier, context)
+  }
+}

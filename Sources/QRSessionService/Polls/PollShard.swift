@@ -1,0 +1,299 @@
+import HeapModule
+import LatchkeyModel
+
+/// One part of the poll table: entries in a slab, found through an open-addressed index, timed by a wheel.
+///
+/// Plain data under its owner's lock. Nothing here allocates for a poll, and nothing waits.
+struct PollShard {
+  private var entries: [PollEntry] = []
+  private var firstFree = PollEntry.none
+  private(set) var count = 0
+
+  /// Entry numbers by the secret's hash; linear probing, at most half full. A power of two.
+  private var index = [UInt32](repeating: PollEntry.none, count: 16)
+
+  /// First entry of each second's list.
+  private var wheel = [UInt32](repeating: PollEntry.none, count: Limits.wheelSeconds)
+  /// The second that was swept last.
+  private var cursor: Int64
+
+  private var masks: [UInt32: DisplayText] = [:]
+  private var waiters: [UInt32: [PollWaiter]] = [:]
+  private var timeouts = Heap<PollTimeout>()
+
+  init(now: Timestamp) {
+    cursor = now.secondsSinceEpoch
+  }
+
+  // MARK: - Sessions
+
+  /// Adds a session, unless it is there.
+  mutating func insert(_ session: QRSession) {
+    guard find(session.keys.pollSecret) == nil else { return }
+    if (count + 1) * 2 > index.count { growIndex() }
+    let slot: UInt32
+    if firstFree != PollEntry.none {
+      slot = firstFree
+      firstFree = entries[Int(slot)].next
+      entries[Int(slot)] = PollEntry(session)
+    } else {
+      slot = UInt32(entries.count)
+      entries.append(PollEntry(session))
+    }
+    setMask(session.claim?.mask, of: slot)
+    count += 1
+    insertIntoIndex(slot)
+    link(slot, due: session.expires)
+  }
+
+  /// Takes over a later version of a session and returns who waited for it.
+  mutating func publish(_ session: QRSession) -> [PollWaiter] {
+    guard let slot = find(session.keys.pollSecret), session.version > entries[Int(slot)].version else { return [] }
+    entries[Int(slot)].version = session.version
+    entries[Int(slot)].state = session.phase.state
+    entries[Int(slot)].clock.sessionChanged()
+    if entries[Int(slot)].expires != session.expires {
+      entries[Int(slot)].expires = session.expires
+      unlink(slot, due: nil)
+      link(slot, due: session.expires)
+    }
+    setMask(session.claim?.mask, of: slot)
+    return takeWaiters(of: slot)
+  }
+
+  func view(_ secret: Digest256, at now: Timestamp) -> PollView? {
+    find(secret).map { view($0, at: now) }
+  }
+
+  /// Decides a poll. `base` is the interval for its kind, `waits` whether it would wait for a change.
+  mutating func poll(
+    _ secret: Digest256,
+    lastVersion: Int64,
+    waits: Bool,
+    base: Duration,
+    at now: Timestamp
+  ) -> PollDecision {
+    guard let slot = find(secret) else { return .unknown }
+    let view = view(slot, at: now)
+    let delivered = entries[Int(slot)].delivered
+    entries[Int(slot)].delivered = max(delivered, view.version)
+    guard view.state.isUndecided else {
+      let hasNews = !waits || view.state.isFinal || view.version > lastVersion
+      return hasNews ? .answer(view, interval: base) : .wait(view, interval: base)
+    }
+    // A long poll that only fetches what changed is not the polling that slow_down is about: its next one waits.
+    if waits, view.version > max(delivered, lastVersion) {
+      return .answer(view, interval: entries[Int(slot)].clock.interval(base: base))
+    }
+    switch entries[Int(slot)].clock.poll(at: now, base: base) {
+    case .slowDown(let retryAfter, let interval):
+      return .slowDown(retryAfter: retryAfter, interval: interval)
+    case .accept(let interval):
+      let hasNews = view.version > lastVersion
+      return waits && !hasNews ? .wait(view, interval: interval) : .answer(view, interval: interval)
+    }
+  }
+
+  // MARK: - Waiting
+
+  enum Registration {
+    /// The waiter is in; the one it pushed out, if any, must be resumed.
+    case waiting(displaced: PollWaiter?)
+    /// There is something to answer already.
+    case notNeeded
+  }
+
+  /// Registers a waiter unless there is news. Under one lock with `publish`: no change falls between the two.
+  mutating func wait(
+    _ secret: Digest256,
+    after version: Int64,
+    until due: ContinuousClock.Instant,
+    at now: Timestamp,
+    waiter: PollWaiter
+  ) -> Registration {
+    guard let slot = find(secret) else { return .notNeeded }
+    let view = view(slot, at: now)
+    guard view.version <= version, !view.state.isFinal else { return .notNeeded }
+    var waiting = waiters[slot] ?? []
+    let displaced = waiting.count >= Limits.waitersPerSession ? waiting.removeFirst() : nil
+    waiting.append(waiter)
+    waiters[slot] = waiting
+    timeouts.insert(PollTimeout(due: due, slot: slot, number: waiter.number))
+    return .waiting(displaced: displaced)
+  }
+
+  /// Removes one waiter, if it still waits.
+  mutating func removeWaiter(_ number: UInt64, of secret: Digest256) -> PollWaiter? {
+    find(secret).flatMap { removeWaiter(number, at: $0) }
+  }
+
+  /// Removes the waiters whose time is over.
+  mutating func takeTimedOut(at instant: ContinuousClock.Instant) -> [PollWaiter] {
+    var taken: [PollWaiter] = []
+    while let first = timeouts.min, first.due <= instant {
+      timeouts.removeMin()
+      if let waiter = removeWaiter(first.number, at: first.slot) { taken.append(waiter) }
+    }
+    return taken
+  }
+
+  mutating func takeAllWaiters() -> [PollWaiter] {
+    defer { waiters.removeAll() }
+    return waiters.values.flatMap { $0 }
+  }
+
+  var waiterCount: Int { waiters.reduce(0) { $0 + $1.value.count } }
+
+  private mutating func removeWaiter(_ number: UInt64, at slot: UInt32) -> PollWaiter? {
+    guard var waiting = waiters[slot], let position = waiting.firstIndex(where: { $0.number == number }) else {
+      return nil
+    }
+    let waiter = waiting.remove(at: position)
+    waiters[slot] = waiting.isEmpty ? nil : waiting
+    return waiter
+  }
+
+  private mutating func takeWaiters(of slot: UInt32) -> [PollWaiter] {
+    waiters.removeValue(forKey: slot) ?? []
+  }
+
+  // MARK: - Time
+
+  struct Sweep {
+    var waiters: [PollWaiter] = []
+    /// Sessions whose time ended undecided or unredeemed.
+    var expired: [QRSessionID] = []
+    /// Whether the shard has caught up with the time.
+    var isDone = true
+  }
+
+  /// Wakes and forgets what is due, at most `Limits.expiriesPerPass` of it.
+  mutating func sweep(at now: Timestamp) -> Sweep {
+    var sweep = Sweep()
+    let second = now.secondsSinceEpoch
+    // A clock set back: what is due in between is only looked at again, and found not to be due.
+    if second < cursor { cursor = second }
+    // A clock set far ahead: one turn passes every slot.
+    cursor = max(cursor, second - Int64(Limits.wheelSeconds))
+    var budget = Limits.expiriesPerPass
+    while cursor < second {
+      let place = position(second: cursor)
+      var slot = wheel[place]
+      while slot != PollEntry.none {
+        let next = entries[Int(slot)].next
+        if entries[Int(slot)].expires <= now {
+          if budget == 0 {
+            sweep.isDone = false
+            return sweep
+          }
+          budget -= 1
+          expire(slot, in: place, at: now, &sweep)
+        }
+        slot = next
+      }
+      cursor += 1
+    }
+    return sweep
+  }
+
+  private mutating func expire(_ slot: UInt32, in place: Int, at now: Timestamp, _ sweep: inout Sweep) {
+    let entry = entries[Int(slot)]
+    if now - entry.expires >= Limits.pollRetention {
+      unlink(slot, due: place)
+      sweep.waiters += takeWaiters(of: slot)
+      remove(slot)
+    } else {
+      if !entry.state.isFinal { sweep.expired.append(entry.id) }
+      sweep.waiters += takeWaiters(of: slot)
+      unlink(slot, due: place)
+      link(slot, due: entry.expires + Limits.pollRetention)
+    }
+  }
+
+  // MARK: - Entries and index
+
+  private func view(_ slot: UInt32, at now: Timestamp) -> PollView {
+    let mask = entries[Int(slot)].hasMask ? masks[slot] : nil
+    return entries[Int(slot)].view(at: now, mask: mask)
+  }
+
+  private mutating func setMask(_ mask: DisplayText?, of slot: UInt32) {
+    guard mask != nil || entries[Int(slot)].hasMask else { return }
+    masks[slot] = mask
+    entries[Int(slot)].hasMask = mask != nil
+  }
+
+  private func home(_ secret: Digest256) -> Int {
+    // Shards are chosen by the last word. Both are bits of a SHA-256 of a secret that we drew: nobody can aim them.
+    Int(truncatingIfNeeded: secret.words.0) & (index.count - 1)
+  }
+
+  private func find(_ secret: Digest256) -> UInt32? {
+    var place = home(secret)
+    while index[place] != PollEntry.none {
+      if entries[Int(index[place])].secret == secret { return index[place] }
+      place = (place + 1) & (index.count - 1)
+    }
+    return nil
+  }
+
+  private mutating func insertIntoIndex(_ slot: UInt32) {
+    var place = home(entries[Int(slot)].secret)
+    while index[place] != PollEntry.none { place = (place + 1) & (index.count - 1) }
+    index[place] = slot
+  }
+
+  private mutating func growIndex() {
+    let old = index
+    index = [UInt32](repeating: PollEntry.none, count: old.count * 2)
+    for slot in old where slot != PollEntry.none { insertIntoIndex(slot) }
+  }
+
+  private mutating func remove(_ slot: UInt32) {
+    setMask(nil, of: slot)
+    var hole = home(entries[Int(slot)].secret)
+    while index[hole] != slot { hole = (hole + 1) & (index.count - 1) }
+    // Moves later entries of the run into the hole wherever a search for them would pass it.
+    var place = (hole + 1) & (index.count - 1)
+    while index[place] != PollEntry.none {
+      let home = home(entries[Int(index[place])].secret)
+      if (place - home) & (index.count - 1) >= (place - hole) & (index.count - 1) {
+        index[hole] = index[place]
+        hole = place
+      }
+      place = (place + 1) & (index.count - 1)
+    }
+    index[hole] = PollEntry.none
+    entries[Int(slot)].next = firstFree
+    firstFree = slot
+    count -= 1
+  }
+
+  // MARK: - Wheel
+
+  private func position(second: Int64) -> Int {
+    Int(truncatingIfNeeded: second) & (Limits.wheelSeconds - 1)
+  }
+
+  /// Puts an entry into the list of the second after `due`, or of the next one to be swept.
+  private mutating func link(_ slot: UInt32, due: Timestamp) {
+    let place = position(second: max(due.secondsSinceEpoch, cursor))
+    let first = wheel[place]
+    entries[Int(slot)].previous = PollEntry.none
+    entries[Int(slot)].next = first
+    if first != PollEntry.none { entries[Int(first)].previous = slot }
+    wheel[place] = slot
+  }
+
+  /// Takes an entry out of its list. `place` is the list it is in; nil looks for it by its first entry.
+  private mutating func unlink(_ slot: UInt32, due place: Int?) {
+    let next = entries[Int(slot)].next
+    let previous = entries[Int(slot)].previous
+    if next != PollEntry.none { entries[Int(next)].previous = previous }
+    if previous != PollEntry.none {
+      entries[Int(previous)].next = next
+    } else if let place = place ?? wheel.firstIndex(of: slot) {
+      wheel[place] = next
+    }
+  }
+}

@@ -1,0 +1,122 @@
+import LatchkeyModel
+import Synchronization
+
+/// Every session of this instance as its poller sees it: answered from memory, never from storage.
+///
+/// Sharded by the secret's hash. A poll takes one lock for well under a microsecond; sweeping takes each lock in turn,
+/// for a bounded piece of work.
+final class PollTable: Sendable {
+  private final class Shard: Sendable {
+    let state: Mutex<PollShard>
+
+    init(now: Timestamp) { state = Mutex(PollShard(now: now)) }
+  }
+
+  private let shards: [Shard]
+  private let numbers = Atomic<UInt64>(0)
+
+  init(now: Timestamp) {
+    Limits.check()
+    shards = (0..<Limits.pollShards).map { _ in Shard(now: now) }
+  }
+
+  private func shard(_ secret: Digest256) -> Shard {
+    shards[Int(truncatingIfNeeded: secret.words.3 % UInt64(Limits.pollShards))]
+  }
+
+  var count: Int { shards.reduce(0) { $0 + $1.state.withLock { $0.count } } }
+
+  var waiterCount: Int { shards.reduce(0) { $0 + $1.state.withLock { $0.waiterCount } } }
+
+  func insert(_ session: QRSession) {
+    shard(session.keys.pollSecret).state.withLock { $0.insert(session) }
+  }
+
+  /// Shows a change to its pollers. To be called once the change is durable, with the stored session.
+  func publish(_ session: QRSession) {
+    let waiters = shard(session.keys.pollSecret).state.withLock { $0.publish(session) }
+    for waiter in waiters { waiter.continuation.resume() }
+  }
+
+  func view(_ secret: Digest256, at now: Timestamp) -> PollView? {
+    shard(secret).state.withLock { $0.view(secret, at: now) }
+  }
+
+  func poll(
+    _ secret: Digest256,
+    lastVersion: Int64,
+    waits: Bool,
+    base: Duration,
+    at now: Timestamp
+  ) -> PollDecision {
+    shard(secret).state.withLock { $0.poll(secret, lastVersion: lastVersion, waits: waits, base: base, at: now) }
+  }
+
+  /// Returns when the session has a later version than `version`, when it is over, at `due`, when the calling task is
+  /// cancelled, or when too many others wait. Look at the session again to learn which.
+  func change(
+    of secret: Digest256,
+    after version: Int64,
+    until due: ContinuousClock.Instant,
+    at now: Timestamp
+  ) async {
+    let number = numbers.wrappingAdd(1, ordering: .relaxed).newValue
+    let shard = shard(secret)
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let registration = shard.state.withLock {
+          $0.wait(
+            secret,
+            after: version,
+            until: due,
+            at: now,
+            waiter: PollWaiter(number: number, continuation: continuation)
+          )
+        }
+        switch registration {
+        case .notNeeded:
+          continuation.resume()
+        case .waiting(let displaced):
+          displaced?.continuation.resume()
+          // A cancellation that came before the waiter was in found nobody to wake.
+          if Task.isCancelled { wake(number, of: secret, in: shard) }
+        }
+      }
+    } onCancel: {
+      wake(number, of: secret, in: shard)
+    }
+  }
+
+  private func wake(_ number: UInt64, of secret: Digest256, in shard: Shard) {
+    shard.state.withLock { $0.removeWaiter(number, of: secret) }?.continuation.resume()
+  }
+
+  /// Answers the waiters whose time is over. Called every `Limits.tick`.
+  func wakeTimedOut(at instant: ContinuousClock.Instant) {
+    for shard in shards {
+      for waiter in shard.state.withLock({ $0.takeTimedOut(at: instant) }) { waiter.continuation.resume() }
+    }
+  }
+
+  /// Wakes the waiters of what has expired and forgets what ended long ago. Returns what expired undecided or
+  /// unredeemed.
+  func sweep(at now: Timestamp) -> [QRSessionID] {
+    var expired: [QRSessionID] = []
+    for shard in shards {
+      while true {
+        let sweep = shard.state.withLock { $0.sweep(at: now) }
+        for waiter in sweep.waiters { waiter.continuation.resume() }
+        expired += sweep.expired
+        if sweep.isDone { break }
+      }
+    }
+    return expired
+  }
+
+  /// Answers every waiter, for the end of the process.
+  func wakeAll() {
+    for shard in shards {
+      for waiter in shard.state.withLock({ $0.takeAllWaiters() }) { waiter.continuation.resume() }
+    }
+  }
+}

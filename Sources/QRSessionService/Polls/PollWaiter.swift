@@ -1,0 +1,15 @@
+/// A poll that waits for its session to change.
+struct PollWaiter: Sendable {
+  let number: UInt64
+  let continuation: CheckedContinuation<Void, Never>
+}
+
+/// When a waiting poll has waited long enough. Stays behind when the poll was woken earlier; its number then finds
+/// nobody.
+struct PollTimeout: Comparable, Sendable {
+  let due: ContinuousClock.Instant
+  let slot: UInt32
+  let number: UInt64
+
+  static func < (left: PollTimeout, right: PollTimeout) -> Bool { left.due < right.due }
+}

@@ -1,0 +1,42 @@
+import LatchkeyModel
+
+/// What an installation decides about its QR sign-in.
+package struct QRSettings: Sendable {
+  /// When the person has to type the two digits of the initiating screen (S9).
+  package enum CheckCodePolicy: String, Sendable, CaseIterable {
+    case never
+    /// When the two devices are not in one network.
+    case onRisk
+    case always
+  }
+
+  /// Where codes point.
+  package var verificationBase: QRVerificationBase
+  /// Numbers this instance in the session ids that it makes.
+  package var instance: UInt16 = 0
+  /// How long a code lives (S4).
+  package var lifetime: Duration = .seconds(120)
+  /// Between two plain polls, and between two that wait. Zero never throttles.
+  package var interval: Duration = .seconds(5)
+  package var longPollInterval: Duration = .seconds(2)
+  /// Who may ask for codes (S12); nil lets any well-formed client id in.
+  package var clients: Set<ClientID>?
+  package var confirm = QRConfirmPolicy()
+  package var checkCode = CheckCodePolicy.onRisk
+
+  /// Codes that one source may ask for (S13); nil for any number.
+  package var issueRate: Rate? = Rate(600, per: .seconds(60))
+  /// Codes that one account may scan.
+  package var scanRate: Rate? = Rate(60, per: .seconds(60))
+  /// Codes that one account may scan without any of them being there for it to confirm, and of these the typed ones
+  /// (S13, S15).
+  package var wrongCodeRate = Rate(30, per: .seconds(60))
+  package var userCodeTries = Rate(5, per: .seconds(600))
+  /// Device codes that memory does not know and storage is asked about, for one source.
+  package var unknownCodeRate = Rate(60, per: .seconds(60))
+
+  package init(verificationBase: QRVerificationBase, clients: Set<ClientID>?) {
+    self.verificationBase = verificationBase
+    self.clients = clients
+  }
+}

@@ -1,0 +1,84 @@
+import GRPC
+import LatchkeyModel
+import Storage
+
+/// What the callers of the QR service are told. Texts are for the client's developer; causes stay in the log.
+extension RPCError {
+  /// To scanners: unknown, expired, denied, claimed by somebody else, or a ticket that does not hold. One answer for
+  /// all, so that it tells nothing about a code (S24).
+  static let noSuchCode = RPCError(.notFound, "there is no such code to confirm")
+
+  /// To pollers: a device code that we never gave out, or forgot.
+  static let unknownDeviceCode = RPCError(.notFound, "there is no such device code")
+
+  /// RFC 8628 section 3.5.
+  static func slowDown(retryAfter: Duration, interval: Duration) -> RPCError {
+    RPCError(
+      .resourceExhausted,
+      "polled faster than every \(interval.secondsRoundedUp) s",
+      reason: "slow_down",
+      info: [KeyValue("interval", "\(interval.secondsRoundedUp)")],
+      retryAfter: retryAfter
+    )
+  }
+
+  static func rateLimited(_ what: String, retryAfter: Duration) -> RPCError {
+    RPCError(.resourceExhausted, "too many \(what)", reason: "RATE_LIMITED", retryAfter: retryAfter)
+  }
+
+  static let accessDenied = RPCError(.permissionDenied, "the person refused", reason: "access_denied")
+
+  static let expired = RPCError(.failedPrecondition, "the code's time is over", reason: "expired_token")
+
+  static let cancelled = RPCError(.failedPrecondition, "the code was cancelled", reason: "expired_token")
+
+  static let alreadyUsed = RPCError(
+    .failedPrecondition,
+    "the code was used before: what it issued has been revoked",
+    reason: "expired_token"
+  )
+
+  static let loginRequired = RPCError(
+    .permissionDenied,
+    "a guest cannot confirm this: sign in first",
+    reason: "LOGIN_REQUIRED"
+  )
+
+  static let sameDevice = RPCError(
+    .failedPrecondition,
+    "the device that shows a code cannot confirm it",
+    reason: "SAME_DEVICE"
+  )
+
+  static let reauthenticationRequired = RPCError(
+    .failedPrecondition,
+    "prove who you are again, then confirm",
+    reason: "REAUTHENTICATION_REQUIRED"
+  )
+
+  static let wrongCheckCode = RPCError(
+    .permissionDenied,
+    "the digits were wrong: the code is void",
+    reason: "CHECK_CODE_WRONG"
+  )
+
+  /// RFC 7636 section 4.6.
+  static let wrongVerifier: RPCError = {
+    var error = RPCError.invalid("code_verifier", "does not match the code challenge")
+    error.details.reason = "invalid_grant"
+    return error
+  }()
+
+  init(_ error: StorageError) {
+    switch error.fault {
+    case .cancelled:
+      self.init(.cancelled, "the call was cancelled")
+    case .overloaded:
+      self.init(.unavailable, "too much is waiting", retryAfter: .seconds(1))
+    case .unavailable, .full, .closed:
+      self.init(.unavailable, "storage cannot be used now", retryAfter: .seconds(1))
+    case .constraint, .corrupt, .newerSchema, .misuse:
+      self.init(.internal, "the request could not be carried out")
+    }
+  }
+}

@@ -1,0 +1,284 @@
+import Cryptography
+import GRPC
+import Glibc
+import LatchkeyModel
+import LatchkeyProtos
+import Logging
+import ServiceRuntime
+import Storage
+import StorageSQLite
+import Synchronization
+import Testing
+
+@testable import QRSessionService
+
+/// The service over a real database in a folder of its own, with a clock that stands still until it is moved.
+final class Harness: Sendable {
+  let clock = ManualClock()
+  let grants = RecordingGrants()
+  let events = Mutex<[QRAuditEvent]>([])
+  let api: QRSessionAPI
+  let database: SQLiteDatabase
+  let folder: TestFolder
+
+  static let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+  static let challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+
+  convenience init(_ change: (inout QRSettings) -> Void = { _ in }) throws {
+    try self.init(in: TestFolder(), change)
+  }
+
+  init(in folder: TestFolder, at time: Timestamp? = nil, _ change: (inout QRSettings) -> Void = { _ in }) throws {
+    self.folder = folder
+    if let time { clock.move(to: time) }
+    database = try SQLiteDatabase.open(path: folder.file("qr.db"), schema: QRSchema.current)
+    var settings = QRSettings(
+      verificationBase: try #require(QRVerificationBase("https://login.example")),
+      clients: [try #require(ClientID("latchkey-demo"))]
+    )
+    change(&settings)
+    let sink = EventSink()
+    api = QRSessionAPI(
+      settings: settings,
+      store: SQLiteQRSessionStore(database: database),
+      grants: grants,
+      clock: clock,
+      audit: QRAudit { sink.record($0) },
+      logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+    )
+    self.sink = sink
+  }
+
+  private let sink: EventSink
+
+  var audited: [QRAuditEvent.Kind] { sink.events.map(\.kind) }
+  var auditEvents: [QRAuditEvent] { sink.events }
+
+  /// The same database under a new process: memory is gone, grants and clock are those of before.
+  func restarted() async throws -> Harness {
+    await database.close()
+    let next = try Harness(in: folder, at: clock.now())
+    try await next.api.load()
+    return next
+  }
+
+  // MARK: - Calls
+
+  func issue(
+    _ change: (inout QRV1.IssueSessionRequest) -> Void = { _ in },
+    context: ServerContext = .screen()
+  ) async throws -> QRV1.IssueSessionResponse {
+    var request = QRV1.IssueSessionRequest(
+      clientID: "latchkey-demo",
+      purpose: .login,
+      scope: "profile records",
+      codeChallenge: Self.challenge,
+      codeChallengeMethod: "S256",
+      initiator: QRV1.Initiator(label: "Living room", platform: "tv", app: "player")
+    )
+    change(&request)
+    return try await api.issueSession(request, context: context)
+  }
+
+  func poll(
+    _ issued: QRV1.IssueSessionResponse,
+    verifier: String = "",
+    lastVersion: Int64 = 0,
+    waitMs: Int32 = 0,
+    context: ServerContext = .screen()
+  ) async throws(RPCError) -> QRV1.PollSessionResponse {
+    let request = QRV1.PollSessionRequest(
+      deviceCode: issued.deviceCode,
+      codeVerifier: verifier,
+      lastVersion: lastVersion,
+      waitMs: waitMs
+    )
+    return try await api.pollSession(request, context: context)
+  }
+
+  func scan(
+    _ issued: QRV1.IssueSessionResponse,
+    as context: ServerContext = .phone()
+  ) async throws(RPCError) -> QRV1.ScanSessionResponse {
+    try await api.scanSession(QRV1.ScanSessionRequest(code: .qrPayload(issued.qrPayload)), context: context)
+  }
+
+  func confirm(
+    _ scanned: QRV1.ScanSessionResponse,
+    checkCode: String = "",
+    scope: String = "",
+    as context: ServerContext = .phone()
+  ) async throws(RPCError) {
+    _ = try await api.confirmSession(
+      QRV1.ConfirmSessionRequest(confirmTicket: scanned.confirmTicket, checkCode: checkCode, scopeSubset: scope),
+      context: context
+    )
+  }
+
+  func deny(
+    _ scanned: QRV1.ScanSessionResponse,
+    reportAbuse: Bool = false,
+    as context: ServerContext = .phone()
+  ) async throws(RPCError) {
+    _ = try await api.denySession(
+      QRV1.DenySessionRequest(confirmTicket: scanned.confirmTicket, reportAbuse: reportAbuse),
+      context: context
+    )
+  }
+
+  /// A code that was scanned and confirmed.
+  func confirmed() async throws -> QRV1.IssueSessionResponse {
+    let issued = try await issue()
+    try await confirm(try await scan(issued))
+    return issued
+  }
+
+  func stored(_ issued: QRV1.IssueSessionResponse) async throws -> QRSession {
+    let secret = try #require(PollSecret(text: issued.deviceCode))
+    return try #require(try await api.store.session(pollSecret: QRSessionAPI.digest(secret.bytes)))
+  }
+}
+
+private final class EventSink: Sendable {
+  private let recorded = Mutex<[QRAuditEvent]>([])
+  var events: [QRAuditEvent] { recorded.withLock { $0 } }
+  func record(_ event: QRAuditEvent) { recorded.withLock { $0.append(event) } }
+}
+
+final class ManualClock: WallClock {
+  private let time = Mutex(Timestamp(secondsSinceEpoch: 1_790_000_000))
+
+  func now() -> Timestamp { time.withLock { $0 } }
+  func move(by duration: Duration) { time.withLock { $0 = $0 + duration } }
+  func move(to timestamp: Timestamp) { time.withLock { $0 = timestamp } }
+}
+
+/// Stands in for identity: numbers its grants, keeps at most one alive for a session, and can be told to fail.
+final class RecordingGrants: QRGrantIssuer {
+  struct State {
+    var issued: [QRSession] = []
+    var alive: [QRSessionID: String] = [:]
+    var revoked: [QRSessionID] = []
+    var failures: [RPCError] = []
+    var pause: Duration?
+    var onIssue: (@Sendable () async -> Void)?
+  }
+
+  let state = Mutex(State())
+
+  func issue(_ session: QRSession, deadline: ContinuousClock.Instant?) async throws(RPCError) -> RedeemedGrant {
+    let (failure, pause, onIssue) = state.withLock { state in
+      (state.failures.isEmpty ? nil : state.failures.removeFirst(), state.pause, state.onIssue)
+    }
+    if let failure { throw failure }
+    if let pause { try? await Task.sleep(for: pause) }
+    await onIssue?()
+    let token = state.withLock { state in
+      state.issued.append(session)
+      let token = "token-\(state.issued.count)"
+      state.alive[session.id] = token
+      return token
+    }
+    return RedeemedGrant(
+      tokens: CommonV1.TokenSet(accessToken: token, tokenType: "Bearer", scope: session.grant?.scope.description ?? ""),
+      subject: CommonV1.Subject(sub: session.claim?.subject.description ?? ""),
+      profile: nil
+    )
+  }
+
+  func revoke(_ session: QRSessionID, reason: String) async throws(RPCError) -> Int64 {
+    state.withLock { state in
+      state.revoked.append(session)
+      return state.alive.removeValue(forKey: session) == nil ? 0 : 1
+    }
+  }
+
+  var issuedCount: Int { state.withLock { $0.issued.count } }
+  var revokedCount: Int { state.withLock { $0.revoked.count } }
+  func fail(_ errors: RPCError...) { state.withLock { $0.failures = errors } }
+}
+
+extension ServerContext {
+  private static let method = RPCMethod(path: "/test", kind: .unary)
+
+  /// A call of the initiating device.
+  static func screen(address: String = "203.0.113.7", deadline: ContinuousClock.Instant? = nil) -> ServerContext {
+    ServerContext(method: method, deadline: deadline, peer: Peer(address: address, port: 5000))
+  }
+
+  /// A call of a signed-in device. The account's and the session's ids are made from the names.
+  static func phone(
+    _ account: String = "ada",
+    session: String = "phone",
+    isGuest: Bool = false,
+    authenticatedAt: Timestamp? = Timestamp(secondsSinceEpoch: 1_790_000_000),
+    key: String? = nil,
+    address: String = "203.0.113.9"
+  ) -> ServerContext {
+    let context = ServerContext(method: method, peer: Peer(address: address, port: 5001))
+    context[CallerKey.self] = .subject(
+      AuthenticatedSubject(
+        subject: id(account),
+        sessionID: id(session),
+        isGuest: isGuest,
+        scope: "basic",
+        clientID: "latchkey-demo",
+        authenticatedAt: authenticatedAt,
+        keyThumbprint: key,
+        tokenID: "t",
+        expiresAt: Timestamp(secondsSinceEpoch: 1_790_009_000)
+      )
+    )
+    return context
+  }
+
+  static func id(_ name: String) -> String {
+    Base64URL.encode(Array(SHA256Hash.hash(Array(name.utf8)).prefix(16)))
+  }
+}
+
+/// A folder of the test's own, removed with everything in it.
+final class TestFolder: Sendable {
+  let path: String
+
+  init() throws {
+    var template = Array("/tmp/latchkey-qr-XXXXXX".utf8CString)
+    // `mkdtemp` fills in the six letters in place and keeps nothing.
+    guard unsafe mkdtemp(&template) != nil else { throw RPCError(.internal, "no folder") }
+    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  deinit {
+    // The paths live through the calls.
+    for name in ["qr.db", "qr.db-wal", "qr.db-shm"] { unsafe unlink(file(name)) }
+    unsafe rmdir(path)
+  }
+
+  func file(_ name: String) -> String { "\(path)/\(name)" }
+}
+
+/// The whole file; empty when there is none.
+func contents(of path: String) -> [UInt8] {
+  // The path lives through the call.
+  let file = unsafe open(path, O_RDONLY)
+  guard file >= 0 else { return [] }
+  defer { close(file) }
+  var bytes: [UInt8] = []
+  var chunk = [UInt8](repeating: 0, count: 1 << 16)
+  while true {
+    // Fills at most the chunk's own length.
+    let count = unsafe chunk.withUnsafeMutableBytes { unsafe read(file, $0.baseAddress, $0.count) }
+    if count <= 0 { return bytes }
+    bytes.append(contentsOf: chunk[..<count])
+  }
+}
+
+/// The error that `body` ends with.
+func refusal(_ body: () async throws -> Void) async -> RPCError? {
+  do {
+    try await body()
+    return nil
+  } catch {
+    return error as? RPCError
+  }
+}

@@ -15,6 +15,7 @@ extension IdentityCore {
     issuer: String,
     audiences: [String],
     lifetimes: TokenLifetimes,
+    signingKeyPeriod: Duration = Limits.signingKeyPeriod,
     passwords: PasswordHasher,
     migrator: (channel: any RPCChannel, serviceCredential: Metadata)?,
     clock: any WallClock,
@@ -24,7 +25,8 @@ extension IdentityCore {
     let secret = try ServiceSecret(path: "\(dataDirectory)/identity-secret")
     let keys = try SigningKeyRing(
       directory: SigningKeyDirectory(path: "\(dataDirectory)/signing-keys"),
-      policy: SigningKeyRing.Policy(tokenLifetime: lifetimes.access + Cryptography.Limits.clockSkew),
+      policy: SigningKeyRing.Policy(
+        tokenLifetime: lifetimes.access + Cryptography.Limits.clockSkew, period: signingKeyPeriod),
       clock: clock
     )
     let tokens = TokenIssuer(

@@ -1,0 +1,50 @@
+import Cryptography
+import LatchkeyModel
+import ServiceRuntime
+
+/// The configuration keys of the identity service, besides those that every service reads.
+package enum IdentityKeys {
+  private static let defaults = TokenLifetimes()
+  private static let hashing = Argon2Parameters.standard
+
+  package static let accessLifetime = ConfigurationKey.duration(
+    "token.accessLifetime", default: defaults.access, in: .seconds(60)...(.seconds(3600)),
+    help: "how long an access token holds")
+  package static let refreshIdle = ConfigurationKey.duration(
+    "token.refreshIdle", default: defaults.refreshIdle, in: .seconds(300)...(.seconds(366 * 86_400)),
+    help: "a session that is not used for this long expires")
+  package static let refreshAbsoluteGuest = ConfigurationKey.duration(
+    "token.refreshAbsoluteGuest", default: defaults.refreshAbsoluteGuest,
+    in: .seconds(300)...(.seconds(3660 * 86_400)), help: "a guest's session expires this long after it began")
+  package static let refreshAbsoluteAccount = ConfigurationKey.duration(
+    "token.refreshAbsoluteAccount", default: defaults.refreshAbsoluteAccount,
+    in: .seconds(300)...(.seconds(3660 * 86_400)), help: "an account's session expires this long after it began")
+  package static let refreshAbsoluteQR = ConfigurationKey.duration(
+    "token.refreshAbsoluteQr", default: defaults.refreshAbsoluteQR, in: .seconds(300)...(.seconds(3660 * 86_400)),
+    help: "a session that a QR code began expires this long after it")
+  package static let audiences = ConfigurationKey.strings(
+    "token.audiences", default: ["latchkey-identity", "latchkey-qr", "latchkey-migrator"],
+    help: "the services that accept access tokens (aud); latchkey-identity must be one")
+
+  package static let signingKeyPeriod = ConfigurationKey.duration(
+    "signingKey.period", default: Limits.signingKeyPeriod, in: .seconds(3600)...(.seconds(3660 * 86_400)),
+    help: "how long a signing key signs before the next one takes over")
+  package static let rotateSigningKey = ConfigurationKey.boolean(
+    "signingKey.rotate", default: false,
+    help: "make the next signing key now; it takes over ten minutes later and logs nobody out")
+
+  package static let passwordMemoryKiB = ConfigurationKey.integer(
+    "password.memoryKiB", default: Int(hashing.memoryKiB), in: 8192...262_144,
+    help: "memory of one Argon2id hash; changed, passwords are hashed anew as people sign in")
+  package static let passwordPasses = ConfigurationKey.integer(
+    "password.passes", default: Int(hashing.passes), in: 1...16, help: "passes of one Argon2id hash")
+  package static let passwordThreads = ConfigurationKey.integer(
+    "password.threads", default: 1, in: 1...64, help: "passwords that are hashed at the same time")
+
+  package static let declarations = [
+    accessLifetime.declaration, refreshIdle.declaration, refreshAbsoluteGuest.declaration,
+    refreshAbsoluteAccount.declaration, refreshAbsoluteQR.declaration, audiences.declaration,
+    signingKeyPeriod.declaration, rotateSigningKey.declaration, passwordMemoryKiB.declaration,
+    passwordPasses.declaration, passwordThreads.declaration,
+  ]
+}

@@ -1,0 +1,79 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Logging
+import ServiceRuntime
+import Storage
+import StorageSQLite
+import Transport
+
+/// The identity service as a process: its configuration, its storage, its routes and what runs beside them.
+package enum IdentityProcess {
+  package static let description = ServiceDescription(
+    name: "latchkey-identity", port: 7401, managementPort: 7501, keys: IdentityKeys.declarations)
+
+  package static func make(_ resources: ServiceResources) async throws -> ServiceParts {
+    let configuration = resources.configuration
+    let audiences = configuration[IdentityKeys.audiences]
+    guard audiences.contains(description.name) else {
+      throw StartupError("token.audiences must name \(description.name)", exitStatus: 78)
+    }
+    let database = try SQLiteDatabase.open(path: "\(configuration.dataDirectory)/identity.db", schema: .identity)
+    let passwords = PasswordHasher(
+      parameters: Argon2Parameters(
+        memoryKiB: UInt32(configuration[IdentityKeys.passwordMemoryKiB]),
+        passes: UInt32(configuration[IdentityKeys.passwordPasses]),
+        lanes: 1
+      ),
+      threads: configuration[IdentityKeys.passwordThreads]
+    )
+    let core = try await IdentityCore.assemble(
+      database: database,
+      dataDirectory: configuration.dataDirectory,
+      issuer: configuration[CommonKeys.issuer],
+      audiences: [description.name] + audiences.filter { $0 != description.name },
+      lifetimes: lifetimes(configuration),
+      signingKeyPeriod: configuration[IdentityKeys.signingKeyPeriod],
+      passwords: passwords,
+      migrator: nil,
+      clock: resources.clock,
+      random: RandomSource { SecureRandom.bytes($0) },
+      logger: resources.logger
+    )
+    if configuration[IdentityKeys.rotateSigningKey] {
+      let next = try core.tokens.keys.rotate()
+      core.logger.notice("the next signing key is published", metadata: ["kid": "\(next.id)"])
+    }
+
+    var parts = ServiceParts(
+      routes: routes(core),
+      policies: IdentityAccess.policies,
+      tokenKeys: .own(OwnKeys { core.tokens.keys.published })
+    )
+    parts.sessions = core.endedSessions
+    parts.pages = [JWKSPage.make(core.tokens.keys)]
+    parts.tasks = Upkeep(core).tasks
+    parts.close = {
+      passwords.stop()
+      await database.close()
+    }
+    return parts
+  }
+
+  package static func routes(_ core: IdentityCore) -> [RPCRoute] {
+    IdentityV1.guestServiceRoutes(GuestHandlers(core))
+      + IdentityV1.authServiceRoutes(AuthHandlers(core))
+      + IdentityV1.grantServiceRoutes(GrantHandlers(core))
+  }
+
+  private static func lifetimes(_ configuration: ServiceConfiguration) -> TokenLifetimes {
+    var lifetimes = TokenLifetimes()
+    lifetimes.access = configuration[IdentityKeys.accessLifetime]
+    lifetimes.refreshIdle = configuration[IdentityKeys.refreshIdle]
+    lifetimes.refreshAbsoluteGuest = configuration[IdentityKeys.refreshAbsoluteGuest]
+    lifetimes.refreshAbsoluteAccount = configuration[IdentityKeys.refreshAbsoluteAccount]
+    lifetimes.refreshAbsoluteQR = configuration[IdentityKeys.refreshAbsoluteQR]
+    return lifetimes
+  }
+}

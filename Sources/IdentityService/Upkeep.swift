@@ -1,0 +1,58 @@
+import LatchkeyModel
+import Logging
+import ServiceRuntime
+
+/// What the service does by itself: offers merges, keeps the signing keys, forgets what is over.
+package struct Upkeep: Sendable {
+  private let core: IdentityCore
+
+  package init(_ core: IdentityCore) {
+    self.core = core
+  }
+
+  package var tasks: [BackgroundTask] {
+    var tasks = [
+      BackgroundTask("signing keys") { await keepSigningKeys() },
+      BackgroundTask("purge") { await purge() },
+    ]
+    if let migrator = core.migrator { tasks.append(BackgroundTask("merges") { await migrator.run() }) }
+    return tasks
+  }
+
+  private func keepSigningKeys() async {
+    while await pause(Limits.signingKeyRescan) {
+      do throws(SigningKeyError) {
+        try core.tokens.keys.maintain()
+      } catch {
+        // The keys in memory go on signing; an operator has to mend the directory before they are due.
+        core.logger.error("the signing keys cannot be maintained", metadata: ["cause": "\(error)"])
+      }
+    }
+  }
+
+  private func purge() async {
+    while await pause(Limits.purgeInterval) {
+      await purgeOnce()
+    }
+  }
+
+  /// Forgets in small steps, so that callers get their turns between them.
+  package func purgeOnce() async {
+    let now = core.clock.now()
+    while !Task.isCancelled {
+      let purged = try? await core.sessions.purge(
+        endedBefore: now - Limits.endedSessionRetention, at: now, limit: Limits.purgeRows)
+      guard let purged, purged >= Limits.purgeRows else { return }
+    }
+  }
+
+  /// False when the service is stopping.
+  private func pause(_ duration: Duration) async -> Bool {
+    do {
+      try await Task.sleep(for: duration)
+      return true
+    } catch {
+      return false
+    }
+  }
+}

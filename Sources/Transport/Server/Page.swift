@@ -9,12 +9,28 @@ package struct Page: Sendable {
   package let method: String
   /// The path without a query, compared byte by byte.
   package let path: String
+  /// Whether the page answers for every path that begins with `path`.
+  let isPrefix: Bool
   let handle: Handler
 
   package init(_ method: String, _ path: String, _ handle: @escaping Handler) {
     self.method = method
     self.path = path
+    isPrefix = false
     self.handle = handle
+  }
+
+  /// A page for every path below `prefix`, which ends in a slash.
+  package init(_ method: String, below prefix: String, _ handle: @escaping Handler) {
+    precondition(prefix.hasSuffix("/"), "a prefix ends where a path segment ends")
+    self.method = method
+    path = prefix
+    isPrefix = true
+    self.handle = handle
+  }
+
+  func answers(_ path: String) -> Bool {
+    isPrefix ? path.utf8.starts(with: self.path.utf8) : path == self.path
   }
 
   /// Says that the port is served.
@@ -73,7 +89,7 @@ struct PageTable: Sendable {
   }
 
   func find(method: String, path: String) -> Match {
-    let candidates = pages.filter { $0.path == path }
+    let candidates = pages.filter { $0.answers(path) }
     guard !candidates.isEmpty else { return .none }
     let wanted = method == "HEAD" ? "GET" : method
     if let page = candidates.first(where: { $0.method == wanted }) { return .page(page) }

@@ -165,8 +165,8 @@ let package = Package(
     tests(
       "QRSessionService",
       [
-        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite",
-        logging,
+        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
+        "StorageSQLite", logging,
       ]),
     tests(
       "MigrationService",

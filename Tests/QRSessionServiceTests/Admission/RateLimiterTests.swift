@@ -1,0 +1,54 @@
+import LatchkeyModel
+import Testing
+
+@testable import QRSessionService
+
+@Suite struct RateLimiterTests {
+  private let start = Timestamp(secondsSinceEpoch: 1_790_000_000)
+
+  @Test("S13: a key spends its burst, waits exactly for the next event, and earns the burst back in one window")
+  func burst() {
+    let limiter = RateLimiter<String>(Rate(5, per: .seconds(50)))
+    for _ in 0..<5 { #expect(limiter.spend("a", at: start) == nil) }
+    #expect(limiter.spend("a", at: start) == .seconds(10))
+    #expect(limiter.spend("b", at: start) == nil)
+    #expect(limiter.spend("a", at: start + .milliseconds(9999)) == .milliseconds(1))
+    #expect(limiter.spend("a", at: start + .seconds(10)) == nil)
+    #expect(limiter.spend("a", at: start + .seconds(10)) == .seconds(10))
+    for _ in 0..<5 { #expect(limiter.spend("a", at: start + .seconds(60)) == nil) }
+    #expect(limiter.spend("a", at: start + .seconds(60)) != nil)
+  }
+
+  @Test("A refund gives one event back, and no more than were spent")
+  func refund() {
+    let limiter = RateLimiter<String>(Rate(2, per: .seconds(20)))
+    _ = limiter.spend("a", at: start)
+    _ = limiter.spend("a", at: start)
+    limiter.refund("a", at: start)
+    #expect(limiter.spend("a", at: start) == nil)
+    #expect(limiter.spend("a", at: start) != nil)
+    for _ in 0..<10 { limiter.refund("a", at: start) }
+    for _ in 0..<2 { #expect(limiter.spend("a", at: start) == nil) }
+    #expect(limiter.spend("a", at: start) != nil)
+  }
+
+  @Test("R26: memory stays bounded under a flood of keys, and keys that are idle make room")
+  func boundedMemory() {
+    let limiter = RateLimiter<Int>(Rate(5, per: .seconds(50)), capacity: 1000)
+    for key in 0..<100_000 { _ = limiter.spend(key, at: start) }
+    #expect(limiter.rememberedKeys == 1000)
+    #expect(limiter.spend(1, at: start) == nil)
+    #expect(limiter.spend(200_000, at: start + .seconds(5)) != nil)
+    #expect(limiter.spend(200_000, at: start + .seconds(21)) == nil)
+    #expect(limiter.rememberedKeys < 1000)
+  }
+
+  @Test("A clock that is set back delays nobody by more than one window")
+  func clockSetBack() {
+    let limiter = RateLimiter<String>(Rate(2, per: .seconds(20)))
+    for _ in 0..<2 { _ = limiter.spend("a", at: start) }
+    let early = start - .seconds(3600)
+    #expect(limiter.spend("a", at: early) == .seconds(10))
+    #expect(limiter.spend("a", at: early + .seconds(20)) != nil)
+  }
+}

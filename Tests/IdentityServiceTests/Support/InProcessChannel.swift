@@ -19,14 +19,14 @@ struct InProcessChannel: RPCChannel {
     let context = ServerContext(
       method: method, metadata: options.metadata, peer: Peer(address: "192.0.2.7", port: 4711))
     for interceptor in interceptors { try interceptor.willHandle(context) }
-    var bytes = ByteBuffer()
-    try request.encode(into: &bytes)
-    let call = ServerCall(
-      context: context, request: bytes, inbox: MessageInbox(consumed: { _ in }), outbox: MessageOutbox(ready: {}))
-    guard var frame = try await route.run(call), let message = frame.readSlice(length: frame.readableBytes),
-      let body = message.getSlice(at: message.readerIndex + 5, length: message.readableBytes - 5)
-    else { throw RPCError(.internal, "no answer") }
-    return try Response(decoding: body)
+    let call = ServerCall()
+    call.context = context
+    try request.encode(into: &call.request)
+    try await route.run(call)
+    // What follows the prefix of compression flag and length.
+    guard call.answer.readableBytes >= 5 else { throw RPCError(.internal, "no answer") }
+    call.answer.moveReaderIndex(forwardBy: 5)
+    return try Response(decoding: call.answer)
   }
 
   func serverStreaming<Request: RPCMessage, Response: RPCMessage, Result: Sendable>(

@@ -1,0 +1,72 @@
+import GRPC
+import LatchkeyProtos
+import Synchronization
+
+/// A migrator that a test scripts: it remembers what it was asked, and fails when told to.
+final class ScriptedMigrator: RPCChannel {
+  struct State {
+    var isUp = true
+    var failStarts: [RPCError] = []
+    var plans: [MigrationV1.PlanMigrationRequest] = []
+    var starts: [MigrationV1.StartMigrationRequest] = []
+    var migrations: [String: String] = [:]
+    var credentials: Set<String> = []
+  }
+
+  let state = Mutex(State())
+
+  func unary<Request: RPCMessage, Response: RPCMessage>(
+    _ method: RPCMethod, _ request: Request, options: CallOptions
+  ) async throws(RPCError) -> Response {
+    let answer = try answer(request, options)
+    guard let response = answer as? Response else { throw RPCError(.unimplemented, method.path) }
+    return response
+  }
+
+  private func answer(_ request: any RPCMessage, _ options: CallOptions) throws(RPCError) -> (any RPCMessage)? {
+    let result: Result<(any RPCMessage)?, RPCError> = state.withLock { state in
+      guard state.isUp else { return .failure(RPCError(.unavailable, "the migrator is down")) }
+      if let credential = options.metadata["authorization"] { state.credentials.insert(credential) }
+      switch request {
+      case let request as MigrationV1.PlanMigrationRequest:
+        state.plans.append(request)
+        return .success(
+          MigrationV1.PlanMigrationResponse(planID: "plan-\(state.plans.count)", digest: "digest-\(state.plans.count)"))
+      case let request as MigrationV1.StartMigrationRequest:
+        state.starts.append(request)
+        if !state.failStarts.isEmpty { return .failure(state.failStarts.removeFirst()) }
+        let id = state.migrations[request.idempotencyKey] ?? "migration-\(state.migrations.count + 1)"
+        state.migrations[request.idempotencyKey] = id
+        return .success(MigrationV1.StartMigrationResponse(migrationID: id))
+      case is MigrationV1.ListCollectionsRequest:
+        return .success(
+          MigrationV1.ListCollectionsResponse(
+            collections: [MigrationV1.CollectionSummary(name: "cart", count: 3)]))
+      default: return .success(nil)
+      }
+    }
+    return try result.get()
+  }
+
+  func serverStreaming<Request: RPCMessage, Response: RPCMessage, Result: Sendable>(
+    _ method: RPCMethod, _ request: Request, options: CallOptions,
+    _ body: (ResponseStream<Response>) async throws(RPCError) -> Result
+  ) async throws(RPCError) -> Result {
+    throw RPCError(.unimplemented, method.path)
+  }
+
+  func clientStreaming<Request: RPCMessage, Response: RPCMessage>(
+    _ method: RPCMethod, options: CallOptions,
+    _ send: @escaping @Sendable (RequestWriter<Request>) async throws(RPCError) -> Void
+  ) async throws(RPCError) -> Response {
+    throw RPCError(.unimplemented, method.path)
+  }
+
+  func bidirectional<Request: RPCMessage, Response: RPCMessage, Result: Sendable>(
+    _ method: RPCMethod, options: CallOptions,
+    _ send: @escaping @Sendable (RequestWriter<Request>) async throws(RPCError) -> Void,
+    _ body: (ResponseStream<Response>) async throws(RPCError) -> Result
+  ) async throws(RPCError) -> Result {
+    throw RPCError(.unimplemented, method.path)
+  }
+}

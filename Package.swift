@@ -166,7 +166,7 @@ let package = Package(
       "QRSessionService",
       [
         "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
-        "StorageSQLite", logging,
+        "StorageSQLite", logging, nio,
       ]),
     tests(
       "MigrationService",

@@ -20,6 +20,13 @@ extension QRV1 {
       context: ServerContext
     ) async throws(RPCError) -> QRV1.PollSessionResponse
 
+    /// As PollSession, without asking again: the state now and each change of it, until the session is over.
+    func watchSession(
+      _ request: QRV1.WatchSessionRequest,
+      responses: ResponseWriter<QRV1.WatchSessionResponse>,
+      context: ServerContext
+    ) async throws(RPCError)
+
     /// The confirming device read the code: claims it and learns who asks. Signs nobody in.
     func scanSession(
       _ request: QRV1.ScanSessionRequest,
@@ -49,13 +56,17 @@ extension QRV1 {
   package enum QrSessionServiceMethod: String, CaseIterable, Sendable {
     case issueSession = "/latchkey.qr.v1.QrSessionService/IssueSession"
     case pollSession = "/latchkey.qr.v1.QrSessionService/PollSession"
+    case watchSession = "/latchkey.qr.v1.QrSessionService/WatchSession"
     case scanSession = "/latchkey.qr.v1.QrSessionService/ScanSession"
     case confirmSession = "/latchkey.qr.v1.QrSessionService/ConfirmSession"
     case denySession = "/latchkey.qr.v1.QrSessionService/DenySession"
     case cancelSession = "/latchkey.qr.v1.QrSessionService/CancelSession"
 
     package var rpc: RPCMethod {
-      RPCMethod(path: rawValue, kind: .unary)
+      switch self {
+      case .issueSession, .pollSession, .scanSession, .confirmSession, .denySession, .cancelSession: RPCMethod(path: rawValue, kind: .unary)
+      case .watchSession: RPCMethod(path: rawValue, kind: .serverStreaming)
+      }
     }
   }
 
@@ -72,6 +83,14 @@ extension QRV1 {
       .unary(QrSessionServiceMethod.pollSession.rpc) {
         (request: QRV1.PollSessionRequest, context: ServerContext) async throws(RPCError) -> QRV1.PollSessionResponse in
         try await service.pollSession(request, context: context)
+      },
+      .serverStreaming(QrSessionServiceMethod.watchSession.rpc) {
+        (
+          request: QRV1.WatchSessionRequest,
+          responses: ResponseWriter<QRV1.WatchSessionResponse>,
+          context: ServerContext
+        ) async throws(RPCError) in
+        try await service.watchSession(request, responses: responses, context: context)
       },
       .unary(QrSessionServiceMethod.scanSession.rpc) {
         (request: QRV1.ScanSessionRequest, context: ServerContext) async throws(RPCError) -> QRV1.ScanSessionResponse in
@@ -120,6 +139,15 @@ extension QRV1 {
       options: CallOptions = CallOptions()
     ) async throws(RPCError) -> QRV1.PollSessionResponse {
       try await channel.unary(QrSessionServiceMethod.pollSession.rpc, request, options: options)
+    }
+
+    /// As PollSession, without asking again: the state now and each change of it, until the session is over.
+    package func watchSession<Result: Sendable>(
+      _ request: QRV1.WatchSessionRequest,
+      options: CallOptions = CallOptions(),
+      _ body: (ResponseStream<QRV1.WatchSessionResponse>) async throws(RPCError) -> Result
+    ) async throws(RPCError) -> Result {
+      try await channel.serverStreaming(QrSessionServiceMethod.watchSession.rpc, request, options: options, body)
     }
 
     /// The confirming device read the code: claims it and learns who asks. Signs nobody in.
@@ -352,11 +380,53 @@ extension QRV1 {
   }
 
   package struct PollSessionResponse: Sendable, Equatable {
+    /// CONFIRMED comes with tokens when the poll brought the code_verifier; CONSUMED says that they were handed over.
+    /// A refused, expired or cancelled session is an error: access_denied or expired_token.
     package var state: QRV1.SessionState
     package var version: Int64
     /// Seconds to wait before the next poll.
     package var interval: Int64
     /// Who scanned, masked, so that the person at the screen can tell whether it was them.
+    package var scannerMask: String
+    package var tokens: CommonV1.TokenSet?
+    package var subject: CommonV1.Subject?
+    package var profile: CommonV1.Profile?
+
+    package init(
+      state: QRV1.SessionState = .unspecified,
+      version: Int64 = 0,
+      interval: Int64 = 0,
+      scannerMask: String = "",
+      tokens: CommonV1.TokenSet? = nil,
+      subject: CommonV1.Subject? = nil,
+      profile: CommonV1.Profile? = nil
+    ) {
+      self.state = state
+      self.version = version
+      self.interval = interval
+      self.scannerMask = scannerMask
+      self.tokens = tokens
+      self.subject = subject
+      self.profile = profile
+    }
+  }
+
+  package struct WatchSessionRequest: Sendable, Equatable {
+    package var deviceCode: String
+    /// With it, the confirmation comes with the tokens and ends the stream.
+    package var codeVerifier: String
+
+    package init(deviceCode: String = "", codeVerifier: String = "") {
+      self.deviceCode = deviceCode
+      self.codeVerifier = codeVerifier
+    }
+  }
+
+  /// The fields of PollSessionResponse. A session that ended is a last message with its state, not an error.
+  package struct WatchSessionResponse: Sendable, Equatable {
+    package var state: QRV1.SessionState
+    package var version: Int64
+    package var interval: Int64
     package var scannerMask: String
     package var tokens: CommonV1.TokenSet?
     package var subject: CommonV1.Subject?
@@ -675,6 +745,80 @@ extension QRV1.PollSessionResponse: RPCMessage {
   func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Qr__V1__PollSessionResponse> {
     let c = unsafe try arena.allocate(Latchkey__Qr__V1__PollSessionResponse.self)
     unsafe latchkey__qr__v1__poll_session_response__init(c)
+    unsafe c.pointee.state = .init(rawValue: .init(truncatingIfNeeded: state.rawValue))
+    unsafe c.pointee.version = version
+    unsafe c.pointee.interval = interval
+    unsafe c.pointee.scanner_mask = try arena.string(scannerMask)
+    if let tokens { unsafe c.pointee.tokens = try tokens.filled(in: arena) }
+    if let subject { unsafe c.pointee.subject = try subject.filled(in: arena) }
+    if let profile { unsafe c.pointee.profile = try profile.filled(in: arena) }
+    return unsafe c
+  }
+}
+
+extension QRV1.WatchSessionRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__qr__v1__watch_session_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__qr__v1__watch_session_request__get_packed_size,
+      latchkey__qr__v1__watch_session_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Qr__V1__WatchSessionRequest>) throws(ProtobufError) {
+    unsafe self.init(
+      deviceCode: try FieldReader.string(c.pointee.device_code, "device_code"),
+      codeVerifier: try FieldReader.string(c.pointee.code_verifier, "code_verifier")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Qr__V1__WatchSessionRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Qr__V1__WatchSessionRequest.self)
+    unsafe latchkey__qr__v1__watch_session_request__init(c)
+    unsafe c.pointee.device_code = try arena.string(deviceCode)
+    unsafe c.pointee.code_verifier = try arena.string(codeVerifier)
+    return unsafe c
+  }
+}
+
+extension QRV1.WatchSessionResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__qr__v1__watch_session_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__qr__v1__watch_session_response__get_packed_size,
+      latchkey__qr__v1__watch_session_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Qr__V1__WatchSessionResponse>) throws(ProtobufError) {
+    unsafe self.init(
+      state: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.state.rawValue)),
+      version: c.pointee.version,
+      interval: c.pointee.interval,
+      scannerMask: try FieldReader.string(c.pointee.scanner_mask, "scanner_mask"),
+      tokens: try FieldReader.message(c.pointee.tokens, "tokens", CommonV1.TokenSet.init(reading:)),
+      subject: try FieldReader.message(c.pointee.subject, "subject", CommonV1.Subject.init(reading:)),
+      profile: try FieldReader.message(c.pointee.profile, "profile", CommonV1.Profile.init(reading:))
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Qr__V1__WatchSessionResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Qr__V1__WatchSessionResponse.self)
+    unsafe latchkey__qr__v1__watch_session_response__init(c)
     unsafe c.pointee.state = .init(rawValue: .init(truncatingIfNeeded: state.rawValue))
     unsafe c.pointee.version = version
     unsafe c.pointee.interval = interval

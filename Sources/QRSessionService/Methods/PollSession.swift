@@ -38,8 +38,8 @@ extension QRSessionAPI {
       // Confirmed and not yet redeemed: who brings the verifier need not wait for anything else.
       if verifier != nil, view.state == .confirmed { return try await answer(view, interval, verifier, context) }
       let due = Self.due(waiting: .milliseconds(Int64(request.waitMs)), context)
-      await table.change(of: secret, after: request.lastVersion, until: due, at: now)
-      if Task.isCancelled { throw RPCError(.cancelled, "the poll was cancelled") }
+      let wake = await table.change(of: secret, after: request.lastVersion, until: due, at: now)
+      if wake == .cancelled { throw RPCError(.cancelled, "the poll was cancelled") }
       guard let changed = table.view(secret, at: clock.now()) else { throw .expired }
       return try await answer(changed, interval, verifier, context)
     }
@@ -67,12 +67,7 @@ extension QRSessionAPI {
     _ verifier: Digest256?,
     _ context: ServerContext
   ) async throws(RPCError) -> QRV1.PollSessionResponse {
-    var response = QRV1.PollSessionResponse(
-      state: QRV1.SessionState(rawValue: Int32(view.state.rawValue)),
-      version: view.version,
-      interval: interval.secondsRoundedUp,
-      scannerMask: view.mask?.description ?? ""
-    )
+    var response = QRV1.PollSessionResponse(view, interval: interval)
     switch view.state {
     case .pending, .scanned:
       return response
@@ -110,5 +105,16 @@ extension QRSessionAPI {
       mask: session.claim?.mask
     )
     return try await answer(view, settings.interval, verifier, context)
+  }
+}
+
+extension QRV1.PollSessionResponse {
+  init(_ view: PollView, interval: Duration) {
+    self.init(
+      state: QRV1.SessionState(rawValue: Int32(view.state.rawValue)),
+      version: view.version,
+      interval: interval.secondsRoundedUp,
+      scannerMask: view.mask?.description ?? ""
+    )
   }
 }

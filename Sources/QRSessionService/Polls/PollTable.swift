@@ -35,7 +35,7 @@ final class PollTable: Sendable {
   /// Shows a change to its pollers. To be called once the change is durable, with the stored session.
   func publish(_ session: QRSession) {
     let waiters = shard(session.keys.pollSecret).state.withLock { $0.publish(session) }
-    for waiter in waiters { waiter.continuation.resume() }
+    for waiter in waiters { waiter.continuation.resume(returning: .changed) }
   }
 
   func view(_ secret: Digest256, at now: Timestamp) -> PollView? {
@@ -53,16 +53,16 @@ final class PollTable: Sendable {
   }
 
   /// Returns when the session has a later version than `version`, when it is over, at `due`, when the calling task is
-  /// cancelled, or when too many others wait. Look at the session again to learn which.
+  /// cancelled, or when too many others wait. Whatever it was, the session may have changed.
   func change(
     of secret: Digest256,
     after version: Int64,
     until due: ContinuousClock.Instant,
     at now: Timestamp
-  ) async {
+  ) async -> PollWake {
     let number = numbers.wrappingAdd(1, ordering: .relaxed).newValue
     let shard = shard(secret)
-    await withTaskCancellationHandler {
+    return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         let registration = shard.state.withLock {
           $0.wait(
@@ -75,9 +75,9 @@ final class PollTable: Sendable {
         }
         switch registration {
         case .notNeeded:
-          continuation.resume()
+          continuation.resume(returning: .changed)
         case .waiting(let displaced):
-          displaced?.continuation.resume()
+          displaced?.continuation.resume(returning: .displaced)
           // A cancellation that came before the waiter was in found nobody to wake.
           if Task.isCancelled { wake(number, of: secret, in: shard) }
         }
@@ -88,13 +88,15 @@ final class PollTable: Sendable {
   }
 
   private func wake(_ number: UInt64, of secret: Digest256, in shard: Shard) {
-    shard.state.withLock { $0.removeWaiter(number, of: secret) }?.continuation.resume()
+    shard.state.withLock { $0.removeWaiter(number, of: secret) }?.continuation.resume(returning: .cancelled)
   }
 
   /// Answers the waiters whose time is over. Called every `Limits.tick`.
   func wakeTimedOut(at instant: ContinuousClock.Instant) {
     for shard in shards {
-      for waiter in shard.state.withLock({ $0.takeTimedOut(at: instant) }) { waiter.continuation.resume() }
+      for waiter in shard.state.withLock({ $0.takeTimedOut(at: instant) }) {
+        waiter.continuation.resume(returning: .timedOut)
+      }
     }
   }
 
@@ -105,7 +107,7 @@ final class PollTable: Sendable {
     for shard in shards {
       while true {
         let sweep = shard.state.withLock { $0.sweep(at: now) }
-        for waiter in sweep.waiters { waiter.continuation.resume() }
+        for waiter in sweep.waiters { waiter.continuation.resume(returning: .changed) }
         expired += sweep.expired
         if sweep.isDone { break }
       }
@@ -116,7 +118,9 @@ final class PollTable: Sendable {
   /// Answers every waiter, for the end of the process.
   func wakeAll() {
     for shard in shards {
-      for waiter in shard.state.withLock({ $0.takeAllWaiters() }) { waiter.continuation.resume() }
+      for waiter in shard.state.withLock({ $0.takeAllWaiters() }) {
+        waiter.continuation.resume(returning: .displaced)
+      }
     }
   }
 }

@@ -1,7 +1,17 @@
+/// Why a waiting poll goes on.
+enum PollWake: Sendable {
+  /// There is a later version, or the session is over or gone.
+  case changed
+  case timedOut
+  /// Too many others wait for the session, or the process ends.
+  case displaced
+  case cancelled
+}
+
 /// A poll that waits for its session to change.
 struct PollWaiter: Sendable {
   let number: UInt64
-  let continuation: CheckedContinuation<Void, Never>
+  let continuation: CheckedContinuation<PollWake, Never>
 }
 
 /// When a waiting poll has waited long enough. Stays behind when the poll was woken earlier; its number then finds

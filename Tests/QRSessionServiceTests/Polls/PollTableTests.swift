@@ -205,9 +205,9 @@ import Testing
       table.insert(try session(round))
       let secret = try digest(round)
       let changed = try session(round, phase: .scanned(claim()), version: 2)
-      async let wait: Void = table.change(of: secret, after: 1, until: .now + .seconds(50), at: start)
+      async let wait = table.change(of: secret, after: 1, until: .now + .seconds(50), at: start)
       table.publish(changed)
-      await wait
+      #expect(await wait == .changed)
       #expect(table.view(secret, at: start)?.version == 2)
       #expect(table.waiterCount == 0)
     }
@@ -222,7 +222,7 @@ import Testing
       let task = Task { await table.change(of: secret, after: 1, until: .now + .seconds(50), at: self.start) }
       if round % 2 == 0 { await Task.yield() }
       task.cancel()
-      await task.value
+      #expect(await task.value == .cancelled)
     }
     #expect(table.waiterCount == 0)
   }
@@ -237,7 +237,7 @@ import Testing
     await withTaskGroup(of: Void.self) { group in
       for _ in 0..<(Limits.waitersPerSession + 6) {
         group.addTask {
-          await table.change(of: secret, after: 1, until: .now + .seconds(50), at: start)
+          #expect(await table.change(of: secret, after: 1, until: .now + .seconds(50), at: start) == .displaced)
           returned.count.withLock { $0 += 1 }
         }
       }
@@ -260,13 +260,13 @@ import Testing
     table.wakeTimedOut(at: due - .milliseconds(1))
     #expect(table.waiterCount == 1)
     table.wakeTimedOut(at: due)
-    await first.value
+    #expect(await first.value == .timedOut)
     #expect(table.waiterCount == 0)
 
     let second = Task { await table.change(of: secret, after: 1, until: due, at: self.start) }
     while table.waiterCount == 0 { await Task.yield() }
     _ = table.sweep(at: start + .seconds(121))
-    await second.value
+    #expect(await second.value == .changed)
     #expect(table.view(secret, at: start + .seconds(121))?.state == .expired)
   }
 

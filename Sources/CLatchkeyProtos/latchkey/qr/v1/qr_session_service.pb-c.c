@@ -232,6 +232,96 @@ void   latchkey__qr__v1__poll_session_response__free_unpacked
   assert(message->base.descriptor == &latchkey__qr__v1__poll_session_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__qr__v1__watch_session_request__init
+                     (Latchkey__Qr__V1__WatchSessionRequest         *message)
+{
+  static const Latchkey__Qr__V1__WatchSessionRequest init_value = LATCHKEY__QR__V1__WATCH_SESSION_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__qr__v1__watch_session_request__get_packed_size
+                     (const Latchkey__Qr__V1__WatchSessionRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__qr__v1__watch_session_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__qr__v1__watch_session_request__pack
+                     (const Latchkey__Qr__V1__WatchSessionRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__qr__v1__watch_session_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__qr__v1__watch_session_request__pack_to_buffer
+                     (const Latchkey__Qr__V1__WatchSessionRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__qr__v1__watch_session_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Qr__V1__WatchSessionRequest *
+       latchkey__qr__v1__watch_session_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Qr__V1__WatchSessionRequest *)
+     protobuf_c_message_unpack (&latchkey__qr__v1__watch_session_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__qr__v1__watch_session_request__free_unpacked
+                     (Latchkey__Qr__V1__WatchSessionRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__qr__v1__watch_session_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__qr__v1__watch_session_response__init
+                     (Latchkey__Qr__V1__WatchSessionResponse         *message)
+{
+  static const Latchkey__Qr__V1__WatchSessionResponse init_value = LATCHKEY__QR__V1__WATCH_SESSION_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__qr__v1__watch_session_response__get_packed_size
+                     (const Latchkey__Qr__V1__WatchSessionResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__qr__v1__watch_session_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__qr__v1__watch_session_response__pack
+                     (const Latchkey__Qr__V1__WatchSessionResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__qr__v1__watch_session_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__qr__v1__watch_session_response__pack_to_buffer
+                     (const Latchkey__Qr__V1__WatchSessionResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__qr__v1__watch_session_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Qr__V1__WatchSessionResponse *
+       latchkey__qr__v1__watch_session_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Qr__V1__WatchSessionResponse *)
+     protobuf_c_message_unpack (&latchkey__qr__v1__watch_session_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__qr__v1__watch_session_response__free_unpacked
+                     (Latchkey__Qr__V1__WatchSessionResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__qr__v1__watch_session_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 void   latchkey__qr__v1__scan_session_request__init
                      (Latchkey__Qr__V1__ScanSessionRequest         *message)
 {
@@ -1137,6 +1227,173 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__poll_session_response__descri
   latchkey__qr__v1__poll_session_response__field_indices_by_name,
   1,  latchkey__qr__v1__poll_session_response__number_ranges,
   (ProtobufCMessageInit) latchkey__qr__v1__poll_session_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__qr__v1__watch_session_request__field_descriptors[2] =
+{
+  {
+    "device_code",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__WatchSessionRequest, device_code),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "code_verifier",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__WatchSessionRequest, code_verifier),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__qr__v1__watch_session_request__field_indices_by_name[] = {
+  1,   /* field[1] = code_verifier */
+  0,   /* field[0] = device_code */
+};
+static const ProtobufCIntRange latchkey__qr__v1__watch_session_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 2 }
+};
+const ProtobufCMessageDescriptor latchkey__qr__v1__watch_session_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.qr.v1.WatchSessionRequest",
+  "WatchSessionRequest",
+  "Latchkey__Qr__V1__WatchSessionRequest",
+  "latchkey.qr.v1",
+  sizeof(Latchkey__Qr__V1__WatchSessionRequest),
+  2,
+  latchkey__qr__v1__watch_session_request__field_descriptors,
+  latchkey__qr__v1__watch_session_request__field_indices_by_name,
+  1,  latchkey__qr__v1__watch_session_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__qr__v1__watch_session_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__qr__v1__watch_session_response__field_descriptors[7] =
+{
+  {
+    "state",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_ENUM,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__WatchSessionResponse, state),
+    &latchkey__qr__v1__session_state__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "version",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__WatchSessionResponse, version),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "interval",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__WatchSessionResponse, interval),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "scanner_mask",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__WatchSessionResponse, scanner_mask),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "tokens",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__WatchSessionResponse, tokens),
+    &latchkey__common__v1__token_set__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "subject",
+    6,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__WatchSessionResponse, subject),
+    &latchkey__common__v1__subject__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "profile",
+    7,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__WatchSessionResponse, profile),
+    &latchkey__common__v1__profile__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__qr__v1__watch_session_response__field_indices_by_name[] = {
+  2,   /* field[2] = interval */
+  6,   /* field[6] = profile */
+  3,   /* field[3] = scanner_mask */
+  0,   /* field[0] = state */
+  5,   /* field[5] = subject */
+  4,   /* field[4] = tokens */
+  1,   /* field[1] = version */
+};
+static const ProtobufCIntRange latchkey__qr__v1__watch_session_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 7 }
+};
+const ProtobufCMessageDescriptor latchkey__qr__v1__watch_session_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.qr.v1.WatchSessionResponse",
+  "WatchSessionResponse",
+  "Latchkey__Qr__V1__WatchSessionResponse",
+  "latchkey.qr.v1",
+  sizeof(Latchkey__Qr__V1__WatchSessionResponse),
+  7,
+  latchkey__qr__v1__watch_session_response__field_descriptors,
+  latchkey__qr__v1__watch_session_response__field_indices_by_name,
+  1,  latchkey__qr__v1__watch_session_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__qr__v1__watch_session_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
 static const ProtobufCFieldDescriptor latchkey__qr__v1__scan_session_request__field_descriptors[2] =

@@ -21,6 +21,8 @@ typedef struct Latchkey__Qr__V1__IssueSessionRequest Latchkey__Qr__V1__IssueSess
 typedef struct Latchkey__Qr__V1__IssueSessionResponse Latchkey__Qr__V1__IssueSessionResponse;
 typedef struct Latchkey__Qr__V1__PollSessionRequest Latchkey__Qr__V1__PollSessionRequest;
 typedef struct Latchkey__Qr__V1__PollSessionResponse Latchkey__Qr__V1__PollSessionResponse;
+typedef struct Latchkey__Qr__V1__WatchSessionRequest Latchkey__Qr__V1__WatchSessionRequest;
+typedef struct Latchkey__Qr__V1__WatchSessionResponse Latchkey__Qr__V1__WatchSessionResponse;
 typedef struct Latchkey__Qr__V1__ScanSessionRequest Latchkey__Qr__V1__ScanSessionRequest;
 typedef struct Latchkey__Qr__V1__Risk Latchkey__Qr__V1__Risk;
 typedef struct Latchkey__Qr__V1__ScanSessionResponse Latchkey__Qr__V1__ScanSessionResponse;
@@ -159,6 +161,10 @@ struct  Latchkey__Qr__V1__PollSessionRequest
 struct  Latchkey__Qr__V1__PollSessionResponse
 {
   ProtobufCMessage base;
+  /*
+   * CONFIRMED comes with tokens when the poll brought the code_verifier; CONSUMED says that they were handed over.
+   * A refused, expired or cancelled session is an error: access_denied or expired_token.
+   */
   Latchkey__Qr__V1__SessionState state;
   int64_t version;
   /*
@@ -175,6 +181,39 @@ struct  Latchkey__Qr__V1__PollSessionResponse
 };
 #define LATCHKEY__QR__V1__POLL_SESSION_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__poll_session_response__descriptor) \
+    , LATCHKEY__QR__V1__SESSION_STATE__SESSION_STATE_UNSPECIFIED, 0, 0, {0,NULL}, NULL, NULL, NULL }
+
+
+struct  Latchkey__Qr__V1__WatchSessionRequest
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData device_code;
+  /*
+   * With it, the confirmation comes with the tokens and ends the stream.
+   */
+  ProtobufCBinaryData code_verifier;
+};
+#define LATCHKEY__QR__V1__WATCH_SESSION_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__watch_session_request__descriptor) \
+    , {0,NULL}, {0,NULL} }
+
+
+/*
+ * The fields of PollSessionResponse. A session that ended is a last message with its state, not an error.
+ */
+struct  Latchkey__Qr__V1__WatchSessionResponse
+{
+  ProtobufCMessage base;
+  Latchkey__Qr__V1__SessionState state;
+  int64_t version;
+  int64_t interval;
+  ProtobufCBinaryData scanner_mask;
+  Latchkey__Common__V1__TokenSet *tokens;
+  Latchkey__Common__V1__Subject *subject;
+  Latchkey__Common__V1__Profile *profile;
+};
+#define LATCHKEY__QR__V1__WATCH_SESSION_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__watch_session_response__descriptor) \
     , LATCHKEY__QR__V1__SESSION_STATE__SESSION_STATE_UNSPECIFIED, 0, 0, {0,NULL}, NULL, NULL, NULL }
 
 
@@ -400,6 +439,44 @@ Latchkey__Qr__V1__PollSessionResponse *
 void   latchkey__qr__v1__poll_session_response__free_unpacked
                      (Latchkey__Qr__V1__PollSessionResponse *message,
                       ProtobufCAllocator *allocator);
+/* Latchkey__Qr__V1__WatchSessionRequest methods */
+void   latchkey__qr__v1__watch_session_request__init
+                     (Latchkey__Qr__V1__WatchSessionRequest         *message);
+size_t latchkey__qr__v1__watch_session_request__get_packed_size
+                     (const Latchkey__Qr__V1__WatchSessionRequest   *message);
+size_t latchkey__qr__v1__watch_session_request__pack
+                     (const Latchkey__Qr__V1__WatchSessionRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__qr__v1__watch_session_request__pack_to_buffer
+                     (const Latchkey__Qr__V1__WatchSessionRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Qr__V1__WatchSessionRequest *
+       latchkey__qr__v1__watch_session_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__qr__v1__watch_session_request__free_unpacked
+                     (Latchkey__Qr__V1__WatchSessionRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Qr__V1__WatchSessionResponse methods */
+void   latchkey__qr__v1__watch_session_response__init
+                     (Latchkey__Qr__V1__WatchSessionResponse         *message);
+size_t latchkey__qr__v1__watch_session_response__get_packed_size
+                     (const Latchkey__Qr__V1__WatchSessionResponse   *message);
+size_t latchkey__qr__v1__watch_session_response__pack
+                     (const Latchkey__Qr__V1__WatchSessionResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__qr__v1__watch_session_response__pack_to_buffer
+                     (const Latchkey__Qr__V1__WatchSessionResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Qr__V1__WatchSessionResponse *
+       latchkey__qr__v1__watch_session_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__qr__v1__watch_session_response__free_unpacked
+                     (Latchkey__Qr__V1__WatchSessionResponse *message,
+                      ProtobufCAllocator *allocator);
 /* Latchkey__Qr__V1__ScanSessionRequest methods */
 void   latchkey__qr__v1__scan_session_request__init
                      (Latchkey__Qr__V1__ScanSessionRequest         *message);
@@ -588,6 +665,12 @@ typedef void (*Latchkey__Qr__V1__PollSessionRequest_Closure)
 typedef void (*Latchkey__Qr__V1__PollSessionResponse_Closure)
                  (const Latchkey__Qr__V1__PollSessionResponse *message,
                   void *closure_data);
+typedef void (*Latchkey__Qr__V1__WatchSessionRequest_Closure)
+                 (const Latchkey__Qr__V1__WatchSessionRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Qr__V1__WatchSessionResponse_Closure)
+                 (const Latchkey__Qr__V1__WatchSessionResponse *message,
+                  void *closure_data);
 typedef void (*Latchkey__Qr__V1__ScanSessionRequest_Closure)
                  (const Latchkey__Qr__V1__ScanSessionRequest *message,
                   void *closure_data);
@@ -629,6 +712,8 @@ extern const ProtobufCMessageDescriptor latchkey__qr__v1__issue_session_request_
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__issue_session_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__poll_session_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__poll_session_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__qr__v1__watch_session_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__qr__v1__watch_session_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__scan_session_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__risk__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__scan_session_response__descriptor;

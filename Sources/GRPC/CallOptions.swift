@@ -5,10 +5,23 @@ package struct CallOptions: Sendable {
   package var timeout: Duration?
   /// Wait for a connection while there is none, instead of failing at once with `UNAVAILABLE`.
   package var waitForReady: Bool
+  /// The server may act twice on this call without harm: it is retried also when the connection broke after the
+  /// request was sent, and nobody knows what became of it.
+  package var isIdempotent: Bool
+  /// Where to keep the metadata that the server sends.
+  package var responseMetadata: ResponseMetadata?
 
-  package init(metadata: Metadata = Metadata(), timeout: Duration? = nil, waitForReady: Bool = false) {
+  package init(
+    metadata: Metadata = Metadata(),
+    timeout: Duration? = nil,
+    waitForReady: Bool = false,
+    isIdempotent: Bool = false,
+    responseMetadata: ResponseMetadata? = nil
+  ) {
     self.metadata = metadata
     self.timeout = timeout
     self.waitForReady = waitForReady
+    self.isIdempotent = isIdempotent
+    self.responseMetadata = responseMetadata
   }
 }

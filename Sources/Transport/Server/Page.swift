@@ -11,7 +11,7 @@ package struct Page: Sendable {
   package let path: String
   /// Whether the page answers for every path that begins with `path`.
   let isPrefix: Bool
-  let handle: Handler
+  package let handle: Handler
 
   package init(_ method: String, _ path: String, _ handle: @escaping Handler) {
     self.method = method
@@ -49,6 +49,22 @@ package struct PageRequest: Sendable {
   package var body: [UInt8]
   /// The address of the client, as the socket has it.
   package var peerAddress: String
+
+  package init(
+    method: String,
+    path: String,
+    query: String? = nil,
+    headers: [(name: String, value: String)] = [],
+    body: [UInt8] = [],
+    peerAddress: String
+  ) {
+    self.method = method
+    self.path = path
+    self.query = query
+    self.headers = headers
+    self.body = body
+    self.peerAddress = peerAddress
+  }
 
   /// The first value of a header.
   package func header(_ name: String) -> String? {

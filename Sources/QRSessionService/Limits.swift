@@ -33,6 +33,10 @@ package enum Limits {
   /// Sources and accounts that the rate limits remember at a time: about 40 bytes each.
   static let rememberedSources = 100_000
 
+  /// A form that an OAuth client sends: a few short parameters.
+  static let formBytes = 8192
+  static let formParameters = 32
+
   /// How long identity may take for a grant: it signs two tokens and commits one transaction.
   static let grantTimeout: Duration = .seconds(5)
 

@@ -69,6 +69,12 @@ extension RPCError {
     return error
   }()
 
+  static let wrongClient = RPCError(
+    .invalidArgument,
+    "the device code was given to another client",
+    reason: "invalid_grant"
+  )
+
   init(_ error: StorageError) {
     switch error.fault {
     case .cancelled:

@@ -10,16 +10,29 @@ extension QRSessionAPI {
     _ request: QRV1.IssueSessionRequest,
     context: ServerContext
   ) async throws(RPCError) -> QRV1.IssueSessionResponse {
-    let wanted = try sessionRequest(request, context)
-    try admission.issue(from: context.peer, at: clock.now())
-    return try await issue(wanted)
+    try await issueSession(request, challengeIsDeviceCode: false, context: context)
   }
 
   /// Draws codes, stores the session and lets its poller in. The answer leaves after the row is durable, so a restart
   /// knows every code that is on a screen.
-  func issue(_ wanted: QRSessionRequest) async throws(RPCError) -> QRV1.IssueSessionResponse {
-    for _ in 0..<Limits.drawAttempts {
-      let secret = PollSecret(from: random)
+  ///
+  /// With `challengeIsDeviceCode`, the device code that is drawn is also the verifier, in place of one that the client
+  /// made.
+  func issueSession(
+    _ request: QRV1.IssueSessionRequest,
+    challengeIsDeviceCode: Bool,
+    context: ServerContext
+  ) async throws(RPCError) -> QRV1.IssueSessionResponse {
+    var draw = PollSecret(from: random)
+    let challenge = { (secret: PollSecret) in PKCEChallenge(digest: Self.digest(Array(secret.text.utf8))) }
+    var wanted = try sessionRequest(request, challengeIsDeviceCode ? challenge(draw) : nil, context)
+    try admission.issue(from: context.peer, at: clock.now())
+    for attempt in 0..<Limits.drawAttempts {
+      if attempt > 0 {
+        draw = PollSecret(from: random)
+        if challengeIsDeviceCode { wanted.challenge = challenge(draw) }
+      }
+      let secret = draw
       let reference = QRReference(from: random)
       let userCode = UserCode(random: random)
       let session = QRSession(
@@ -66,6 +79,7 @@ extension QRSessionAPI {
 
   private func sessionRequest(
     _ request: QRV1.IssueSessionRequest,
+    _ ownChallenge: PKCEChallenge?,
     _ context: ServerContext
   ) throws(RPCError) -> QRSessionRequest {
     guard let clientID = ClientID(request.clientID) else {
@@ -83,7 +97,7 @@ extension QRSessionAPI {
     guard request.codeChallengeMethod == "S256" else {
       throw .invalid("code_challenge_method", "must be S256")
     }
-    guard let challenge = PKCEChallenge(text: request.codeChallenge) else {
+    guard let challenge = ownChallenge ?? PKCEChallenge(text: request.codeChallenge) else {
       throw .invalid("code_challenge", "must be the 43 characters of a SHA-256 in base64url")
     }
     let key = try request.deviceKey.map { jwk throws(RPCError) in try publicKey(jwk) }

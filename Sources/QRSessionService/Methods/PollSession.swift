@@ -8,12 +8,21 @@ extension QRSessionAPI {
     _ request: QRV1.PollSessionRequest,
     context: ServerContext
   ) async throws(RPCError) -> QRV1.PollSessionResponse {
+    try await poll(request, by: nil, context: context)
+  }
+
+  /// With `clientID`, the session must be of that client to be redeemed (RFC 8628 section 3.4).
+  func poll(
+    _ request: QRV1.PollSessionRequest,
+    by clientID: ClientID?,
+    context: ServerContext
+  ) async throws(RPCError) -> QRV1.PollSessionResponse {
     guard !request.deviceCode.isEmpty else { throw .invalid("device_code", "is what is polled for") }
     guard request.lastVersion >= 0 else { throw .invalid("last_version", "is not below 0") }
     guard (0...QRLimits.maximumWait.wholeMilliseconds).contains(Int64(request.waitMs)) else {
       throw .invalid("wait_ms", "is 0 to \(QRLimits.maximumWait.wholeMilliseconds)")
     }
-    let verifier = try verifier(request.codeVerifier)
+    let proof = try proof(request.codeVerifier, clientID)
     guard let code = PollSecret(text: request.deviceCode) else { throw .unknownDeviceCode }
     let secret = Self.digest(code.bytes)
 
@@ -31,17 +40,17 @@ extension QRSessionAPI {
     case .slowDown(let retryAfter, let interval):
       throw .slowDown(retryAfter: retryAfter, interval: interval)
     case .unknown:
-      return try await answerUnknown(secret, verifier, context)
+      return try await answerUnknown(secret, proof, context)
     case .answer(let view, let interval):
-      return try await answer(view, interval, verifier, context)
+      return try await answer(view, interval, proof, context)
     case .wait(let view, let interval):
       // Confirmed and not yet redeemed: who brings the verifier need not wait for anything else.
-      if verifier != nil, view.state == .confirmed { return try await answer(view, interval, verifier, context) }
+      if proof != nil, view.state == .confirmed { return try await answer(view, interval, proof, context) }
       let due = Self.due(waiting: .milliseconds(Int64(request.waitMs)), context)
       let wake = await table.change(of: secret, after: request.lastVersion, until: due, at: now)
       if wake == .cancelled { throw RPCError(.cancelled, "the poll was cancelled") }
       guard let changed = table.view(secret, at: clock.now()) else { throw .expired }
-      return try await answer(changed, interval, verifier, context)
+      return try await answer(changed, interval, proof, context)
     }
   }
 
@@ -52,19 +61,19 @@ extension QRSessionAPI {
     return min(due, deadline - Limits.answerMargin)
   }
 
-  /// Nil when there is none; the digest that the challenge is compared with otherwise (RFC 7636 section 4.6).
-  func verifier(_ text: String) throws(RPCError) -> Digest256? {
+  /// What a redeeming poll proves itself by; nil for a poll that brings no verifier.
+  func proof(_ text: String, _ clientID: ClientID? = nil) throws(RPCError) -> RedeemProof? {
     guard !text.isEmpty else { return nil }
     guard PKCEChallenge.isVerifier(text) else {
       throw .invalid("code_verifier", "43 to 128 letters, digits, '-', '.', '_' and '~'")
     }
-    return Self.digest(Array(text.utf8))
+    return RedeemProof(verifier: Self.digest(Array(text.utf8)), clientID: clientID)
   }
 
   func answer(
     _ view: PollView,
     _ interval: Duration,
-    _ verifier: Digest256?,
+    _ proof: RedeemProof?,
     _ context: ServerContext
   ) async throws(RPCError) -> QRV1.PollSessionResponse {
     var response = QRV1.PollSessionResponse(view, interval: interval)
@@ -78,8 +87,8 @@ extension QRSessionAPI {
     case .cancelled:
       throw .cancelled
     case .confirmed, .consumed:
-      guard let verifier else { return response }
-      let grant = try await redeem(view.id, verifier, context)
+      guard let proof else { return response }
+      let grant = try await redeem(view.id, proof, context)
       // The poll that carries the tokens says what they come from; later ones will say that they are gone.
       response.state = .confirmed
       response.tokens = grant.tokens
@@ -92,7 +101,7 @@ extension QRSessionAPI {
   /// A code that memory does not know: one whose session ended a while ago, or nobody's. Storage is asked so often only.
   private func answerUnknown(
     _ secret: Digest256,
-    _ verifier: Digest256?,
+    _ proof: RedeemProof?,
     _ context: ServerContext
   ) async throws(RPCError) -> QRV1.PollSessionResponse {
     guard admission.mayLookUpUnknown(from: context.peer, at: clock.now()) else { throw .unknownDeviceCode }
@@ -104,7 +113,7 @@ extension QRSessionAPI {
       version: session.version,
       mask: session.claim?.mask
     )
-    return try await answer(view, settings.interval, verifier, context)
+    return try await answer(view, settings.interval, proof, context)
   }
 }
 

@@ -2,6 +2,14 @@ import GRPC
 import LatchkeyModel
 import Storage
 
+/// What a redeeming poll proves itself by.
+struct RedeemProof: Sendable {
+  /// The digest that the challenge is compared with (RFC 7636 section 4.6).
+  let verifier: Digest256
+  /// The client that asks, where the protocol says which.
+  let clientID: ClientID?
+}
+
 extension QRSessionAPI {
   /// Hands the grant of a confirmed session over, once (S5).
   ///
@@ -10,12 +18,12 @@ extension QRSessionAPI {
   /// by the same verifier within 30 s gets the same grant; after that, asking again ends it.
   func redeem(
     _ id: QRSessionID,
-    _ verifier: Digest256,
+    _ proof: RedeemProof,
     _ context: ServerContext
   ) async throws(RPCError) -> RedeemedGrant {
     let result = await gate.alone(in: id) {
       do throws(RPCError) {
-        return Result<RedeemedGrant, RPCError>.success(try await self.redeemAlone(id, verifier, context))
+        return Result<RedeemedGrant, RPCError>.success(try await self.redeemAlone(id, proof, context))
       } catch {
         return .failure(error)
       }
@@ -26,21 +34,22 @@ extension QRSessionAPI {
 
   private func redeemAlone(
     _ id: QRSessionID,
-    _ verifier: Digest256,
+    _ proof: RedeemProof,
     _ context: ServerContext
   ) async throws(RPCError) -> RedeemedGrant {
-    if let grant = gate.answer(of: id, for: verifier, at: clock.now()) { return grant }
     let found = try await stored { () throws(StorageError) in try await self.store.session(id) }
     guard let before = found else { throw .expired }
+    if let clientID = proof.clientID, clientID != before.request.clientID { throw .wrongClient }
     let now = clock.now()
+    if let grant = gate.answer(of: id, for: proof.verifier, at: now) { return grant }
     var session = before
-    switch session.redeem(verifier: verifier, at: now) {
+    switch session.redeem(verifier: proof.verifier, at: now) {
     case .redeemed:
-      return try await handOver(before, session, verifier, now, context)
+      return try await handOver(before, session, proof, now, context)
     case .repeated:
       // A restart lost the answer. Identity ends what it issued before.
       let grant = try await grants.issue(session, deadline: context.deadline)
-      gate.remember(grant, of: id, for: verifier, until: (session.consumed ?? now) + QRLimits.repeatWindow)
+      gate.remember(grant, of: id, for: proof.verifier, until: (session.consumed ?? now) + QRLimits.repeatWindow)
       return grant
     case .reused:
       record(.reused, session, subject: session.claim?.subject, address: context.peer.address)
@@ -61,7 +70,7 @@ extension QRSessionAPI {
   private func handOver(
     _ before: QRSession,
     _ session: QRSession,
-    _ verifier: Digest256,
+    _ proof: RedeemProof,
     _ now: Timestamp,
     _ context: ServerContext
   ) async throws(RPCError) -> RedeemedGrant {
@@ -74,7 +83,7 @@ extension QRSessionAPI {
       _ = try await grants.revoke(before.id, reason: "the session was cancelled while it was redeemed")
       throw .cancelled
     }
-    gate.remember(grant, of: session.id, for: verifier, until: now + QRLimits.repeatWindow)
+    gate.remember(grant, of: session.id, for: proof.verifier, until: now + QRLimits.repeatWindow)
     table.publish(session)
     record(.redeemed, session, subject: session.claim?.subject, address: context.peer.address)
     return grant

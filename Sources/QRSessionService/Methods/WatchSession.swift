@@ -11,14 +11,14 @@ extension QRSessionAPI {
     context: ServerContext
   ) async throws(RPCError) {
     guard !request.deviceCode.isEmpty else { throw .invalid("device_code", "is what is watched") }
-    let verifier = try verifier(request.codeVerifier)
+    let proof = try proof(request.codeVerifier)
     guard let code = PollSecret(text: request.deviceCode) else { throw .unknownDeviceCode }
     let secret = Self.digest(code.bytes)
     guard var view = table.view(secret, at: clock.now()) else { throw .unknownDeviceCode }
     var reported: Int64 = 0
     while true {
       if view.version > reported {
-        guard try await !report(view, verifier, responses, context) else { return }
+        guard try await !report(view, proof, responses, context) else { return }
         reported = view.version
       }
       let due = context.deadline.map { $0 - Limits.answerMargin } ?? .now + Limits.watchLookAround
@@ -42,14 +42,14 @@ extension QRSessionAPI {
   /// Sends one state. True when it is the last.
   private func report(
     _ view: PollView,
-    _ verifier: Digest256?,
+    _ proof: RedeemProof?,
     _ responses: ResponseWriter<QRV1.WatchSessionResponse>,
     _ context: ServerContext
   ) async throws(RPCError) -> Bool {
     let isRedeemable = view.state == .confirmed || view.state == .consumed
     let response =
-      if isRedeemable, verifier != nil {
-        try await answer(view, .zero, verifier, context)
+      if isRedeemable, proof != nil {
+        try await answer(view, .zero, proof, context)
       } else {
         QRV1.PollSessionResponse(view, interval: .zero)
       }

@@ -1,0 +1,175 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Testing
+import Transport
+
+@testable import QRSessionService
+
+@Suite struct DeviceGrantTests {
+  private let harness: Harness
+  private let pages: [Page]
+
+  init() throws {
+    harness = try Harness()
+    pages = DeviceGrantPages(api: harness.api, jwksURI: "https://id.example/.well-known/jwks.json").pages
+  }
+
+  private struct Answer {
+    let status: Int
+    let headers: [(name: String, value: String)]
+    let json: JSONValue
+
+    var error: String? { json["error"]?.string }
+  }
+
+  private func post(
+    _ path: String,
+    _ parameters: [String: String],
+    headers: [(name: String, value: String)] = [("content-type", "application/x-www-form-urlencoded")]
+  ) async throws -> Answer {
+    let body = parameters.map { "\($0)=\($1)" }.joined(separator: "&")
+    let page = try #require(pages.first { $0.path == path && $0.method == "POST" })
+    let response = await page.handle(
+      PageRequest(method: "POST", path: path, headers: headers, body: Array(body.utf8), peerAddress: "203.0.113.7")
+    )
+    return Answer(
+      status: response.status,
+      headers: response.headers,
+      json: try JSONValue(parsing: response.body)
+    )
+  }
+
+  private func authorize(_ more: [String: String] = [:]) async throws -> Answer {
+    try await post(
+      "/oauth/device_authorization",
+      ["client_id": "latchkey-demo", "scope": "profile"].merging(more) { $1 }
+    )
+  }
+
+  private func token(_ authorized: Answer, _ more: [String: String] = [:]) async throws -> Answer {
+    try await post(
+      "/oauth/token",
+      [
+        "grant_type": DeviceGrantPages.grantType.replacingColons,
+        "device_code": authorized.json["device_code"]?.string ?? "",
+        "client_id": "latchkey-demo",
+      ].merging(more) { $1 }
+    )
+  }
+
+  private func confirm(_ authorized: Answer) async throws {
+    let scanned = try await harness.api.scanSession(
+      QRV1.ScanSessionRequest(code: .userCode(authorized.json["user_code"]?.string ?? "")),
+      context: .phone()
+    )
+    try await harness.confirm(scanned)
+  }
+
+  @Test("RFC 8628: pending, slow_down, then the tokens, for a client that knows nothing of PKCE")
+  func stockClient() async throws {
+    let authorized = try await authorize()
+    #expect(authorized.status == 200)
+    #expect(authorized.json["verification_uri"]?.string == "https://login.example/q")
+    #expect(authorized.json["expires_in"]?.integer == 120)
+    #expect(authorized.json["interval"]?.integer == 5)
+    #expect(authorized.headers.contains { $0 == ("cache-control", "no-store") })
+
+    let pending = try await token(authorized)
+    #expect(pending.status == 400)
+    #expect(pending.error == "authorization_pending")
+    let rushed = try await token(authorized)
+    #expect(rushed.error == "slow_down")
+    #expect(rushed.headers.contains { $0 == ("retry-after", "10") })
+
+    try await confirm(authorized)
+    let granted = try await token(authorized)
+    #expect(granted.status == 200)
+    #expect(granted.json["access_token"]?.string == "token-1")
+    #expect(granted.json["token_type"]?.string == "Bearer")
+    #expect(granted.json["scope"]?.string == "profile")
+  }
+
+  @Test("S3: a client that sent a challenge must bring its verifier; the device code alone is not enough")
+  func pkce() async throws {
+    let authorized = try await authorize(["code_challenge": Harness.challenge, "code_challenge_method": "S256"])
+    try await confirm(authorized)
+    #expect(try await token(authorized).error == "invalid_grant")
+    #expect(harness.grants.issuedCount == 0)
+    #expect(try await token(authorized, ["code_verifier": Harness.verifier]).status == 200)
+    #expect(try await authorize(["code_challenge_method": "plain", "code_challenge": "x"]).error == "invalid_request")
+    #expect(try await authorize(["code_challenge_method": "S256"]).error == "invalid_request")
+  }
+
+  @Test("A code is redeemed by the client it was given to, and no other")
+  func otherClient() async throws {
+    let authorized = try await authorize()
+    try await confirm(authorized)
+    #expect(try await token(authorized, ["client_id": "other"]).error == "invalid_grant")
+    #expect(harness.grants.issuedCount == 0)
+    #expect(try await token(authorized).status == 200)
+    // Not the same answer again either.
+    #expect(try await token(authorized, ["client_id": "other"]).error == "invalid_grant")
+  }
+
+  @Test("Refused and expired codes say so")
+  func endings() async throws {
+    let denied = try await authorize()
+    let scanned = try await harness.api.scanSession(
+      QRV1.ScanSessionRequest(code: .userCode(denied.json["user_code"]?.string ?? "")),
+      context: .phone()
+    )
+    try await harness.deny(scanned)
+    #expect(try await token(denied).error == "access_denied")
+    let late = try await authorize()
+    harness.clock.move(by: .seconds(120))
+    #expect(try await token(late).error == "expired_token")
+  }
+
+  @Test("Requests that are no requests get their OAuth error")
+  func invalidRequests() async throws {
+    let authorized = try await authorize()
+    #expect(try await post("/oauth/device_authorization", [:]).error == "invalid_request")
+    let stranger = try await post("/oauth/device_authorization", ["client_id": "stranger"])
+    #expect(stranger.error == "invalid_client")
+    #expect(stranger.status == 401)
+    #expect(try await authorize(["scope": "a%22b"]).error == "invalid_scope")
+    #expect(try await token(authorized, ["grant_type": "password"]).error == "unsupported_grant_type")
+    #expect(try await token(authorized, ["device_code": "nobody"]).error == "invalid_grant")
+    #expect(try await token(authorized, ["device_code": ""]).error == "invalid_request")
+    let json = try await post(
+      "/oauth/token",
+      ["grant_type": "x"],
+      headers: [("content-type", "application/json")]
+    )
+    #expect(json.error == "invalid_request")
+    let basic = try await post(
+      "/oauth/token",
+      ["grant_type": "x"],
+      headers: [("content-type", "application/x-www-form-urlencoded"), ("authorization", "Basic YTpi")]
+    )
+    #expect(basic.error == "invalid_client")
+  }
+
+  @Test("RFC 8414: the metadata name the endpoints that are there")
+  func metadata() async throws {
+    let page = try #require(pages.first { $0.path == "/.well-known/oauth-authorization-server" })
+    let response = await page.handle(PageRequest(method: "GET", path: page.path, peerAddress: "203.0.113.7"))
+    let json = try JSONValue(parsing: response.body)
+    #expect(json["issuer"]?.string == "https://login.example")
+    for (member, path) in [
+      ("device_authorization_endpoint", "/oauth/device_authorization"), ("token_endpoint", "/oauth/token"),
+    ] {
+      #expect(json[member]?.string == "https://login.example" + path)
+      #expect(pages.contains { $0.path == path })
+    }
+    #expect(json["grant_types_supported"]?.array?.compactMap(\.string) == [DeviceGrantPages.grantType])
+  }
+}
+
+extension String {
+  fileprivate var replacingColons: String {
+    split(separator: ":", omittingEmptySubsequences: false).joined(separator: "%3A")
+  }
+}

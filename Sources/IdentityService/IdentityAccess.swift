@@ -21,4 +21,14 @@ package enum IdentityAccess {
       case .issueForQr, .revokeForQr, .completeMigration: .service
       }
     }
+    + AccessPolicies(IdentityV1.SessionServiceMethod.self) { method in
+      switch method {
+      case .listSessions, .revokeSession, .revokeOtherSessions, .confirmSession, .watchSessionEvents: .subject
+      }
+    }
+    + AccessPolicies(IdentityV1.DeviceServiceMethod.self) { method in
+      switch method {
+      case .listDevices, .renameDevice, .removeDevice: .subject
+      }
+    }
 }

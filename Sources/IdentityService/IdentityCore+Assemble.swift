@@ -38,19 +38,22 @@ extension IdentityCore {
       random: random
     )
     let endedSessions = EndedSessions(keepingFor: lifetimes.access + Cryptography.Limits.clockSkew, clock: clock)
-    let database = IdentityDatabase(database, listener: endedSessions)
+    let events = SessionEventHub()
+    let database = IdentityDatabase(database, listeners: [endedSessions, events])
     let accounts = SQLiteAccountStore(database)
     let sessions = SQLiteSessionStore(database)
     let merges = SQLiteMergeStore(database)
-    endedSessions.sessionsEnded(try await sessions.ended(since: clock.now() - endedSessions.retention))
+    endedSessions.remember(try await sessions.ended(since: clock.now() - endedSessions.retention))
     return IdentityCore(
       guests: SQLiteGuestStore(database),
       accounts: accounts,
       sessions: sessions,
+      devices: SQLiteDeviceStore(database),
       merges: merges,
       qrGrants: SQLiteQRGrantStore(database),
       tokens: tokens,
       endedSessions: endedSessions,
+      sessionEvents: events,
       challenges: ChallengeBook(
         key: secret.key(for: "device-challenge"), lifetime: lifetimes.challenge, random: random),
       passwords: passwords,

@@ -9,10 +9,12 @@ package struct IdentityCore: Sendable {
   package let guests: any GuestStore
   package let accounts: any AccountStore
   package let sessions: any SessionStore
+  package let devices: any DeviceStore
   package let merges: any MergeStore
   package let qrGrants: any QRGrantStore
   package let tokens: TokenIssuer
   package let endedSessions: EndedSessions
+  package let sessionEvents: SessionEventHub
   package let challenges: ChallengeBook
   package let passwords: PasswordHasher
   /// Nil where no migrator is configured: then nobody can merge.
@@ -25,10 +27,12 @@ package struct IdentityCore: Sendable {
     guests: any GuestStore,
     accounts: any AccountStore,
     sessions: any SessionStore,
+    devices: any DeviceStore,
     merges: any MergeStore,
     qrGrants: any QRGrantStore,
     tokens: TokenIssuer,
     endedSessions: EndedSessions,
+    sessionEvents: SessionEventHub,
     challenges: ChallengeBook,
     passwords: PasswordHasher,
     migrator: Migrator?,
@@ -39,10 +43,12 @@ package struct IdentityCore: Sendable {
     self.guests = guests
     self.accounts = accounts
     self.sessions = sessions
+    self.devices = devices
     self.merges = merges
     self.qrGrants = qrGrants
     self.tokens = tokens
     self.endedSessions = endedSessions
+    self.sessionEvents = sessionEvents
     self.challenges = challenges
     self.passwords = passwords
     self.migrator = migrator

@@ -65,6 +65,8 @@ package enum IdentityProcess {
     IdentityV1.guestServiceRoutes(GuestHandlers(core))
       + IdentityV1.authServiceRoutes(AuthHandlers(core))
       + IdentityV1.grantServiceRoutes(GrantHandlers(core))
+      + IdentityV1.sessionServiceRoutes(SessionHandlers(core))
+      + IdentityV1.deviceServiceRoutes(DeviceHandlers(core))
   }
 
   private static func lifetimes(_ configuration: ServiceConfiguration) -> TokenLifetimes {

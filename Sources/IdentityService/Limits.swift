@@ -49,4 +49,13 @@ package enum Limits {
   /// writer's time.
   package static let purgeInterval: Duration = .seconds(60)
   package static let purgeRows = 1000
+
+  /// Open watches of one subject: a person has fewer devices than this.
+  package static let watchesPerSubject = 16
+
+  /// Open watches of the process, about 1 KiB each.
+  package static let watches = 50_000
+
+  /// Events that wait for a watcher that is behind; of more, the oldest are dropped, as the list can be asked for.
+  package static let eventsPerWatch = 64
 }

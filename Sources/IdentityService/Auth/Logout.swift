@@ -36,6 +36,7 @@ extension AuthHandlers {
     let logOut = LogOut(session: caller, reach: reach, nextGuest: nextGuest, now: now)
     switch try await core.stored({ () throws(StorageError) in try await core.sessions.logOut(logOut) }) {
     case .sessionEnded: throw .sessionRevoked
+    case .unconfirmed: throw .sessionUnconfirmed
     case .noDevice:
       throw RPCError(
         .failedPrecondition, "this device has shown no key, so it has no guest: log out with next NONE",

@@ -55,6 +55,16 @@ extension RPCError {
       retryAfter: .seconds(5))
   }
 
+  static var sessionUnconfirmed: RPCError {
+    RPCError(
+      .permissionDenied, "a session that a code began may not end others for a day, or until one of them confirms it",
+      reason: "SESSION_UNCONFIRMED")
+  }
+
+  static var sessionNotFound: RPCError {
+    RPCError(.notFound, "the caller has no such session", reason: "SESSION_NOT_FOUND")
+  }
+
   static var loginRequired: RPCError {
     RPCError(.permissionDenied, "a guest may not do this; sign in first", reason: "LOGIN_REQUIRED")
   }

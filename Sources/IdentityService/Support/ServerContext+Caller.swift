@@ -8,4 +8,10 @@ extension ServerContext {
     guard let session = SessionID(try requireSubject().sessionID) else { throw .tokenInvalid }
     return session
   }
+
+  /// The guest or account that calls.
+  func callerSubject() throws(RPCError) -> SubjectID {
+    guard let subject = SubjectID(try requireSubject().subject) else { throw .tokenInvalid }
+    return subject
+  }
 }

@@ -8,7 +8,7 @@ import Synchronization
 ///
 /// Filled from storage at the start and by storage afterwards, before an end is acknowledged. Two generations, each as
 /// long as a token lives, bound it: what the older one holds can no longer be presented when it is dropped.
-package final class EndedSessions: SessionAuthority, EndedSessionListener {
+package final class EndedSessions: SessionAuthority, SessionListener {
   private struct State {
     var young: Set<SessionID> = []
     var old: Set<SessionID> = []
@@ -26,7 +26,11 @@ package final class EndedSessions: SessionAuthority, EndedSessionListener {
     state = Mutex(State(turned: clock.now()))
   }
 
-  package func sessionsEnded(_ sessions: [EndedSession]) {
+  package func sessionsChanged(_ changes: SessionChanges) {
+    if !changes.ended.isEmpty { remember(changes.ended) }
+  }
+
+  package func remember(_ sessions: [EndedSession]) {
     let now = clock.now()
     state.withLock { state in
       if now >= state.turned + retention {

@@ -44,6 +44,11 @@ package struct Session: Sendable, Equatable {
   package let authenticatedAt: Timestamp
   package var family: RefreshFamily
   package var ended: Ending?
+  /// When its owner said, from another session, that it is theirs.
+  package var confirmedAt: Timestamp?
+
+  /// For this long nobody has to take a session for its owner's that a code began and no secret of theirs.
+  package static let unconfirmedPeriod: Duration = .seconds(86_400)
 
   package struct Ending: Sendable, Equatable {
     package let at: Timestamp
@@ -67,7 +72,8 @@ package struct Session: Sendable, Equatable {
     refreshSeed: RedactedSecret,
     authenticatedAt: Timestamp,
     family: RefreshFamily,
-    ended: Ending? = nil
+    ended: Ending? = nil,
+    confirmedAt: Timestamp? = nil
   ) {
     self.id = id
     self.subject = subject
@@ -81,6 +87,13 @@ package struct Session: Sendable, Equatable {
     self.authenticatedAt = authenticatedAt
     self.family = family
     self.ended = ended
+    self.confirmedAt = confirmedAt
+  }
+
+  /// Whether it may end other sessions of its owner: a code that somebody was talked into scanning must not lock the
+  /// owner out before they notice.
+  package func isConfirmed(at now: Timestamp) -> Bool {
+    method != .qr || confirmedAt != nil || now >= authenticatedAt + Self.unconfirmedPeriod
   }
 
   package func isLive(at now: Timestamp) -> Bool {

@@ -7,4 +7,6 @@ package enum LogOutOutcome: Sendable, Equatable {
   case sessionEnded
   /// A guest was asked for on a device that has shown no key. Nothing changed.
   case noDevice
+  /// The caller's session is unconfirmed, so it may not end the others. Nothing changed.
+  case unconfirmed
 }

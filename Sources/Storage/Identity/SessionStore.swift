@@ -4,6 +4,19 @@ import LatchkeyModel
 package protocol SessionStore: Sendable {
   func session(_ id: SessionID) async throws(StorageError) -> Session?
 
+  /// The live sessions of a subject, the newest first.
+  func live(of subject: SubjectID, at now: Timestamp) async throws(StorageError) -> [Session]
+
+  /// Ends one session of the caller's own, as one change.
+  func revoke(
+    _ id: SessionID, by caller: SessionID, at now: Timestamp
+  ) async throws(StorageError) -> OwnSessionOutcome
+
+  /// Says of one of the caller's own sessions that it is the owner's, as one change.
+  func confirm(
+    _ id: SessionID, by caller: SessionID, at now: Timestamp
+  ) async throws(StorageError) -> OwnSessionOutcome
+
   /// Uses a refresh token: rotates the family, repeats its newest token, or ends it, as one change.
   ///
   /// - Parameter isGenuine: whether the token was made for this session, by the session's seed. Called on the store's

@@ -11,13 +11,13 @@ enum GuestTransaction {
     locale: LanguageTag?,
     draft: SessionDraft,
     in db: SQLiteConnection,
-    noting ended: inout [EndedSession]
+    noting changes: inout SessionChanges
   ) throws(StorageError) -> IssuedGuest {
     let device = try DeviceRow.find(keyThumbprint, in: db)
     var guest: SubjectID?
     if let known = device?.guest, let subject = try SubjectRow.find(known, in: db), subject.isGuest { guest = known }
     if let guest {
-      try SessionRow.endAll(of: guest, onDevice: keyThumbprint, at: draft.now, in: db, noting: &ended)
+      try SessionRow.endAll(of: guest, onDevice: keyThumbprint, because: .replaced, at: draft.now, in: db, noting: &changes)
       try SubjectRow.touch(guest, at: draft.now, in: db)
     } else {
       let profile = Profile(locale: locale)
@@ -26,7 +26,7 @@ enum GuestTransaction {
       try DeviceRow.setGuest(newSubject, of: keyThumbprint, in: db)
     }
     let session = draft.session(of: guest ?? newSubject, isGuest: true, deviceKeyThumbprint: keyThumbprint)
-    try SessionRow.insert(session, into: db)
+    try SessionRow.insert(session, into: db, noting: &changes)
     return IssuedGuest(session: session, isNew: guest == nil, lastLogin: device?.lastLogin)
   }
 }

@@ -1,27 +1,29 @@
 import LatchkeyModel
 import Storage
 
-/// The identity service's database file, and who is told when sessions end.
+/// The identity service's database file, and who is told when sessions begin and end.
 package struct IdentityDatabase: Sendable {
   private let database: SQLiteDatabase
-  private let listener: (any EndedSessionListener)?
+  private let listeners: [any SessionListener]
 
-  package init(_ database: SQLiteDatabase, listener: (any EndedSessionListener)? = nil) {
+  package init(_ database: SQLiteDatabase, listeners: [any SessionListener] = []) {
     self.database = database
-    self.listener = listener
+    self.listeners = listeners
   }
 
-  /// Runs `body` as one durable change, then tells the listener of the sessions that `body` ended.
+  /// Runs `body` as one durable change, then tells the listeners of the sessions that `body` began and ended.
   func write<Value: Sendable>(
     _ name: String = #function,
-    _ body: @escaping @Sendable (SQLiteConnection, inout [EndedSession]) throws(StorageError) -> Value
+    _ body: @escaping @Sendable (SQLiteConnection, inout SessionChanges) throws(StorageError) -> Value
   ) async throws(StorageError) -> Value {
-    let (value, ended) = try await database.write(name) { db throws(StorageError) -> (Value, [EndedSession]) in
-      var ended: [EndedSession] = []
-      let value = try body(db, &ended)
-      return (value, ended)
+    let (value, changes) = try await database.write(name) { db throws(StorageError) -> (Value, SessionChanges) in
+      var changes = SessionChanges()
+      let value = try body(db, &changes)
+      return (value, changes)
     }
-    if !ended.isEmpty { listener?.sessionsEnded(ended) }
+    if !changes.isEmpty {
+      for listener in listeners { listener.sessionsChanged(changes) }
+    }
     return value
   }
 

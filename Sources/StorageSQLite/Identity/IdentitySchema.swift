@@ -123,6 +123,12 @@ extension SQLiteSchema {
     -- A guest goes into one account at a time.
     CREATE UNIQUE INDEX merges_open_by_guest ON merges (guest_sub) WHERE state IN (0, 1);
     CREATE INDEX merges_due ON merges (next_attempt_at) WHERE state = 0;
+    """,
+
+    // 2: sessions that a QR code began are confirmed by another one.
     """
+    ALTER TABLE sessions ADD COLUMN confirmed_at INTEGER;
+    CREATE INDEX sessions_live_by_device ON sessions (device_key) WHERE ended_at IS NULL AND device_key IS NOT NULL;
+    """,
   ])
 }

@@ -24,7 +24,7 @@ package struct SQLiteAccountStore: AccountStore {
   }
 
   package func register(_ registration: Registration) async throws(StorageError) -> RegistrationOutcome {
-    try await database.write { db, ended throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       let now = registration.draft.now
       var subject = Subject(id: registration.newSubject, kind: .account, createdAt: now)
       var device: String?
@@ -47,7 +47,7 @@ package struct SQLiteAccountStore: AccountStore {
         try SubjectRow.insert(subject, into: db)
       } else {
         try SubjectRow.update(subject, at: now, in: db)
-        try SessionRow.endAll(of: subject.id, because: .promoted, at: now, in: db, noting: &ended)
+        try SessionRow.endAll(of: subject.id, because: .promoted, at: now, in: db, noting: &changes)
         try DeviceRow.releaseGuest(subject.id, in: db)
       }
       try db.execute(
@@ -55,7 +55,7 @@ package struct SQLiteAccountStore: AccountStore {
         .id(subject.id), .text(registration.passwordHash), .time(now)
       )
       let session = registration.draft.session(of: subject.id, isGuest: false, deviceKeyThumbprint: device)
-      try SessionRow.insert(session, into: db)
+      try SessionRow.insert(session, into: db, noting: &changes)
       let isWipeRequired = try Self.noteLogin(
         session, mask: registration.identifier.mask, in: db)
       return .registered(
@@ -70,7 +70,7 @@ package struct SQLiteAccountStore: AccountStore {
   }
 
   package func signIn(_ signIn: SignIn) async throws(StorageError) -> SignInOutcome {
-    try await database.write { db, ended throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       let now = signIn.draft.now
       var guest: Guest?
       if let choice = signIn.guest {
@@ -108,10 +108,10 @@ package struct SQLiteAccountStore: AccountStore {
       var isFirstLogin = true
       if let device {
         isFirstLogin = try !SessionRow.hasSession(of: account, onDevice: device, in: db)
-        try SessionRow.endAll(of: account, onDevice: device, at: now, in: db, noting: &ended)
+        try SessionRow.endAll(of: account, onDevice: device, because: .replaced, at: now, in: db, noting: &changes)
       }
       let session = signIn.draft.session(of: account, isGuest: false, deviceKeyThumbprint: device)
-      try SessionRow.insert(session, into: db)
+      try SessionRow.insert(session, into: db, noting: &changes)
 
       var merge: PendingMerge?
       if let guest, let choice = signIn.guest?.choice {
@@ -127,7 +127,7 @@ package struct SQLiteAccountStore: AccountStore {
           )
           merge = try MergeRow.want(wanted, at: now, dueAt: dueAt, in: db)
         case .leave:
-          try SessionRow.end(guest.session.id, because: .switchedAway, at: now, in: db, noting: &ended)
+          try SessionRow.end(guest.session.id, because: .switchedAway, at: now, in: db, noting: &changes)
         }
       }
       try SubjectRow.touch(account, at: now, in: db)
@@ -144,7 +144,7 @@ package struct SQLiteAccountStore: AccountStore {
   }
 
   package func keep(_ ticket: LinkTicket, at now: Timestamp) async throws(StorageError) -> Bool {
-    try await database.write { db, ended throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       guard case .found = try Guest.find(ticket.guestSession, at: now, in: db) else { return false }
       try TicketRow.keep(ticket, in: db)
       return true
@@ -154,7 +154,7 @@ package struct SQLiteAccountStore: AccountStore {
   package func replacePasswordHash(
     of account: SubjectID, from old: String, to new: String, at now: Timestamp
   ) async throws(StorageError) {
-    try await database.write { db, ended throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       _ = try db.execute(
         "UPDATE passwords SET hash = ?, changed_at = ? WHERE sub = ? AND hash = ?",
         .text(new), .time(now), .id(account), .text(old)

@@ -10,7 +10,7 @@ package struct SQLiteGuestStore: GuestStore {
   }
 
   package func issue(_ issue: GuestIssue) async throws(StorageError) -> GuestIssueOutcome {
-    try await database.write { db, ended throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       let spent = try db.execute(
         "INSERT INTO used_challenges (hash, expires_at) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING",
         .blob(issue.challengeHash), .time(issue.challengeExpiry)
@@ -24,7 +24,7 @@ package struct SQLiteGuestStore: GuestStore {
           locale: issue.locale,
           draft: issue.draft,
           in: db,
-          noting: &ended
+          noting: &changes
         ))
     }
   }

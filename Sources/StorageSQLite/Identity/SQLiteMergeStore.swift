@@ -18,7 +18,7 @@ package struct SQLiteMergeStore: MergeStore {
   }
 
   package func notePlan(_ plan: PendingMerge.Plan?, of id: MergeID) async throws(StorageError) {
-    try await database.write { db, ended throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       _ = try db.execute(
         "UPDATE merges SET plan_id = ?, plan_digest = ? WHERE merge_id = ? AND state = 0",
         .optional(plan?.id), .optional(plan?.digest), .id(id)
@@ -27,7 +27,7 @@ package struct SQLiteMergeStore: MergeStore {
   }
 
   package func noteStarted(_ id: MergeID, migration: String, at now: Timestamp) async throws(StorageError) {
-    try await database.write { db, ended throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       // Completion may have come first, from a migrator faster than its own answer; the number is kept either way.
       _ = try db.execute(
         """
@@ -40,7 +40,7 @@ package struct SQLiteMergeStore: MergeStore {
   }
 
   package func noteFailure(_ id: MergeID, reason: String, next: Timestamp) async throws(StorageError) {
-    try await database.write { db, ended throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       _ = try db.execute(
         """
         UPDATE merges SET attempts = attempts + 1, next_attempt_at = ?, last_error = ?
@@ -52,7 +52,7 @@ package struct SQLiteMergeStore: MergeStore {
   }
 
   package func abandon(_ id: MergeID, reason: String, at now: Timestamp) async throws(StorageError) {
-    try await database.write { db, ended throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       _ = try db.execute(
         "UPDATE merges SET state = 3, last_error = ?, changed_at = ? WHERE merge_id = ? AND state = 0",
         .text(reason), .time(now), .id(id)
@@ -63,7 +63,7 @@ package struct SQLiteMergeStore: MergeStore {
   package func complete(
     migration: String, guest: SubjectID, target: SubjectID, at now: Timestamp
   ) async throws(StorageError) -> CompletionOutcome {
-    try await database.write { db, ended throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       guard var subject = try SubjectRow.find(guest, in: db) else { return .unknownGuest }
       guard let account = try SubjectRow.find(target, in: db), account.isAccount else { return .unknownTarget }
       switch subject.merge(into: target) {
@@ -73,12 +73,12 @@ package struct SQLiteMergeStore: MergeStore {
       }
       try SubjectRow.update(subject, at: now, in: db)
       try DeviceRow.releaseGuest(guest, in: db)
-      try SessionRow.endAll(of: guest, because: .merged, at: now, in: db, noting: &ended)
+      try SessionRow.endAll(of: guest, because: .merged, at: now, in: db, noting: &changes)
       try db.execute(
         "UPDATE merges SET state = 2, migration_id = ?, changed_at = ? WHERE guest_sub = ? AND state IN (0, 1)",
         .text(migration), .time(now), .id(guest)
       )
-      return .completed(sessionsEnded: ended.count)
+      return .completed(sessionsEnded: changes.ended.count)
     }
   }
 }

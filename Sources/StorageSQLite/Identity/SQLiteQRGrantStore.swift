@@ -10,7 +10,7 @@ package struct SQLiteQRGrantStore: QRGrantStore {
   }
 
   package func issue(_ grant: QRGrant) async throws(StorageError) -> QRGrantOutcome {
-    try await database.write { db, ended throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       let now = grant.draft.now
       let earlier = try Self.find(grant.qrSession, in: db)
       if earlier?.isRevoked == true { return .revoked }
@@ -19,11 +19,11 @@ package struct SQLiteQRGrantStore: QRGrantStore {
         confirmer.subject == grant.subject, !confirmer.isGuest
       else { return .confirmerGone }
       if let earlier = earlier?.session {
-        try SessionRow.end(earlier, because: .replaced, at: now, in: db, noting: &ended)
+        try SessionRow.end(earlier, because: .replaced, at: now, in: db, noting: &changes)
       }
       let session = grant.draft.session(
         of: grant.subject, isGuest: false, deviceKeyThumbprint: grant.draft.boundKeyThumbprint)
-      try SessionRow.insert(session, into: db)
+      try SessionRow.insert(session, into: db, noting: &changes)
       try db.execute(
         """
         INSERT INTO qr_grants (qr_session_id, sid, created_at) VALUES (?, ?, ?)
@@ -36,7 +36,7 @@ package struct SQLiteQRGrantStore: QRGrantStore {
   }
 
   package func revoke(qrSession: String, at now: Timestamp) async throws(StorageError) -> Int {
-    try await database.write { db, ended throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       let earlier = try Self.find(qrSession, in: db)
       try db.execute(
         """
@@ -46,8 +46,8 @@ package struct SQLiteQRGrantStore: QRGrantStore {
         .text(qrSession), .time(now), .time(now)
       )
       guard let session = earlier?.session else { return 0 }
-      try SessionRow.end(session, because: .qrRevoked, at: now, in: db, noting: &ended)
-      return ended.count
+      try SessionRow.end(session, because: .qrRevoked, at: now, in: db, noting: &changes)
+      return changes.ended.count
     }
   }
 

@@ -13,6 +13,40 @@ package struct SQLiteSessionStore: SessionStore {
     try await database.read { db throws(StorageError) in try SessionRow.find(id, in: db) }
   }
 
+  package func live(of subject: SubjectID, at now: Timestamp) async throws(StorageError) -> [Session] {
+    try await database.read { db throws(StorageError) in
+      try SessionRow.live(of: subject, at: now, in: db)
+        .sorted { ($1.authenticatedAt, $1.id) < ($0.authenticatedAt, $0.id) }
+    }
+  }
+
+  package func revoke(
+    _ id: SessionID, by caller: SessionID, at now: Timestamp
+  ) async throws(StorageError) -> OwnSessionOutcome {
+    try await database.write { db, changes throws(StorageError) in
+      guard let own = try SessionRow.live(caller, at: now, in: db) else { return .callerEnded }
+      guard let session = try SessionRow.find(id, in: db), session.subject == own.subject else { return .notFound }
+      guard session.id == own.id || own.isConfirmed(at: now) else { return .unconfirmed }
+      try SessionRow.end(id, because: .revoked, at: now, in: db, noting: &changes)
+      return changes.ended.isEmpty ? .already : .changed
+    }
+  }
+
+  package func confirm(
+    _ id: SessionID, by caller: SessionID, at now: Timestamp
+  ) async throws(StorageError) -> OwnSessionOutcome {
+    try await database.write { db, _ throws(StorageError) in
+      guard let own = try SessionRow.live(caller, at: now, in: db) else { return .callerEnded }
+      guard let session = try SessionRow.live(id, at: now, in: db), session.subject == own.subject else {
+        return .notFound
+      }
+      if session.isConfirmed(at: now) { return .already }
+      guard own.isConfirmed(at: now) else { return .unconfirmed }
+      try SessionRow.confirm(id, at: now, in: db)
+      return .changed
+    }
+  }
+
   package func refresh(
     _ id: SessionID,
     generation: Int64,
@@ -20,7 +54,7 @@ package struct SQLiteSessionStore: SessionStore {
     lifetimes: TokenLifetimes,
     isGenuine: @escaping @Sendable (Session) -> Bool
   ) async throws(StorageError) -> RefreshOutcome {
-    try await database.write { db, ended throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       guard var session = try SessionRow.find(id, in: db), isGenuine(session) else { return .unknown }
       if let ended = session.ended { return .ended(ended.why) }
       let family = lifetimes.family(isGuest: session.isGuest, method: session.method)
@@ -31,7 +65,7 @@ package struct SQLiteSessionStore: SessionStore {
       case .repeatNewest:
         return .refreshed(session)
       case .endForReuse:
-        try SessionRow.end(id, because: .refreshReused, at: now, in: db, noting: &ended)
+        try SessionRow.end(id, because: .refreshReused, at: now, in: db, noting: &changes)
         return .reused(session)
       case .expired:
         return .expired
@@ -44,33 +78,38 @@ package struct SQLiteSessionStore: SessionStore {
   package func end(
     _ id: SessionID, because why: Session.End, at now: Timestamp
   ) async throws(StorageError) -> Bool {
-    try await database.write { db, ended throws(StorageError) in
-      try SessionRow.end(id, because: why, at: now, in: db, noting: &ended)
-      return !ended.isEmpty
+    try await database.write { db, changes throws(StorageError) in
+      try SessionRow.end(id, because: why, at: now, in: db, noting: &changes)
+      return !changes.ended.isEmpty
     }
   }
 
   package func logOut(_ logOut: LogOut) async throws(StorageError) -> LogOutOutcome {
-    try await database.write { db, ended throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       guard let caller = try SessionRow.live(logOut.session, at: logOut.now, in: db) else { return .sessionEnded }
+      if logOut.reach != .local, !caller.isConfirmed(at: logOut.now),
+        try SessionRow.live(of: caller.subject, at: logOut.now, in: db).count > 1
+      {
+        return .unconfirmed
+      }
       if logOut.nextGuest != nil {
         guard let key = caller.device.keyThumbprint, try DeviceRow.find(key, in: db) != nil else { return .noDevice }
       }
       switch logOut.reach {
       case .local:
-        try SessionRow.end(caller.id, because: .loggedOut, at: logOut.now, in: db, noting: &ended)
+        try SessionRow.end(caller.id, because: .loggedOut, at: logOut.now, in: db, noting: &changes)
       case .others:
         try SessionRow.endAll(
-          of: caller.subject, except: caller.id, because: .loggedOut, at: logOut.now, in: db, noting: &ended)
+          of: caller.subject, except: caller.id, because: .loggedOut, at: logOut.now, in: db, noting: &changes)
       case .global:
-        try SessionRow.endAll(of: caller.subject, because: .loggedOut, at: logOut.now, in: db, noting: &ended)
+        try SessionRow.endAll(of: caller.subject, because: .loggedOut, at: logOut.now, in: db, noting: &changes)
       }
-      let count = ended.count
+      let count = changes.ended.count
       guard let next = logOut.nextGuest, let key = caller.device.keyThumbprint else {
         return .loggedOut(ended: count, guest: nil)
       }
       let guest = try GuestTransaction.begin(
-        onDevice: key, newSubject: next.newSubject, locale: nil, draft: next.draft, in: db, noting: &ended)
+        onDevice: key, newSubject: next.newSubject, locale: nil, draft: next.draft, in: db, noting: &changes)
       return .loggedOut(ended: count, guest: guest)
     }
   }
@@ -82,7 +121,7 @@ package struct SQLiteSessionStore: SessionStore {
   package func purge(
     endedBefore before: Timestamp, at now: Timestamp, limit: Int
   ) async throws(StorageError) -> Int {
-    try await database.write { db, ended throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       var purged = 0
       for statement in Self.purges {
         let bound = statement.isByNow ? now : before

@@ -5,12 +5,13 @@ import Storage
 enum SessionRow {
   private static let columns = """
     sid, sub, is_guest, client_id, scope, method, device_key, device_label, device_platform, bound_key, refresh_seed,
-    authenticated_at, generation, rotated_at, idle_expires_at, absolute_expires_at, ended_at, end_reason
+    authenticated_at, generation, rotated_at, idle_expires_at, absolute_expires_at, ended_at, end_reason,
+    confirmed_at
     """
   private static let selectOne = "SELECT \(columns) FROM sessions WHERE sid = ?"
   private static let selectLive = "SELECT \(columns) FROM sessions WHERE sub = ? AND ended_at IS NULL"
   private static let insertOne = """
-    INSERT INTO sessions (\(columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO sessions (\(columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     """
 
   static func find(_ id: SessionID, in db: SQLiteConnection) throws(StorageError) -> Session? {
@@ -29,7 +30,10 @@ enum SessionRow {
     try db.all(selectLive, .id(subject), map: map).filter { $0.isLive(at: now) }
   }
 
-  static func insert(_ session: Session, into db: SQLiteConnection) throws(StorageError) {
+  static func insert(
+    _ session: Session, into db: SQLiteConnection, noting changes: inout SessionChanges
+  ) throws(StorageError) {
+    changes.began.append(session)
     try db.execute(
       insertOne,
       .id(session.id), .id(session.subject), .boolean(session.isGuest), .text(session.client.description),
@@ -38,8 +42,12 @@ enum SessionRow {
       .optional(session.boundKeyThumbprint), .blob(session.refreshSeed.exposed), .time(session.authenticatedAt),
       .integer(session.family.generation), .time(session.family.rotatedAt), .time(session.family.idleExpiry),
       .time(session.family.absoluteExpiry), .optional(session.ended?.at.millisecondsSinceEpoch),
-      .optional(session.ended?.why.rawValue)
+      .optional(session.ended?.why.rawValue), .optional(session.confirmedAt?.millisecondsSinceEpoch)
     )
+  }
+
+  static func confirm(_ id: SessionID, at now: Timestamp, in db: SQLiteConnection) throws(StorageError) {
+    try db.execute("UPDATE sessions SET confirmed_at = coalesce(confirmed_at, ?) WHERE sid = ?", .time(now), .id(id))
   }
 
   /// Stores what a refresh changed.
@@ -57,9 +65,9 @@ enum SessionRow {
     because why: Session.End,
     at now: Timestamp,
     in db: SQLiteConnection,
-    noting ended: inout [EndedSession]
+    noting changes: inout SessionChanges
   ) throws(StorageError) {
-    ended += try db.all(
+    changes.ended += try db.all(
       "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE sid = ? AND ended_at IS NULL RETURNING sid, sub",
       .time(now), .integer(why.rawValue), .id(id)
     ) { row throws(StorageError) in
@@ -74,9 +82,9 @@ enum SessionRow {
     because why: Session.End,
     at now: Timestamp,
     in db: SQLiteConnection,
-    noting ended: inout [EndedSession]
+    noting changes: inout SessionChanges
   ) throws(StorageError) {
-    ended += try db.all(
+    changes.ended += try db.all(
       """
       UPDATE sessions SET ended_at = ?, end_reason = ?
       WHERE sub = ? AND ended_at IS NULL AND sid <> coalesce(?, x'')
@@ -88,23 +96,24 @@ enum SessionRow {
     }
   }
 
-  /// Ends the live sessions of a subject on the device with this key: a new one takes their place.
+  /// Ends the live sessions of a subject on the device with this key.
   static func endAll(
     of subject: SubjectID,
     onDevice keyThumbprint: String,
+    because why: Session.End,
     at now: Timestamp,
     in db: SQLiteConnection,
-    noting ended: inout [EndedSession]
+    noting changes: inout SessionChanges
   ) throws(StorageError) {
-    ended += try db.all(
+    changes.ended += try db.all(
       """
       UPDATE sessions SET ended_at = ?, end_reason = ?
       WHERE sub = ? AND ended_at IS NULL AND device_key = ?
       RETURNING sid, sub
       """,
-      .time(now), .integer(Session.End.replaced.rawValue), .id(subject), .text(keyThumbprint)
+      .time(now), .integer(why.rawValue), .id(subject), .text(keyThumbprint)
     ) { row throws(StorageError) in
-      EndedSession(id: try row.id(0), subject: try row.id(1), why: .replaced, at: now)
+      EndedSession(id: try row.id(0), subject: try row.id(1), why: why, at: now)
     }
   }
 
@@ -161,7 +170,8 @@ enum SessionRow {
         idleExpiry: row.timestamp(14),
         absoluteExpiry: row.timestamp(15)
       ),
-      ended: ending
+      ended: ending,
+      confirmedAt: row.optionalInteger(18).map { Timestamp(millisecondsSinceEpoch: $0) }
     )
   }
 }

@@ -23,6 +23,8 @@ struct IdentityHarness: Sendable {
   let guests: IdentityV1.GuestServiceClient
   let auth: IdentityV1.AuthServiceClient
   let grants: IdentityV1.GrantServiceClient
+  let sessions: IdentityV1.SessionServiceClient
+  let devices: IdentityV1.DeviceServiceClient
 
   init(
     folder: TemporaryFolder? = nil,
@@ -48,8 +50,7 @@ struct IdentityHarness: Sendable {
       logger: Logger(label: "identity-tests", factory: { _ in SwiftLogNoOpLogHandler() })
     )
     let channel = InProcessChannel(
-      routes: IdentityV1.guestServiceRoutes(GuestHandlers(core)) + IdentityV1.authServiceRoutes(AuthHandlers(core))
-        + IdentityV1.grantServiceRoutes(GrantHandlers(core)),
+      routes: IdentityProcess.routes(core),
       interceptors: [
         AuthenticationInterceptor(
           policies: IdentityAccess.policies,
@@ -67,6 +68,8 @@ struct IdentityHarness: Sendable {
     guests = IdentityV1.GuestServiceClient(channel: channel)
     auth = IdentityV1.AuthServiceClient(channel: channel)
     grants = IdentityV1.GrantServiceClient(channel: channel)
+    sessions = IdentityV1.SessionServiceClient(channel: channel)
+    devices = IdentityV1.DeviceServiceClient(channel: channel)
   }
 
   /// The same service after a restart: same folder, same clock, nothing else kept.

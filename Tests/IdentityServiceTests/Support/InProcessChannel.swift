@@ -1,5 +1,6 @@
 import GRPC
 import NIOCore
+import Synchronization
 
 /// A channel into routes of this process: requests and responses go through the real codec, and each call passes the
 /// interceptors, without a socket.
@@ -33,7 +34,26 @@ struct InProcessChannel: RPCChannel {
     _ method: RPCMethod, _ request: Request, options: CallOptions,
     _ body: (ResponseStream<Response>) async throws(RPCError) -> Result
   ) async throws(RPCError) -> Result {
-    throw RPCError(.unimplemented, "this channel is unary")
+    guard let route = routes[method.path] else { throw RPCError(.unimplemented, method.path) }
+    let context = ServerContext(
+      method: method, metadata: options.metadata, peer: Peer(address: "192.0.2.7", port: 4711))
+    for interceptor in interceptors { try interceptor.willHandle(context) }
+    let relay = Relay()
+    let call = ServerCall()
+    call.context = context
+    call.outbox = relay.outbox
+    try request.encode(into: &call.request)
+    let task = Task {
+      do throws(RPCError) {
+        try await route.run(call)
+        relay.inbox.finish()
+      } catch {
+        relay.inbox.finish(error)
+      }
+    }
+    // Leaving the body cancels the call, as over a network.
+    defer { task.cancel() }
+    return try await body(ResponseStream(relay.inbox))
   }
 
   func clientStreaming<Request: RPCMessage, Response: RPCMessage>(
@@ -49,5 +69,35 @@ struct InProcessChannel: RPCChannel {
     _ body: (ResponseStream<Response>) async throws(RPCError) -> Result
   ) async throws(RPCError) -> Result {
     throw RPCError(.unimplemented, "this channel is unary")
+  }
+}
+
+/// Takes what a handler writes to where the client reads.
+private final class Relay: Sendable {
+  let inbox = MessageInbox(consumed: { _ in })
+  let outbox: MessageOutbox
+
+  init() {
+    let wire = Wire()
+    outbox = MessageOutbox(ready: { wire.pump() })
+    wire.connect(outbox, inbox)
+  }
+
+  private final class Wire: Sendable {
+    private let ends = Mutex<(MessageOutbox, MessageInbox)?>(nil)
+
+    func connect(_ outbox: MessageOutbox, _ inbox: MessageInbox) {
+      ends.withLock { $0 = (outbox, inbox) }
+    }
+
+    func pump() {
+      guard let (outbox, inbox) = ends.withLock({ $0 }) else { return }
+      for frame in outbox.take() {
+        var message = frame
+        message.moveReaderIndex(forwardBy: 5)
+        inbox.deliver(message)
+        outbox.sent(frame.readableBytes)
+      }
+    }
   }
 }

@@ -1,0 +1,32 @@
+import GRPC
+import LatchkeyProtos
+import Storage
+
+extension DeviceHandlers {
+  /// The devices with a live session of the caller, the one seen last first.
+  package func listDevices(
+    _ request: IdentityV1.ListDevicesRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.ListDevicesResponse {
+    let caller = try context.callerSession()
+    let subject = try context.callerSubject()
+    let now = core.clock.now()
+    let (devices, own) = try await core.stored { () throws(StorageError) in
+      (try await core.devices.devices(of: subject, at: now), try await core.sessions.session(caller))
+    }
+    return IdentityV1.ListDevicesResponse(
+      devices: devices.map { device in
+        IdentityV1.ListedDevice(
+          keyThumbprint: device.keyThumbprint,
+          label: device.label ?? "",
+          platform: device.platform ?? "",
+          osVersion: device.osVersion ?? "",
+          appVersion: device.appVersion ?? "",
+          firstSeenAt: GoogleProtobuf.Timestamp(device.firstSeenAt),
+          lastSeenAt: GoogleProtobuf.Timestamp(device.lastSeenAt),
+          sessions: Int64(device.sessions),
+          current: device.keyThumbprint == own?.device.keyThumbprint
+        )
+      })
+  }
+}

@@ -1,0 +1,23 @@
+import GRPC
+import LatchkeyProtos
+import Storage
+
+extension DeviceHandlers {
+  /// Ends the caller's sessions on a device. Those of others on the same device stay.
+  package func removeDevice(
+    _ request: IdentityV1.RemoveDeviceRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.RemoveDeviceResponse {
+    let key = try Self.keyThumbprint(request.keyThumbprint)
+    let caller = try context.callerSession()
+    let now = core.clock.now()
+    let outcome = try await core.stored { () throws(StorageError) in
+      try await core.devices.remove(key, by: caller, at: now)
+    }
+    switch outcome {
+    case .removed(let ended): return IdentityV1.RemoveDeviceResponse(sessionsEnded: Int64(ended))
+    case .unconfirmed: throw .sessionUnconfirmed
+    case .callerEnded: throw .sessionRevoked
+    }
+  }
+}

@@ -1,0 +1,24 @@
+import GRPC
+import LatchkeyProtos
+import Storage
+
+extension SessionHandlers {
+  /// Says of a session that a code began that it is the caller's own. Only a confirmed session can say so.
+  package func confirmSession(
+    _ request: IdentityV1.ConfirmSessionRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.ConfirmSessionResponse {
+    let id = try RequestFields.sessionID(request.sid, "sid")
+    let caller = try context.callerSession()
+    let now = core.clock.now()
+    let outcome = try await core.stored { () throws(StorageError) in
+      try await core.sessions.confirm(id, by: caller, at: now)
+    }
+    switch outcome {
+    case .changed, .already: return IdentityV1.ConfirmSessionResponse()
+    case .notFound: throw .sessionNotFound
+    case .unconfirmed: throw .sessionUnconfirmed
+    case .callerEnded: throw .sessionRevoked
+    }
+  }
+}

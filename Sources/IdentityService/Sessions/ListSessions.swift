@@ -1,0 +1,19 @@
+import GRPC
+import LatchkeyProtos
+import Storage
+
+extension SessionHandlers {
+  /// The caller's live sessions, the newest first.
+  package func listSessions(
+    _ request: IdentityV1.ListSessionsRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.ListSessionsResponse {
+    let caller = try context.callerSession()
+    let subject = try context.callerSubject()
+    let now = core.clock.now()
+    let sessions = try await core.stored { () throws(StorageError) in
+      try await core.sessions.live(of: subject, at: now)
+    }
+    return IdentityV1.ListSessionsResponse(sessions: sessions.map { message($0, for: caller) })
+  }
+}

@@ -1,0 +1,25 @@
+import GRPC
+import LatchkeyProtos
+import Storage
+
+extension SessionHandlers {
+  /// Ends one of the caller's own sessions. A session that is another's is as unknown as one that never was.
+  package func revokeSession(
+    _ request: IdentityV1.RevokeSessionRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.RevokeSessionResponse {
+    let id = try RequestFields.sessionID(request.sid, "sid")
+    let caller = try context.callerSession()
+    let now = core.clock.now()
+    let outcome = try await core.stored { () throws(StorageError) in
+      try await core.sessions.revoke(id, by: caller, at: now)
+    }
+    switch outcome {
+    case .changed: return IdentityV1.RevokeSessionResponse(ended: true)
+    case .already: return IdentityV1.RevokeSessionResponse(ended: false)
+    case .notFound: throw .sessionNotFound
+    case .unconfirmed: throw .sessionUnconfirmed
+    case .callerEnded: throw .sessionRevoked
+    }
+  }
+}

@@ -1,0 +1,29 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+/// Answers `latchkey.identity.v1.SessionService`, one file for each method.
+package struct SessionHandlers: IdentityV1.SessionService {
+  let core: IdentityCore
+
+  package init(_ core: IdentityCore) {
+    self.core = core
+  }
+
+  func message(_ session: Session, for caller: SessionID) -> IdentityV1.Session {
+    IdentityV1.Session(
+      sid: session.id.description,
+      clientID: session.client.description,
+      scope: session.scope.description,
+      method: session.method.rawValue,
+      deviceLabel: session.device.label?.description ?? "",
+      platform: session.device.platform?.description ?? "",
+      createdAt: GoogleProtobuf.Timestamp(session.authenticatedAt),
+      lastUsedAt: GoogleProtobuf.Timestamp(session.family.rotatedAt),
+      expiresAt: GoogleProtobuf.Timestamp(session.family.idleExpiry),
+      current: session.id == caller,
+      confirmed: session.isConfirmed(at: core.clock.now())
+    )
+  }
+}

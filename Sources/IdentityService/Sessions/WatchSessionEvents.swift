@@ -1,0 +1,48 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+extension SessionHandlers {
+  /// Tells of the caller's sessions as they begin and end, until the session that watches ends.
+  package func watchSessionEvents(
+    _ request: IdentityV1.WatchSessionEventsRequest,
+    responses: ResponseWriter<IdentityV1.WatchSessionEventsResponse>,
+    context: ServerContext
+  ) async throws(RPCError) {
+    let caller = try context.callerSession()
+    guard let watch = core.sessionEvents.watch(try context.callerSubject()) else {
+      throw RPCError(.resourceExhausted, "too many watches are open", reason: "TOO_MANY_WATCHES", retryAfter: .seconds(30))
+    }
+    defer { core.sessionEvents.leave(watch) }
+    // From here on every end is seen by the watch, so one that came before is all that must be looked up.
+    guard !core.endedSessions.hasEnded(caller) else { throw .sessionRevoked }
+    try await responses.write(
+      IdentityV1.WatchSessionEventsResponse(
+        event: .watching, sid: caller.description, at: GoogleProtobuf.Timestamp(core.clock.now())))
+    for await event in watch.events {
+      try await responses.write(message(event, for: caller))
+      if case .ended(let session) = event, session.id == caller { throw .sessionRevoked }
+    }
+  }
+
+  private func message(
+    _ event: SessionEventHub.Event, for caller: SessionID
+  ) -> IdentityV1.WatchSessionEventsResponse {
+    switch event {
+    case .started(let session):
+      IdentityV1.WatchSessionEventsResponse(
+        event: .started,
+        sid: session.id.description,
+        at: GoogleProtobuf.Timestamp(session.authenticatedAt),
+        session: message(session, for: caller)
+      )
+    case .ended(let session):
+      IdentityV1.WatchSessionEventsResponse(
+        event: session.why == .refreshReused ? .refreshReused : .ended,
+        sid: session.id.description,
+        at: GoogleProtobuf.Timestamp(session.at)
+      )
+    }
+  }
+}

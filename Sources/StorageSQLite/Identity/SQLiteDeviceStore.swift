@@ -1,0 +1,72 @@
+import LatchkeyModel
+import Storage
+
+/// Devices in SQLite. A device that only bound its tokens to a key, such as a screen, has no row in `devices`; what is
+/// known of it comes from its sessions.
+package struct SQLiteDeviceStore: DeviceStore {
+  private let database: IdentityDatabase
+
+  package init(_ database: IdentityDatabase) {
+    self.database = database
+  }
+
+  package func devices(of subject: SubjectID, at now: Timestamp) async throws(StorageError) -> [KnownDevice] {
+    try await database.read { db throws(StorageError) in
+      try db.all(
+        """
+        SELECT sessions.device_key, coalesce(devices.label, max(sessions.device_label)),
+          coalesce(devices.platform, max(sessions.device_platform)), devices.os_version, devices.app_version,
+          coalesce(devices.created_at, min(sessions.authenticated_at)),
+          max(coalesce(devices.last_seen_at, 0), max(sessions.rotated_at)), count(*)
+        FROM sessions LEFT JOIN devices ON devices.key_thumbprint = sessions.device_key
+        WHERE sessions.sub = ? AND sessions.ended_at IS NULL AND sessions.device_key IS NOT NULL
+          AND sessions.idle_expires_at > ?
+        GROUP BY sessions.device_key
+        ORDER BY 7 DESC, 1
+        """,
+        .id(subject), .time(now)
+      ) { row in
+        KnownDevice(
+          keyThumbprint: row.text(0),
+          label: row.optionalText(1),
+          platform: row.optionalText(2),
+          osVersion: row.optionalText(3),
+          appVersion: row.optionalText(4),
+          firstSeenAt: row.timestamp(5),
+          lastSeenAt: row.timestamp(6),
+          sessions: Int(row.integer(7))
+        )
+      }
+    }
+  }
+
+  package func rename(
+    _ keyThumbprint: String, of subject: SubjectID, to label: DisplayText, at now: Timestamp
+  ) async throws(StorageError) -> Bool {
+    try await database.write { db, _ throws(StorageError) in
+      let renamed = try db.execute(
+        """
+        UPDATE sessions SET device_label = ?
+        WHERE sub = ? AND device_key = ? AND ended_at IS NULL AND idle_expires_at > ?
+        """,
+        .text(label.description), .id(subject), .text(keyThumbprint), .time(now)
+      )
+      guard renamed > 0 else { return false }
+      try db.execute(
+        "UPDATE devices SET label = ? WHERE key_thumbprint = ?", .text(label.description), .text(keyThumbprint))
+      return true
+    }
+  }
+
+  package func remove(
+    _ keyThumbprint: String, by caller: SessionID, at now: Timestamp
+  ) async throws(StorageError) -> DeviceRemovalOutcome {
+    try await database.write { db, changes throws(StorageError) in
+      guard let own = try SessionRow.live(caller, at: now, in: db) else { return .callerEnded }
+      guard own.device.keyThumbprint == keyThumbprint || own.isConfirmed(at: now) else { return .unconfirmed }
+      try SessionRow.endAll(
+        of: own.subject, onDevice: keyThumbprint, because: .revoked, at: now, in: db, noting: &changes)
+      return .removed(sessionsEnded: changes.ended.count)
+    }
+  }
+}

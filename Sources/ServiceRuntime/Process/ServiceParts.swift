@@ -21,6 +21,8 @@ package struct ServiceParts: Sendable {
   /// What keeps the service from working right now, in a few words; nil when nothing does. Asked several times a
   /// second.
   package var obstacle: @Sendable () -> String? = { nil }
+  /// Called when the drain begins, before connections are closed: ends calls that would wait for something.
+  package var drain: @Sendable () -> Void = {}
   /// Runs last, when no call and no task runs any more: closes databases.
   package var close: @Sendable () async -> Void = {}
 

@@ -132,6 +132,7 @@ package enum ServiceProcess {
       management: management,
       readiness: readiness,
       drainTimeout: configuration[CommonKeys.drainTimeout],
+      drain: parts.drain,
       logger: logger
     )
     let group = ServiceGroup(

@@ -10,6 +10,7 @@ struct ServingService: Service {
   let management: RPCServer
   let readiness: ReadinessMonitor
   let drainTimeout: Duration
+  let drain: @Sendable () -> Void
   let logger: Logger
 
   func run() async throws {
@@ -17,6 +18,7 @@ struct ServingService: Service {
     logger.info("draining")
     // Load balancers learn it before connections begin to close.
     readiness.drain()
+    drain()
     let watchdog = endRegardless()
     defer { watchdog.cancel() }
     let start = ContinuousClock.now

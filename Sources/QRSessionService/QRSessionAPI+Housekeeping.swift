@@ -10,7 +10,12 @@ extension QRSessionAPI {
       group.addTask { await self.forgetOldSessions() }
       group.addTask { await self.followUp() }
     }
-    table.wakeAll()
+    stopWaiting()
+  }
+
+  /// The service begins to end: polls that wait are answered with what there is, and none waits any more.
+  package func stopWaiting() {
+    table.stopWaiting()
   }
 
   /// Wakes polls whose wait is over, and once a second those whose session is.

@@ -29,7 +29,9 @@ extension QRSessionAPI {
         // Without a deadline this is only a look around; with one, the client knows when it is over.
         if context.deadline != nil { return }
       case .displaced:
-        throw RPCError(.aborted, "too many others watch the session, or the service is stopping")
+        throw RPCError(.aborted, "too many others watch the session")
+      case .stopping:
+        throw RPCError(.unavailable, "the service is stopping: watch again elsewhere")
       case .cancelled:
         throw RPCError(.cancelled, "the watch was cancelled")
       }

@@ -20,6 +20,7 @@ struct PollShard {
   private var masks: [UInt32: DisplayText] = [:]
   private var waiters: [UInt32: [PollWaiter]] = [:]
   private var timeouts = Heap<PollTimeout>()
+  private var isStopping = false
 
   init(now: Timestamp) {
     cursor = now.secondsSinceEpoch
@@ -101,6 +102,7 @@ struct PollShard {
     case waiting(displaced: PollWaiter?)
     /// There is something to answer already.
     case notNeeded
+    case stopping
   }
 
   /// Registers a waiter unless there is news. Under one lock with `publish`: no change falls between the two.
@@ -111,6 +113,7 @@ struct PollShard {
     at now: Timestamp,
     waiter: PollWaiter
   ) -> Registration {
+    guard !isStopping else { return .stopping }
     guard let slot = find(secret) else { return .notNeeded }
     let view = view(slot, at: now)
     guard view.version <= version, !view.state.isFinal else { return .notNeeded }
@@ -137,7 +140,9 @@ struct PollShard {
     return taken
   }
 
-  mutating func takeAllWaiters() -> [PollWaiter] {
+  /// Takes every waiter and lets nobody wait from here on.
+  mutating func stopWaiting() -> [PollWaiter] {
+    isStopping = true
     defer { waiters.removeAll() }
     return waiters.values.flatMap { $0 }
   }

@@ -53,7 +53,7 @@ final class PollTable: Sendable {
   }
 
   /// Returns when the session has a later version than `version`, when it is over, at `due`, when the calling task is
-  /// cancelled, or when too many others wait. Whatever it was, the session may have changed.
+  /// cancelled, when too many others wait, or when the service ends. Whatever it was, the session may have changed.
   func change(
     of secret: Digest256,
     after version: Int64,
@@ -76,6 +76,8 @@ final class PollTable: Sendable {
         switch registration {
         case .notNeeded:
           continuation.resume(returning: .changed)
+        case .stopping:
+          continuation.resume(returning: .stopping)
         case .waiting(let displaced):
           displaced?.continuation.resume(returning: .displaced)
           // A cancellation that came before the waiter was in found nobody to wake.
@@ -115,11 +117,11 @@ final class PollTable: Sendable {
     return expired
   }
 
-  /// Answers every waiter, for the end of the process.
-  func wakeAll() {
+  /// Answers every waiter and lets nobody wait from here on: the service ends.
+  func stopWaiting() {
     for shard in shards {
-      for waiter in shard.state.withLock({ $0.takeAllWaiters() }) {
-        waiter.continuation.resume(returning: .displaced)
+      for waiter in shard.state.withLock({ $0.stopWaiting() }) {
+        waiter.continuation.resume(returning: .stopping)
       }
     }
   }

@@ -3,8 +3,10 @@ enum PollWake: Sendable {
   /// There is a later version, or the session is over or gone.
   case changed
   case timedOut
-  /// Too many others wait for the session, or the process ends.
+  /// Too many others wait for the session.
   case displaced
+  /// The service ends: nobody waits any more.
+  case stopping
   case cancelled
 }
 

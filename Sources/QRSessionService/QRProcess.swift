@@ -1,0 +1,85 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Logging
+import ServiceRuntime
+import Storage
+import StorageSQLite
+import Transport
+
+/// The QR service as a process: its configuration, its storage, its routes and what runs beside them.
+package enum QRProcess {
+  package static let description = ServiceDescription(
+    name: "latchkey-qr",
+    port: 7402,
+    managementPort: 7502,
+    keys: QRKeys.declarations
+  )
+
+  /// `identity` carries the service credential: it issues the grants and publishes the keys of callers' tokens.
+  package static func make(_ resources: ServiceResources, identity: any RPCChannel) async throws -> ServiceParts {
+    let configuration = resources.configuration
+    let database = try SQLiteDatabase.open(
+      path: "\(configuration.dataDirectory)/qr.db",
+      schema: QRSchema.current
+    )
+    let api = QRSessionAPI(
+      settings: try settings(configuration),
+      store: SQLiteQRSessionStore(database: database),
+      grants: IdentityGrantIssuer(channel: identity),
+      clock: resources.clock,
+      audit: QRAudit(logger: resources.logger),
+      logger: resources.logger
+    )
+    try await api.load()
+
+    let keys = JWKSCache(identity: identity, logger: resources.logger)
+    var parts = ServiceParts(
+      routes: QRV1.qrSessionServiceRoutes(api),
+      policies: QRAccess.policies,
+      tokenKeys: .own(keys)
+    )
+    let jwksURI = configuration[CommonKeys.issuer] + "/.well-known/jwks.json"
+    parts.pages = SignInPage.pages + DeviceGrantPages(api: api, jwksURI: jwksURI).pages
+    parts.tasks = [
+      BackgroundTask("identity keys") { await keys.run() },
+      BackgroundTask("QR sessions") { await api.run() },
+    ]
+    parts.obstacle = { keys.current == nil ? "the keys of the identity service are not known yet" : nil }
+    parts.drain = { api.stopWaiting() }
+    parts.close = { await database.close() }
+    return parts
+  }
+
+  static func settings(_ configuration: ServiceConfiguration) throws -> QRSettings {
+    var settings = QRSettings(
+      verificationBase: try verificationBase(configuration),
+      clients: configuration[QRKeys.clients].map(Set.init)
+    )
+    settings.instance = UInt16(configuration[QRKeys.instance])
+    settings.lifetime = configuration[QRKeys.lifetime]
+    settings.interval = configuration[QRKeys.pollInterval]
+    settings.longPollInterval = configuration[QRKeys.longPollInterval]
+    let age = configuration[QRKeys.maximumAuthenticationAge]
+    settings.confirm.maximumAuthenticationAge = age > .zero ? age : nil
+    settings.checkCode = configuration[QRKeys.checkCode]
+    settings.issueRate = rate(configuration[QRKeys.issuesPerMinute])
+    settings.scanRate = rate(configuration[QRKeys.scansPerMinute])
+    return settings
+  }
+
+  private static func rate(_ perMinute: Int) -> Rate? {
+    perMinute > 0 ? Rate(perMinute, per: .seconds(60)) : nil
+  }
+
+  /// As configured, or where this service listens, which is right for one machine.
+  private static func verificationBase(_ configuration: ServiceConfiguration) throws -> QRVerificationBase {
+    if let base = configuration[QRKeys.verificationBase] { return base }
+    let scheme = configuration.certificateFiles == nil ? "http" : "https"
+    let endpoint = configuration.listen.port == 0 ? configuration[CommonKeys.qrAddress] : configuration.listen
+    guard let base = QRVerificationBase("\(scheme)://\(endpoint)") else {
+      throw StartupError("verification.base must be set: \(endpoint) is no address to put into a code", exitStatus: 78)
+    }
+    return base
+  }
+}

@@ -137,7 +137,7 @@ let package = Package(
     tests("TLS", [nio]),
     tests("GRPC", [nio]),
     tests("Transport", ["GRPC", "HTTP2", "TLS", nio, nioPosix, nioEmbedded]),
-    tests("Protobuf", [nio]),
+    tests("Protobuf", ["CProtobufC", nio]),
     .target(
       name: "CGoldenProtos", dependencies: ["CProtobufC"], path: "Tests/ProtoGeneratorTests/Golden/CGoldenProtos"),
     .testTarget(

@@ -111,8 +111,7 @@ package final class Arena {
 
   private static func takeFromNewBlock(_ size: UInt, _ state: UnsafeMutablePointer<State>) -> UnsafeMutableRawPointer? {
     let header = UInt(alignment)
-    // Blocks of at least the kept block's size keep the number of mallocs small; never more than what remains.
-    let wanted = Swift.max(Int(size + header), Limits.keptBlock)
+    let wanted = Swift.max(Int(size + header), Limits.overflowBlock)
     let count = unsafe Swift.min(wanted, state.pointee.remaining)
     guard count >= Int(size + header), let block = unsafe malloc(count) else {
       unsafe state.pointee.isExhausted = true

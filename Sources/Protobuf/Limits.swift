@@ -3,6 +3,9 @@ package enum Limits {
   /// What a thread's arena keeps between messages: most messages fit, so most decode without a call to malloc.
   package static let keptBlock = 16 * 1024
 
+  /// What is asked of malloc at a time beyond that: few calls, and little lost at a block's end.
+  static let overflowBlock = 4 * keptBlock
+
   /// What any message may use however small it is: a few dozen scalar fields, each of which protobuf-c notes in 40
   /// bytes while it reads.
   package static let decodeFloor = 64 * 1024

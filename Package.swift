@@ -138,6 +138,13 @@ let package = Package(
     tests("GRPC", [nio]),
     tests("Transport", ["GRPC", "HTTP2", "TLS", nio, nioPosix, nioEmbedded]),
     tests("Protobuf", ["CProtobufC", nio]),
+    .target(name: "CInteropProtos", dependencies: ["CProtobufC"], path: "Tests/Interop/CInteropProtos"),
+    module("InteropProtos", path: "Tests/Interop/Protos", ["CInteropProtos", "LatchkeyProtos", "Protobuf", "GRPC", nio]),
+    .executableTarget(
+      name: "latchkey-interop",
+      dependencies: ["InteropProtos", "LatchkeyProtos", "GRPC", "Transport", "TLS", nio, logging],
+      path: "Tests/Interop/Server",
+      swiftSettings: strict),
     .target(
       name: "CGoldenProtos", dependencies: ["CProtobufC"], path: "Tests/ProtoGeneratorTests/Golden/CGoldenProtos"),
     .testTarget(

@@ -16,6 +16,7 @@ extension IdentityCore {
     audiences: [String],
     lifetimes: TokenLifetimes,
     signingKeyPeriod: Duration = Limits.signingKeyPeriod,
+    guestsPerHour: Int = Limits.guestsPerHour,
     passwords: PasswordHasher,
     migrator: (channel: any RPCChannel, serviceCredential: Metadata)?,
     clock: any WallClock,
@@ -47,6 +48,7 @@ extension IdentityCore {
     return IdentityCore(
       guests: SQLiteGuestStore(database),
       accounts: accounts,
+      attempts: SQLiteAttemptStore(database),
       sessions: sessions,
       devices: SQLiteDeviceStore(database),
       merges: merges,
@@ -56,6 +58,7 @@ extension IdentityCore {
       sessionEvents: events,
       challenges: ChallengeBook(
         key: secret.key(for: "device-challenge"), lifetime: lifetimes.challenge, random: random),
+      admission: GuestAdmission(perHour: guestsPerHour),
       passwords: passwords,
       migrator: migrator.map { migrator in
         Migrator(

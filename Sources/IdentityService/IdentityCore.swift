@@ -8,6 +8,7 @@ import Storage
 package struct IdentityCore: Sendable {
   package let guests: any GuestStore
   package let accounts: any AccountStore
+  package let attempts: any AttemptStore
   package let sessions: any SessionStore
   package let devices: any DeviceStore
   package let merges: any MergeStore
@@ -16,6 +17,7 @@ package struct IdentityCore: Sendable {
   package let endedSessions: EndedSessions
   package let sessionEvents: SessionEventHub
   package let challenges: ChallengeBook
+  package let admission: GuestAdmission
   package let passwords: PasswordHasher
   /// Nil where no migrator is configured: then nobody can merge.
   package let migrator: Migrator?
@@ -26,6 +28,7 @@ package struct IdentityCore: Sendable {
   package init(
     guests: any GuestStore,
     accounts: any AccountStore,
+    attempts: any AttemptStore,
     sessions: any SessionStore,
     devices: any DeviceStore,
     merges: any MergeStore,
@@ -34,6 +37,7 @@ package struct IdentityCore: Sendable {
     endedSessions: EndedSessions,
     sessionEvents: SessionEventHub,
     challenges: ChallengeBook,
+    admission: GuestAdmission,
     passwords: PasswordHasher,
     migrator: Migrator?,
     clock: any WallClock,
@@ -42,6 +46,7 @@ package struct IdentityCore: Sendable {
   ) {
     self.guests = guests
     self.accounts = accounts
+    self.attempts = attempts
     self.sessions = sessions
     self.devices = devices
     self.merges = merges
@@ -50,6 +55,7 @@ package struct IdentityCore: Sendable {
     self.endedSessions = endedSessions
     self.sessionEvents = sessionEvents
     self.challenges = challenges
+    self.admission = admission
     self.passwords = passwords
     self.migrator = migrator
     self.clock = clock

@@ -33,6 +33,10 @@ package enum IdentityKeys {
     "signingKey.rotate", default: false,
     help: "make the next signing key now; it takes over ten minutes later and logs nobody out")
 
+  package static let guestsPerHour = ConfigurationKey.integer(
+    "guest.perHour", default: Limits.guestsPerHour, in: 1...1_000_000,
+    help: "guest challenges an hour for one IPv4 address or IPv6 /64 before work is asked for; loopback is not counted")
+
   package static let passwordMemoryKiB = ConfigurationKey.integer(
     "password.memoryKiB", default: Int(hashing.memoryKiB), in: 8192...262_144,
     help: "memory of one Argon2id hash; changed, passwords are hashed anew as people sign in")
@@ -44,7 +48,7 @@ package enum IdentityKeys {
   package static let declarations = [
     accessLifetime.declaration, refreshIdle.declaration, refreshAbsoluteGuest.declaration,
     refreshAbsoluteAccount.declaration, refreshAbsoluteQR.declaration, audiences.declaration,
-    signingKeyPeriod.declaration, rotateSigningKey.declaration, passwordMemoryKiB.declaration,
+    signingKeyPeriod.declaration, rotateSigningKey.declaration, guestsPerHour.declaration, passwordMemoryKiB.declaration,
     passwordPasses.declaration, passwordThreads.declaration,
   ]
 }

@@ -35,6 +35,7 @@ package enum IdentityProcess {
       audiences: [description.name] + audiences.filter { $0 != description.name },
       lifetimes: lifetimes(configuration),
       signingKeyPeriod: configuration[IdentityKeys.signingKeyPeriod],
+      guestsPerHour: configuration[IdentityKeys.guestsPerHour],
       passwords: passwords,
       migrator: nil,
       clock: resources.clock,

@@ -58,4 +58,14 @@ package enum Limits {
 
   /// Events that wait for a watcher that is behind; of more, the oldest are dropped, as the list can be asked for.
   package static let eventsPerWatch = 64
+
+  /// Challenges for guests that a network may ask for in an hour without work: a household, not a farm.
+  package static let guestsPerHour = 60
+
+  /// Work for the first challenge beyond that, and for the most: 16 bits are some 30 ms of a phone, 22 about 2 s.
+  package static let leastWorkBits = 16
+  package static let mostWorkBits = 22
+
+  /// Networks that are counted, about 32 bytes each. When more are active, those not counted are asked for work.
+  package static let countedNetworks = 65_536
 }

@@ -21,7 +21,7 @@ extension AuthHandlers {
     let method: SignInMethod
     if request.linkTicket.isEmpty {
       guard let presented = request.method else { throw .invalid("method", "is missing") }
-      let verified = try await LoginMethods(core: core).verify(presented)
+      let verified = try await LoginMethods(core: core).verify(presented, guest: guest)
       if let guest, choice == .report { return try await conflict(verified, guest) }
       (login, proof, method) = (verified, verified.proof, verified.method)
     } else {

@@ -11,10 +11,11 @@ extension GuestHandlers {
     let client = try RequestFields.clientID(request.clientID)
     let key = try RequestFields.publicKey(request.deviceKey, "device_key")
     let now = core.clock.now()
-    let challenge = core.challenges.make(client: client, keyThumbprint: key.thumbprint, at: now)
+    let bits = core.admission.workBits(for: context.peer, at: now)
+    let challenge = core.challenges.make(client: client, keyThumbprint: key.thumbprint, workBits: bits, at: now)
     return IdentityV1.GetChallengeResponse(
       challenge: challenge.text,
-      powBits: 0,
+      powBits: Int32(challenge.workBits),
       expiresIn: (challenge.expiry - now).components.seconds
     )
   }

@@ -77,6 +77,9 @@ private struct ProvenDevice {
     guard
       let challenge = challenges.recognise(request.challenge, client: client, keyThumbprint: thumbprint, at: now)
     else { throw .challengeInvalid }
+    guard ProofOfWork.holds(request.powSolution, for: challenge) else {
+      throw .workRequired(bits: challenge.workBits)
+    }
     let message = DeviceProof.message(client: client, deviceID: deviceID, challenge: request.challenge)
     guard key.verify(signature: request.proof, message: message) else { throw .proofInvalid }
     self.challenge = challenge

@@ -11,7 +11,8 @@ protocol LoginMethod: Sendable {
 
   static var method: SignInMethod { get }
 
-  func verify(_ credential: Credential) async throws(RPCError) -> VerifiedLogin
+  /// - Parameter guest: the session of the guest who signs in, by which a device is known.
+  func verify(_ credential: Credential, guest: SessionID?) async throws(RPCError) -> VerifiedLogin
 }
 
 /// A credential that held.

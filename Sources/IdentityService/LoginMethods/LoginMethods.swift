@@ -7,9 +7,11 @@ struct LoginMethods: Sendable {
   let core: IdentityCore
 
   /// Who the credential proves the caller to be.
-  func verify(_ method: IdentityV1.AuthenticateRequest.Method) async throws(RPCError) -> VerifiedLogin {
+  func verify(
+    _ method: IdentityV1.AuthenticateRequest.Method, guest: SessionID?
+  ) async throws(RPCError) -> VerifiedLogin {
     switch method {
-    case .password(let credential): try await PasswordLoginMethod(core).verify(credential)
+    case .password(let credential): try await PasswordLoginMethod(core).verify(credential, guest: guest)
     }
   }
 }

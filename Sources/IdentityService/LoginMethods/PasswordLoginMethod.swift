@@ -14,10 +14,24 @@ struct PasswordLoginMethod: LoginMethod {
     self.core = core
   }
 
-  func verify(_ credential: IdentityV1.PasswordCredential) async throws(RPCError) -> VerifiedLogin {
+  func verify(
+    _ credential: IdentityV1.PasswordCredential, guest: SessionID?
+  ) async throws(RPCError) -> VerifiedLogin {
     let identifier = try RequestFields.identifier(credential.identifier, "password.identifier")
     let password = try RequestFields.presentedPassword(credential.password, "password.password")
     let found = try await core.stored { () throws(StorageError) in try await core.accounts.account(for: identifier) }
+    let attempt = SignInAttempt(
+      identifierHash: SHA256Hash.hash(Array("\(identifier.kind.rawValue) \(identifier.canonical)".utf8)),
+      account: found?.subject,
+      guestSession: guest,
+      now: core.clock.now()
+    )
+    // Counted before the password is looked at, for accounts that do not exist as well: guesses at the same time count
+    // like any others, and a wait tells nothing about which accounts there are.
+    let outcome = try await core.stored { () throws(StorageError) in
+      try await core.attempts.begin(attempt, under: AttemptPolicy())
+    }
+    if case .wait(let wait) = outcome { throw .tooManyAttempts(retryAfter: wait) }
     guard let found, let hash = found.passwordHash else {
       // As long as a real check takes, so that time does not tell which accounts exist (R25).
       try await hashing { () throws(PasswordHasherError) in
@@ -29,6 +43,7 @@ struct PasswordLoginMethod: LoginMethod {
       try await core.passwords.verify(password.secret.exposed, against: hash)
     }
     guard matches else { throw .invalidCredentials }
+    try await core.stored { () throws(StorageError) in try await core.attempts.succeeded(attempt) }
     return VerifiedLogin(
       method: Self.method,
       account: found.subject,

@@ -29,6 +29,19 @@ extension RPCError {
     RPCError(.unauthenticated, "no account has this identifier and secret", reason: "INVALID_CREDENTIALS")
   }
 
+  static func tooManyAttempts(retryAfter: Duration) -> RPCError {
+    RPCError(
+      .resourceExhausted, "too many tries were not right; wait before the next", reason: "TOO_MANY_ATTEMPTS",
+      retryAfter: retryAfter)
+  }
+
+  /// The challenge asks for work that was not done. It is not used up.
+  static func workRequired(bits: Int) -> RPCError {
+    RPCError(
+      .failedPrecondition, "pow_solution must make SHA-256(challenge, pow_solution) begin with \(bits) zero bits",
+      reason: "CHALLENGE_REQUIRED", info: [KeyValue("pow_bits", "\(bits)")])
+  }
+
   static var challengeInvalid: RPCError {
     RPCError(
       .failedPrecondition, "the challenge is not this key's, was used before or has expired; ask for another",

@@ -141,7 +141,8 @@ extension IdentityV1 {
     /// ECDSA P-256 with SHA-256 over "latchkey-device-proof-v1" 0x00 client_id 0x00 device_id 0x00 challenge
     /// (strings as UTF-8, the challenge as received); 64 bytes, r then s (RFC 7518 section 3.4).
     package var proof: [UInt8]
-    /// For pow_bits above 0: bytes s such that SHA-256(challenge, s) begins with that many zero bits; at most 32 bytes.
+    /// For pow_bits above 0: bytes s such that SHA-256 over the challenge's characters followed by s begins with that many
+    /// zero bits; at most 32 bytes.
     package var powSolution: [UInt8]
     /// A language tag (BCP 47).
     package var locale: String

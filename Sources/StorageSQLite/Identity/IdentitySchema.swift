@@ -130,5 +130,18 @@ extension SQLiteSchema {
     ALTER TABLE sessions ADD COLUMN confirmed_at INTEGER;
     CREATE INDEX sessions_live_by_device ON sessions (device_key) WHERE ended_at IS NULL AND device_key IS NOT NULL;
     """,
+
+    // 3: tries to sign in are counted.
+    """
+    CREATE TABLE sign_in_attempts (
+      identifier_hash BLOB NOT NULL,
+      -- Empty for devices that the account was never used on.
+      device_key      TEXT NOT NULL,
+      failures        INTEGER NOT NULL,
+      last_at         INTEGER NOT NULL,
+      PRIMARY KEY (identifier_hash, device_key)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX sign_in_attempts_by_time ON sign_in_attempts (last_at);
+    """,
   ])
 }

@@ -156,5 +156,11 @@ package struct SQLiteSessionStore: SessionStore {
         (SELECT hash FROM link_tickets WHERE expires_at < ? ORDER BY expires_at LIMIT ?)
       """, true
     ),
+    (
+      """
+      DELETE FROM sign_in_attempts WHERE (identifier_hash, device_key) IN
+        (SELECT identifier_hash, device_key FROM sign_in_attempts WHERE last_at < ? ORDER BY last_at LIMIT ?)
+      """, false
+    ),
   ]
 }

@@ -31,6 +31,7 @@ struct IdentityHarness: Sendable {
     clock: TestClock = TestClock(),
     migrator channel: (any RPCChannel)? = nil,
     lifetimes: TokenLifetimes = TokenLifetimes(),
+    guestsPerHour: Int = 1_000_000,
     hashing: Argon2Parameters = Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1)
   ) async throws {
     let folder = try folder ?? TemporaryFolder()
@@ -43,6 +44,7 @@ struct IdentityHarness: Sendable {
       issuer: "http://identity.test",
       audiences: ["latchkey-identity", "latchkey-qr"],
       lifetimes: lifetimes,
+      guestsPerHour: guestsPerHour,
       passwords: PasswordHasher(parameters: hashing),
       migrator: channel.map { (channel: $0, serviceCredential: ["authorization": "Bearer service"]) },
       clock: clock,

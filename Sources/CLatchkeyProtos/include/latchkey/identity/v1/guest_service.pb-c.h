@@ -105,7 +105,8 @@ struct  Latchkey__Identity__V1__IssueGuestRequest
    */
   ProtobufCBinaryData proof;
   /*
-   * For pow_bits above 0: bytes s such that SHA-256(challenge, s) begins with that many zero bits; at most 32 bytes.
+   * For pow_bits above 0: bytes s such that SHA-256 over the challenge's characters followed by s begins with that many
+   * zero bits; at most 32 bytes.
    */
   ProtobufCBinaryData pow_solution;
   /*

@@ -1,0 +1,30 @@
+/// How soon a secret may be tried again after it was wrong several times in a row.
+///
+/// A few tries are free, then each doubles the wait; from the hundredth on (NIST SP 800-63B-4 section 3.2.2 allows no
+/// more in a row) the wait is long. Nothing is locked for ever, so nobody can lock an owner out for good, and a device
+/// that the account was used on before is counted by itself: strangers' mistakes do not slow it down.
+package struct AttemptPolicy: Sendable, Equatable {
+  package var free: Int64 = 10
+  package var limit: Int64 = 100
+  package var longestWait: Duration = .seconds(300)
+  package var waitBeyondLimit: Duration = .seconds(3600)
+
+  package init() {}
+
+  /// How long to wait yet, or nil when another try may be made.
+  ///
+  /// - Parameters:
+  ///   - failures: tries in a row that were not right.
+  ///   - last: when the last of them was made.
+  package func wait(after failures: Int64, last: Timestamp, at now: Timestamp) -> Duration? {
+    let until = last + delay(after: failures)
+    // A clock that went back must not stretch the wait beyond what it was meant to be.
+    return now < until ? min(until - now, delay(after: failures)) : nil
+  }
+
+  package func delay(after failures: Int64) -> Duration {
+    if failures < free { return .zero }
+    if failures >= limit { return waitBeyondLimit }
+    return min(.seconds(1 << min(failures - free, 20)), longestWait)
+  }
+}

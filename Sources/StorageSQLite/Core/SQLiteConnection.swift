@@ -107,6 +107,14 @@ import Storage
     _ values: SQLiteValue...,
     map: (SQLiteRow) throws(StorageError) -> Value
   ) throws(StorageError) -> Value? {
+    try first(sql, values, map: map)
+  }
+
+  package func first<Value>(
+    _ sql: String,
+    _ values: [SQLiteValue],
+    map: (SQLiteRow) throws(StorageError) -> Value
+  ) throws(StorageError) -> Value? {
     let statement = try lend(sql, values)
     defer { giveBack(statement) }
     guard try statement.step() else { return nil }

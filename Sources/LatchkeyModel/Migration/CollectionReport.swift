@@ -1,0 +1,33 @@
+/// What happened to a guest's records of one collection.
+package struct CollectionReport: Sendable, Equatable {
+  package let collection: CollectionName
+  package let policy: MigrationPolicy
+  /// The most records of the collection that the account may hold; nil for no bound.
+  package let maximumRows: Int?
+  /// Records that the guest held.
+  package let sourceCount: Int
+  package private(set) var counts: [MergeOutcome: Int]
+
+  package init(
+    collection: CollectionName,
+    policy: MigrationPolicy,
+    maximumRows: Int?,
+    sourceCount: Int,
+    counts: [MergeOutcome: Int] = [:]
+  ) {
+    self.collection = collection
+    self.policy = policy
+    self.maximumRows = maximumRows
+    self.sourceCount = sourceCount
+    self.counts = counts.filter { $0.value != 0 }
+  }
+
+  package subscript(outcome: MergeOutcome) -> Int { counts[outcome] ?? 0 }
+
+  package mutating func count(_ outcome: MergeOutcome) { counts[outcome, default: 0] += 1 }
+
+  package var total: Int { counts.values.reduce(0, +) }
+
+  /// Whether each record of the guest was counted once.
+  package var isComplete: Bool { total == sourceCount }
+}

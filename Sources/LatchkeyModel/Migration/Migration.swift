@@ -1,0 +1,148 @@
+/// A guest's records on their way into an account.
+///
+/// ```
+/// FREEZE ──▶ SNAPSHOT ──▶ APPLY ──▶ VERIFY ──▶ SWITCH ──▶ PURGE ──▶ done
+///                        └──┘↺        │                   └──┘↺
+///                                     ▼
+///                                   failed
+/// ```
+/// Each event says that a step's effects are stored and answers what to do next. The effects and the new state are
+/// stored in one transaction, so a step is done or it is not. An event that does not fit the state changes nothing and
+/// answers nil: someone else did the step.
+package struct Migration: Sendable, Equatable {
+  /// What the one who drives the migration has to do now.
+  package enum Action: Sendable, Equatable {
+    case freezeGuest
+    case countRecords
+    /// Merge the guest's next records, in the order of collections and newest first, beyond `after`.
+    case applyRecords(after: Cursor?)
+    case verify
+    case switchSubject
+    case purgeRecords
+  }
+
+  /// The last record that was merged.
+  package struct Cursor: Sendable, Hashable {
+    package let collection: CollectionName
+    package let position: RecordPosition
+
+    package init(collection: CollectionName, position: RecordPosition) {
+      self.collection = collection
+      self.position = position
+    }
+  }
+
+  package enum State: Sendable, Equatable {
+    case freezing
+    case counting
+    case applying(after: Cursor?)
+    case verifying
+    case switching
+    case purging
+    case done(at: Timestamp)
+    case failed(MigrationStep, reason: String, at: Timestamp)
+  }
+
+  package let id: MigrationID
+  package let guest: SubjectID
+  package let target: SubjectID
+  package let createdAt: Timestamp
+  package private(set) var state: State
+  /// Records merged so far, and to merge.
+  package private(set) var done: Int
+  package private(set) var total: Int
+
+  /// A migration that has just been asked for.
+  package init(id: MigrationID, guest: SubjectID, target: SubjectID, createdAt: Timestamp) {
+    self.init(id: id, guest: guest, target: target, createdAt: createdAt, state: .freezing, done: 0, total: 0)
+  }
+
+  /// A migration as it was stored.
+  package init(
+    id: MigrationID,
+    guest: SubjectID,
+    target: SubjectID,
+    createdAt: Timestamp,
+    state: State,
+    done: Int,
+    total: Int
+  ) {
+    self.id = id
+    self.guest = guest
+    self.target = target
+    self.createdAt = createdAt
+    self.state = state
+    self.done = done
+    self.total = total
+  }
+
+  /// Nil when there is nothing left to do.
+  package var action: Action? {
+    switch state {
+    case .freezing: .freezeGuest
+    case .counting: .countRecords
+    case .applying(let cursor): .applyRecords(after: cursor)
+    case .verifying: .verify
+    case .switching: .switchSubject
+    case .purging: .purgeRecords
+    case .done, .failed: nil
+    }
+  }
+
+  package var isFinished: Bool { action == nil }
+
+  /// The step that is under way, or that was the last.
+  package var step: MigrationStep {
+    switch state {
+    case .freezing: .freeze
+    case .counting: .snapshot
+    case .applying: .apply
+    case .verifying: .verify
+    case .switching: .switch
+    case .purging, .done: .purge
+    case .failed(let step, _, _): step
+    }
+  }
+
+  // MARK: Events
+
+  package mutating func guestFrozen() -> Action? {
+    guard case .freezing = state else { return nil }
+    return enter(.counting)
+  }
+
+  package mutating func recordsCounted(_ total: Int) -> Action? {
+    guard case .counting = state else { return nil }
+    self.total = total
+    return enter(total == 0 ? .verifying : .applying(after: nil))
+  }
+
+  /// `last` is the last record of the chunk; `isLast` says that the guest has no record beyond it.
+  package mutating func recordsApplied(_ count: Int, through last: Cursor, isLast: Bool) -> Action? {
+    guard case .applying = state else { return nil }
+    done += count
+    return enter(isLast ? .verifying : .applying(after: last))
+  }
+
+  /// `problem` says which records are not accounted for once; nil when all are.
+  package mutating func verified(problem: String?, at now: Timestamp) -> Action? {
+    guard case .verifying = state else { return nil }
+    guard let problem else { return enter(.switching) }
+    return enter(.failed(.verify, reason: problem, at: now))
+  }
+
+  package mutating func subjectSwitched() -> Action? {
+    guard case .switching = state else { return nil }
+    return enter(.purging)
+  }
+
+  package mutating func recordsPurged(isLast: Bool, at now: Timestamp) -> Action? {
+    guard case .purging = state else { return nil }
+    return enter(isLast ? .done(at: now) : .purging)
+  }
+
+  private mutating func enter(_ state: State) -> Action? {
+    self.state = state
+    return action
+  }
+}

@@ -1,0 +1,14 @@
+/// Names a record within its collection: 1 to 256 bytes of UTF-8 without control characters.
+package struct RecordKey: Sendable, Hashable, LosslessStringConvertible {
+  package static let maximumBytes = 256
+
+  private let text: String
+
+  package init?(_ text: String) {
+    guard (1...Self.maximumBytes).contains(text.utf8.count) else { return nil }
+    for byte in text.utf8 where byte < 0x20 || byte == 0x7F { return nil }
+    self.text = text
+  }
+
+  package var description: String { text }
+}

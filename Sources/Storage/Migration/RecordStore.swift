@@ -1,0 +1,31 @@
+import LatchkeyModel
+
+/// What people made in an app, by subject, collection and key.
+///
+/// Errors: ``StorageError``. Every write is durable when it returns, or did not happen.
+package protocol RecordStore: Sendable {
+  /// Writes all of `records`, or none. Records of the same name take each other's place.
+  func put(_ records: [RecordDraft], of subject: SubjectID) async throws(StorageError) -> WriteOutcome<Int>
+
+  func record(_ name: RecordName, of subject: SubjectID) async throws(StorageError) -> Record?
+
+  /// At most `count` records, newest first, beyond `position`. Their values hold at most `bytes` together, except that
+  /// there is at least one record when there are any.
+  func records(
+    in collection: CollectionName,
+    of subject: SubjectID,
+    beyond position: RecordPosition?,
+    count: Int,
+    bytes: Int
+  ) async throws(StorageError) -> RecordPage
+
+  /// Deletes the record. With `revision`, only a record that still has it.
+  func delete(
+    _ name: RecordName,
+    revision: Int64?,
+    of subject: SubjectID
+  ) async throws(StorageError) -> WriteOutcome<DeleteOutcome>
+
+  /// The collections in which the subject has records, with how many.
+  func collections(of subject: SubjectID) async throws(StorageError) -> [CollectionCount]
+}

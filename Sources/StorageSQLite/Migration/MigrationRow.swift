@@ -1,0 +1,111 @@
+import LatchkeyModel
+import Storage
+
+/// How a migration is stored.
+enum MigrationRow {
+  /// The columns that `migration(_:)` reads, in its order.
+  static let columns = """
+    id, guest, target, phase, cursor_collection, cursor_updated_at, cursor_key, done, total, failed_step, failure,
+    created_at, finished_at
+    """
+
+  private static let select = "SELECT \(columns) FROM migrations WHERE id = ?"
+
+  static func find(_ id: MigrationID, in db: SQLiteConnection) throws(StorageError) -> Migration? {
+    try db.first(select, .id(id)) { row throws(StorageError) in try migration(row) }
+  }
+
+  static func migration(_ row: SQLiteRow) throws(StorageError) -> Migration {
+    Migration(
+      id: try row.opaqueID(0),
+      guest: try row.opaqueID(1),
+      target: try row.opaqueID(2),
+      createdAt: row.timestamp(11),
+      state: try state(row),
+      done: Int(row.integer(7)),
+      total: Int(row.integer(8)))
+  }
+
+  private static func state(_ row: SQLiteRow) throws(StorageError) -> Migration.State {
+    switch try row.named(3, as: Phase.self) {
+    case .freeze: return .freezing
+    case .snapshot: return .counting
+    case .apply:
+      if row.isNull(4) { return .applying(after: nil) }
+      return .applying(
+        after: Migration.Cursor(
+          collection: try row.collection(4),
+          position: RecordPosition(updatedAt: row.timestamp(5), key: try row.recordKey(6))))
+    case .verify: return .verifying
+    case .switch: return .switching
+    case .purge: return .purging
+    case .done: return .done(at: row.timestamp(12))
+    case .failed: return .failed(try row.named(9), reason: row.text(10), at: row.timestamp(12))
+    }
+  }
+
+  private static let insert = """
+    INSERT INTO migrations (
+      id, plan, idempotency_key, guest, target, phase, done, total, created_at, run_at
+    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)
+    """
+
+  static func insert(
+    _ migration: Migration,
+    plan: PlanID,
+    idempotencyKey: String,
+    in db: SQLiteConnection
+  ) throws(StorageError) {
+    try db.execute(
+      insert, .id(migration.id), .id(plan), .text(idempotencyKey), .id(migration.guest), .id(migration.target),
+      .text(Phase(migration.state).rawValue), .integer(migration.done), .integer(migration.total),
+      .time(migration.createdAt))
+  }
+
+  private static let update = """
+    UPDATE migrations SET phase = ?2, cursor_collection = ?3, cursor_updated_at = ?4, cursor_key = ?5, done = ?6,
+      total = ?7, failed_step = ?8, failure = ?9, finished_at = ?10, lease_until = ?11,
+      lease = iif(?10 IS NULL, lease, NULL), failures = 0
+    WHERE id = ?1
+    """
+
+  /// Stores a new state; the lease goes on, or ends with the migration.
+  static func update(_ migration: Migration, leaseUntil: Timestamp, in db: SQLiteConnection) throws(StorageError) {
+    var cursor: Migration.Cursor?
+    var failure: (step: MigrationStep, reason: String)?
+    var finishedAt: Timestamp?
+    switch migration.state {
+    case .applying(let after): cursor = after
+    case .done(let time): finishedAt = time
+    case .failed(let step, let reason, let time):
+      failure = (step, reason)
+      finishedAt = time
+    case .freezing, .counting, .verifying, .switching, .purging: break
+    }
+    try db.execute(
+      update, .id(migration.id), .text(Phase(migration.state).rawValue),
+      .optional(cursor?.collection.description), .optional(cursor?.position.updatedAt.millisecondsSinceEpoch),
+      .optional(cursor?.position.key.description), .integer(migration.done), .integer(migration.total),
+      .optional(failure?.step.rawValue), .optional(failure?.reason), .optional(finishedAt?.millisecondsSinceEpoch),
+      .time(leaseUntil))
+  }
+
+  /// The state without what it carries.
+  private enum Phase: String {
+    case freeze, snapshot, apply, verify, `switch`, purge, done, failed
+
+    init(_ state: Migration.State) {
+      self =
+        switch state {
+        case .freezing: .freeze
+        case .counting: .snapshot
+        case .applying: .apply
+        case .verifying: .verify
+        case .switching: .switch
+        case .purging: .purge
+        case .done: .done
+        case .failed: .failed
+        }
+    }
+  }
+}

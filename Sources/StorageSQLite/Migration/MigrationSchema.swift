@@ -1,0 +1,118 @@
+package enum MigrationSchema {
+  /// The versions of `migrator.db`.
+  ///
+  /// Subjects, plans and migrations are named by their 16 bytes; times are milliseconds since 1970 in UTC.
+  package static let schema = SQLiteSchema(versions: [version1])
+
+  private static let version1 = """
+    -- Who has records. `version` grows with every change of them; `migration` freezes them.
+    CREATE TABLE subjects (
+      sub BLOB PRIMARY KEY,
+      version INTEGER NOT NULL,
+      migration BLOB,
+      is_migrated INTEGER NOT NULL DEFAULT 0
+    ) STRICT, WITHOUT ROWID;
+
+    -- How many records there are, so that nobody has to count them.
+    CREATE TABLE collections (
+      sub BLOB NOT NULL,
+      name TEXT NOT NULL,
+      records INTEGER NOT NULL CHECK (records >= 0),
+      PRIMARY KEY (sub, name)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE records (
+      sub BLOB NOT NULL,
+      collection TEXT NOT NULL,
+      key TEXT NOT NULL,
+      value BLOB NOT NULL,
+      number INTEGER NOT NULL,
+      updated_at INTEGER NOT NULL,
+      revision INTEGER NOT NULL,
+      PRIMARY KEY (sub, collection, key)
+    ) STRICT;
+    CREATE INDEX records_newest ON records (sub, collection, updated_at DESC, key DESC);
+
+    CREATE TABLE plans (
+      id BLOB PRIMARY KEY,
+      guest BLOB NOT NULL,
+      target BLOB NOT NULL,
+      digest BLOB NOT NULL,
+      guest_version INTEGER NOT NULL,
+      target_version INTEGER NOT NULL,
+      expires_at INTEGER NOT NULL,
+      is_started INTEGER NOT NULL DEFAULT 0
+    ) STRICT, WITHOUT ROWID;
+    CREATE UNIQUE INDEX plans_waiting ON plans (guest, target) WHERE is_started = 0;
+    CREATE INDEX plans_expiry ON plans (expires_at) WHERE is_started = 0;
+
+    CREATE TABLE plan_collections (
+      plan BLOB NOT NULL REFERENCES plans (id) ON DELETE CASCADE,
+      name TEXT NOT NULL,
+      policy TEXT NOT NULL,
+      maximum_rows INTEGER,
+      PRIMARY KEY (plan, name)
+    ) STRICT, WITHOUT ROWID;
+
+    -- One row for each migration: its state, and its place in the queue until it is finished.
+    CREATE TABLE migrations (
+      id BLOB PRIMARY KEY,
+      plan BLOB NOT NULL UNIQUE REFERENCES plans (id),
+      idempotency_key TEXT NOT NULL,
+      guest BLOB NOT NULL,
+      target BLOB NOT NULL,
+      phase TEXT NOT NULL,
+      cursor_collection TEXT,
+      cursor_updated_at INTEGER,
+      cursor_key TEXT,
+      done INTEGER NOT NULL,
+      total INTEGER NOT NULL,
+      failed_step TEXT,
+      failure TEXT,
+      created_at INTEGER NOT NULL,
+      finished_at INTEGER,
+      run_at INTEGER NOT NULL,
+      lease BLOB,
+      lease_until INTEGER,
+      failures INTEGER NOT NULL DEFAULT 0,
+      UNIQUE (target, idempotency_key)
+    ) STRICT, WITHOUT ROWID;
+    CREATE UNIQUE INDEX migrations_guest ON migrations (guest);
+    CREATE INDEX migrations_due ON migrations (run_at) WHERE finished_at IS NULL;
+
+    CREATE TABLE migration_collections (
+      migration BLOB NOT NULL REFERENCES migrations (id) ON DELETE CASCADE,
+      name TEXT NOT NULL,
+      policy TEXT NOT NULL,
+      maximum_rows INTEGER,
+      source_count INTEGER NOT NULL,
+      moved INTEGER NOT NULL DEFAULT 0,
+      kept INTEGER NOT NULL DEFAULT 0,
+      replaced INTEGER NOT NULL DEFAULT 0,
+      summed INTEGER NOT NULL DEFAULT 0,
+      refused INTEGER NOT NULL DEFAULT 0,
+      PRIMARY KEY (migration, name)
+    ) STRICT, WITHOUT ROWID;
+
+    -- What became of each record: the primary key is what makes a record be merged once.
+    CREATE TABLE migration_records (
+      migration BLOB NOT NULL,
+      collection TEXT NOT NULL,
+      key TEXT NOT NULL,
+      outcome TEXT NOT NULL,
+      PRIMARY KEY (migration, collection, key)
+    ) STRICT, WITHOUT ROWID;
+
+    -- Records that the account did not take. They outlive the guest.
+    CREATE TABLE refused_records (
+      migration BLOB NOT NULL REFERENCES migrations (id) ON DELETE CASCADE,
+      collection TEXT NOT NULL,
+      key TEXT NOT NULL,
+      value BLOB NOT NULL,
+      number INTEGER NOT NULL,
+      updated_at INTEGER NOT NULL,
+      reason TEXT NOT NULL,
+      PRIMARY KEY (migration, collection, key)
+    ) STRICT;
+    """
+}

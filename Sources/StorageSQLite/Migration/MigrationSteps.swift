@@ -1,0 +1,166 @@
+import LatchkeyModel
+import Storage
+
+/// What each step of a migration does to the tables, within the transaction that also stores the new state.
+struct MigrationSteps {
+  let db: SQLiteConnection
+  let now: Timestamp
+
+  /// Does the step and tells `migration` about it. Nil: the migration does not stand at that step.
+  func perform(
+    _ action: Migration.Action,
+    on migration: Migration,
+    problem: String?
+  ) throws(StorageError) -> Migration? {
+    guard migration.action == action else { return nil }
+    var moved = migration
+    let isAccepted =
+      switch action {
+      case .freezeGuest: try freeze(&moved)
+      case .countRecords: try count(&moved)
+      case .applyRecords(let cursor): try apply(&moved, after: cursor)
+      case .verify: moved.verified(problem: problem, at: now) != nil || moved.isFinished
+      case .switchSubject: try markMigrated(&moved)
+      case .purgeRecords: try purge(&moved)
+      }
+    return isAccepted ? moved : nil
+  }
+
+  // MARK: FREEZE
+
+  private static let freeze = """
+    INSERT INTO subjects (sub, version, migration) VALUES (?1, 0, ?2)
+    ON CONFLICT (sub) DO UPDATE SET migration = ?2 WHERE migration IS NULL OR migration = ?2
+    """
+
+  func freeze(_ migration: inout Migration) throws(StorageError) -> Bool {
+    guard try db.execute(Self.freeze, .id(migration.guest), .id(migration.id)) == 1 else { return false }
+    return migration.guestFrozen() != nil
+  }
+
+  // MARK: SNAPSHOT
+
+  private static let insertCollections = """
+    INSERT INTO migration_collections (migration, name, policy, maximum_rows, source_count)
+    SELECT ?1, c.name, p.policy, p.maximum_rows, c.records
+    FROM collections c
+    JOIN plan_collections p ON p.name = c.name
+      AND p.plan = (SELECT plan FROM migrations WHERE id = ?1)
+    WHERE c.sub = ?2
+    """
+  private static let sumCounts = "SELECT count(*), total(records) FROM collections WHERE sub = ?"
+
+  /// The guest is frozen since the transaction that compared it with the plan, so the plan names each collection.
+  private func count(_ migration: inout Migration) throws(StorageError) -> Bool {
+    let collections = try db.execute(Self.insertCollections, .id(migration.id), .id(migration.guest))
+    let sums = try db.first(Self.sumCounts, .id(migration.guest)) { ($0.integer(0), $0.integer(1)) } ?? (0, 0)
+    guard collections == Int(sums.0) else {
+      throw StorageError(.corrupt, operation: "snapshot", detail: "the guest has collections that the plan has not")
+    }
+    return migration.recordsCounted(Int(sums.1)) != nil
+  }
+
+  // MARK: APPLY
+
+  private static let insertOutcome = """
+    INSERT INTO migration_records (migration, collection, key, outcome) VALUES (?, ?, ?, ?)
+    """
+  private static let insertRefused = """
+    INSERT INTO refused_records (migration, collection, key, value, number, updated_at, reason)
+    VALUES (?, ?, ?, ?, ?, ?, ?)
+    """
+
+  private func apply(_ migration: inout Migration, after cursor: Migration.Cursor?) throws(StorageError) -> Bool {
+    let reports = try MigrationReports.collections(of: migration.id, in: db)
+    var left = Limits.applyRecords
+    var bytesLeft = Limits.applyBytes
+    var last = cursor
+    var applied = 0
+    var isLast = true
+    for var report in reports where cursor.map({ report.collection >= $0.collection }) ?? true {
+      let position = report.collection == cursor?.collection ? cursor?.position : nil
+      guard left > 0 && bytesLeft > 0 else {
+        isLast = false
+        break
+      }
+      let page = try SubjectRecords(subject: migration.guest, db: db)
+        .page(of: report.collection, beyond: position, count: left, bytes: bytesLeft)
+      try merge(page.records, of: migration, into: &report)
+      try MigrationReports.store(report, of: migration.id, in: db)
+      applied += page.records.count
+      left -= page.records.count
+      bytesLeft -= page.records.reduce(0) { $0 + $1.content.value.count }
+      if let record = page.records.last {
+        last = Migration.Cursor(collection: report.collection, position: record.position)
+      }
+      if page.hasMore {
+        isLast = false
+        break
+      }
+    }
+    guard let last else {
+      throw StorageError(.corrupt, operation: "apply", detail: "no record where some were counted")
+    }
+    return migration.recordsApplied(applied, through: last, isLast: isLast) != nil
+  }
+
+  private func merge(
+    _ records: [Record],
+    of migration: Migration,
+    into report: inout CollectionReport
+  ) throws(StorageError) {
+    let target = SubjectRecords(subject: migration.target, db: db)
+    var targetCount = try target.count(in: report.collection)
+    var drafts: [RecordDraft] = []
+    for record in records {
+      let hasRoom = report.maximumRows.map { targetCount < $0 } ?? true
+      // Names are unique within the guest, so no draft of this chunk can be what the account is asked for.
+      let held = try target.record(record.name)?.content
+      let decision = report.policy.merge(record.content, into: held, hasRoom: hasRoom)
+      if case .move = decision { targetCount += 1 }
+      if let content = decision.content { drafts.append(RecordDraft(name: record.name, content: content)) }
+      if case .refuse(let reason) = decision { try setAside(record, reason, of: migration.id) }
+      try db.execute(
+        Self.insertOutcome, .id(migration.id), .name(record.name.collection), .key(record.name.key),
+        .text(decision.outcome.rawValue))
+      report.count(decision.outcome)
+    }
+    try target.put(drafts)
+  }
+
+  private func setAside(_ record: Record, _ reason: RefusalReason, of id: MigrationID) throws(StorageError) {
+    try db.execute(
+      Self.insertRefused, .id(id), .name(record.name.collection), .key(record.name.key), .blob(record.content.value),
+      .integer(record.content.number), .time(record.content.updatedAt), .text(reason.rawValue))
+  }
+
+  // MARK: SWITCH
+
+  private static let markMigrated = "UPDATE subjects SET is_migrated = 1 WHERE sub = ? AND migration = ?"
+
+  private func markMigrated(_ migration: inout Migration) throws(StorageError) -> Bool {
+    guard try db.execute(Self.markMigrated, .id(migration.guest), .id(migration.id)) == 1 else {
+      throw StorageError(.corrupt, operation: "switch", detail: "the guest is not frozen by its migration")
+    }
+    return migration.subjectSwitched() != nil
+  }
+
+  // MARK: PURGE
+
+  private static let deleteRecords = """
+    DELETE FROM records WHERE rowid IN (SELECT rowid FROM records WHERE sub = ? LIMIT ?)
+    """
+  private static let deleteOutcomes = """
+    DELETE FROM migration_records WHERE migration = ?1 AND (collection, key) IN (
+      SELECT collection, key FROM migration_records WHERE migration = ?1 LIMIT ?2)
+    """
+  private static let deleteCounts = "DELETE FROM collections WHERE sub = ?"
+
+  private func purge(_ migration: inout Migration) throws(StorageError) -> Bool {
+    let records = try db.execute(Self.deleteRecords, .id(migration.guest), .integer(Limits.purgeRecords))
+    let outcomes = try db.execute(Self.deleteOutcomes, .id(migration.id), .integer(Limits.purgeRecords))
+    let isLast = records < Limits.purgeRecords && outcomes < Limits.purgeRecords
+    if isLast { try db.execute(Self.deleteCounts, .id(migration.guest)) }
+    return migration.recordsPurged(isLast: isLast, at: now) != nil || migration.isFinished
+  }
+}

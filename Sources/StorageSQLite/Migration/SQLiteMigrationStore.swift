@@ -1,0 +1,268 @@
+import LatchkeyModel
+import Storage
+
+/// Plans, migrations and their queue in `migrator.db`.
+package struct SQLiteMigrationStore: MigrationStore {
+  private let database: SQLiteDatabase
+
+  package init(_ database: SQLiteDatabase) {
+    self.database = database
+  }
+
+  // MARK: Plans
+
+  private static let countConflicts = """
+    SELECT count(*), count(*) FILTER (WHERE
+      (g.number > 0 AND t.number > 9223372036854775807 - g.number)
+      OR (g.number < 0 AND t.number < -9223372036854775807 - 1 - g.number))
+    FROM records g JOIN records t ON t.sub = ?2 AND t.collection = g.collection AND t.key = g.key
+    WHERE g.sub = ?1 AND g.collection = ?3
+    """
+
+  package func plan(
+    guest: SubjectID,
+    target: SubjectID,
+    rules: CollectionRules,
+    isFirstLoginOnDevice: Bool
+  ) async throws(StorageError) -> WriteOutcome<MigrationPlan> {
+    try await database.read { db throws(StorageError) in
+      let source = SubjectRecords(subject: guest, db: db)
+      let account = SubjectRecords(subject: target, db: db)
+      let standing = try source.standing()
+      if standing.isMigrated { return .migrated }
+      if standing.migration != nil { return .migrating }
+      var collections: [MigrationPlan.Collection] = []
+      for count in try source.counts() {
+        let conflicts =
+          try db.first(Self.countConflicts, .id(guest), .id(target), .name(count.collection)) {
+            (Int($0.integer(0)), Int($0.integer(1)))
+          } ?? (0, 0)
+        collections.append(
+          MigrationPlan.Collection(
+            name: count.collection,
+            rule: rules[count.collection],
+            sourceCount: count.count,
+            targetCount: try account.count(in: count.collection),
+            conflicts: conflicts.0,
+            overflows: conflicts.1))
+      }
+      return .done(
+        MigrationPlan(
+          guest: guest,
+          target: target,
+          guestVersion: standing.version,
+          targetVersion: try account.standing().version,
+          isFirstLoginOnDevice: isFirstLoginOnDevice,
+          collections: collections))
+    }
+  }
+
+  private static let deleteReplaced = "DELETE FROM plans WHERE guest = ? AND target = ? AND is_started = 0"
+  private static let deleteExpired = """
+    DELETE FROM plans WHERE is_started = 0 AND id IN (
+      SELECT id FROM plans WHERE is_started = 0 AND expires_at < ? ORDER BY expires_at LIMIT ?)
+    """
+  private static let insertPlan = """
+    INSERT INTO plans (id, guest, target, digest, guest_version, target_version, expires_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?)
+    """
+  private static let insertPlanCollection = """
+    INSERT INTO plan_collections (plan, name, policy, maximum_rows) VALUES (?, ?, ?, ?)
+    """
+
+  package func save(
+    _ plan: MigrationPlan,
+    as id: PlanID,
+    digest: [UInt8],
+    at now: Timestamp,
+    expiresAt: Timestamp
+  ) async throws(StorageError) {
+    try await database.write { db throws(StorageError) in
+      try db.execute(Self.deleteReplaced, .id(plan.guest), .id(plan.target))
+      try db.execute(Self.deleteExpired, .time(now - Limits.expiredPlanKept), .integer(Limits.expiredPlans))
+      try db.execute(
+        Self.insertPlan, .id(id), .id(plan.guest), .id(plan.target), .blob(digest), .integer(plan.guestVersion),
+        .integer(plan.targetVersion), .time(expiresAt))
+      for collection in plan.collections {
+        try db.execute(
+          Self.insertPlanCollection, .id(id), .name(collection.name), .text(collection.rule.policy.rawValue),
+          .optional(collection.rule.maximumRows.map(Int64.init)))
+      }
+    }
+  }
+
+  private static let selectPlan = "SELECT id, guest, target, digest, expires_at FROM plans WHERE id = ?"
+
+  package func savedPlan(_ id: PlanID) async throws(StorageError) -> StoredPlan? {
+    try await database.read { db throws(StorageError) in
+      try db.first(Self.selectPlan, .id(id)) { row throws(StorageError) in
+        StoredPlan(
+          id: try row.opaqueID(0),
+          guest: try row.opaqueID(1),
+          target: try row.opaqueID(2),
+          digest: row.blob(3),
+          expiresAt: row.timestamp(4))
+      }
+    }
+  }
+
+  // MARK: Starting
+
+  private static let selectStart = """
+    SELECT guest, target, guest_version, target_version, expires_at FROM plans WHERE id = ?
+    """
+  private static let selectByPlan = "SELECT id FROM migrations WHERE plan = ?"
+  private static let selectByKey = "SELECT id FROM migrations WHERE target = ? AND idempotency_key = ?"
+  private static let markStarted = "UPDATE plans SET is_started = 1 WHERE id = ?"
+
+  package func start(
+    _ plan: PlanID,
+    as id: MigrationID,
+    idempotencyKey: String,
+    at now: Timestamp
+  ) async throws(StorageError) -> StartOutcome {
+    try await database.write { db throws(StorageError) in
+      let started = try db.first(Self.selectByPlan, .id(plan)) { row throws(StorageError) in
+        try row.opaqueID(0, as: MigrationID.self)
+      }
+      if let started { return .started(started) }
+      let planned = try db.first(Self.selectStart, .id(plan)) { row throws(StorageError) in
+        (
+          guest: try row.opaqueID(0, as: SubjectID.self), target: try row.opaqueID(1, as: SubjectID.self),
+          guestVersion: row.integer(2), targetVersion: row.integer(3), expiresAt: row.timestamp(4)
+        )
+      }
+      guard let planned, now < planned.expiresAt else { return .stale }
+      let isKeyUsed = try db.first(Self.selectByKey, .id(planned.target), .text(idempotencyKey)) { _ in true } ?? false
+      if isKeyUsed { return .keyReused }
+      let guest = try SubjectRecords(subject: planned.guest, db: db).standing()
+      if guest.isMigrated { return .migrated }
+      if guest.migration != nil { return .migrating }
+      let target = try SubjectRecords(subject: planned.target, db: db).standing()
+      // An account whose records are being moved elsewhere, or were, cannot take any: it is no account any more.
+      guard guest.version == planned.guestVersion, target.version == planned.targetVersion,
+        target.migration == nil, !target.isMigrated
+      else { return .stale }
+      var migration = Migration(id: id, guest: planned.guest, target: planned.target, createdAt: now)
+      // From here on nobody can change what was planned for.
+      guard try MigrationSteps(db: db, now: now).freeze(&migration) else { return .migrating }
+      try db.execute(Self.markStarted, .id(plan))
+      try MigrationRow.insert(migration, plan: plan, idempotencyKey: idempotencyKey, in: db)
+      return .started(id)
+    }
+  }
+
+  // MARK: Reading
+
+  package func migration(_ id: MigrationID) async throws(StorageError) -> MigrationReport? {
+    try await database.read { db throws(StorageError) in
+      guard let migration = try MigrationRow.find(id, in: db) else { return nil }
+      let account = SubjectRecords(subject: migration.target, db: db)
+      var collections: [MigrationReport.Collection] = []
+      for report in try MigrationReports.collections(of: id, in: db) {
+        collections.append(
+          MigrationReport.Collection(report: report, targetCount: try account.count(in: report.collection)))
+      }
+      return MigrationReport(migration: migration, collections: collections)
+    }
+  }
+
+  private static let selectRefused = """
+    SELECT collection, key, value, number, updated_at, reason FROM refused_records
+    WHERE migration = ? ORDER BY collection, key LIMIT ?
+    """
+
+  package func refusedRecords(of id: MigrationID, count: Int) async throws(StorageError) -> [RefusedRecord] {
+    try await database.read { db throws(StorageError) in
+      try db.all(Self.selectRefused, .id(id), .integer(count)) { row throws(StorageError) in
+        RefusedRecord(
+          name: RecordName(collection: try row.collection(0), key: try row.recordKey(1)),
+          content: row.content(2),
+          reason: try row.named(5))
+      }
+    }
+  }
+
+  // MARK: The queue
+
+  private static let claim = """
+    UPDATE migrations SET lease = ?1, lease_until = ?2 WHERE id = (
+      SELECT id FROM migrations
+      WHERE finished_at IS NULL AND run_at <= ?3 AND (lease IS NULL OR lease_until <= ?3)
+      ORDER BY run_at LIMIT 1)
+    RETURNING \(MigrationRow.columns), failures
+    """
+
+  package func claim(_ lease: JobLease, at now: Timestamp) async throws(StorageError) -> ClaimedMigration? {
+    try await database.write { db throws(StorageError) in
+      try db.first(Self.claim, .blob(lease.holder.bytes), .time(now + lease.duration), .time(now)) {
+        row throws(StorageError) in
+        ClaimedMigration(migration: try MigrationRow.migration(row), failures: Int(row.integer(13)))
+      }
+    }
+  }
+
+  private static let selectLease = "SELECT 1 FROM migrations WHERE id = ? AND lease = ? AND lease_until > ?"
+
+  package func perform(
+    _ action: Migration.Action,
+    of id: MigrationID,
+    lease: JobLease,
+    at now: Timestamp
+  ) async throws(StorageError) -> Migration? {
+    // Counting a large guest takes long, and the writer serves everyone. The guest is frozen and all is merged, so what
+    // a reader counts stays true.
+    let problem = action == .verify ? try await verificationProblem(of: id) : nil
+    return try await database.write { db throws(StorageError) in
+      let isHeld = try db.first(Self.selectLease, .id(id), .blob(lease.holder.bytes), .time(now)) { _ in true } ?? false
+      guard isHeld, let migration = try MigrationRow.find(id, in: db),
+        let moved = try MigrationSteps(db: db, now: now).perform(action, on: migration, problem: problem)
+      else { return nil }
+      try MigrationRow.update(moved, leaseUntil: now + lease.duration, in: db)
+      return moved
+    }
+  }
+
+  private func verificationProblem(of id: MigrationID) async throws(StorageError) -> String? {
+    try await database.read { db throws(StorageError) in
+      guard let migration = try MigrationRow.find(id, in: db), migration.action == .verify else { return nil }
+      return try MigrationReports.problem(of: migration, in: db)
+    }
+  }
+
+  private static let release = """
+    UPDATE migrations SET lease = NULL, lease_until = NULL, run_at = ?3, failures = failures + 1
+    WHERE id = ?1 AND lease = ?2 AND finished_at IS NULL
+    """
+
+  package func release(
+    _ id: MigrationID,
+    lease: JobLease,
+    until time: Timestamp
+  ) async throws(StorageError) {
+    try await database.write { db throws(StorageError) in
+      _ = try db.execute(Self.release, .id(id), .blob(lease.holder.bytes), .time(time))
+    }
+  }
+
+  private static let releaseAll = """
+    UPDATE migrations SET lease = NULL, lease_until = NULL WHERE lease IS NOT NULL AND finished_at IS NULL
+    """
+
+  package func releaseAll() async throws(StorageError) {
+    try await database.write { db throws(StorageError) in
+      _ = try db.execute(Self.releaseAll)
+    }
+  }
+
+  private static let selectNextDue = """
+    SELECT min(CASE WHEN lease IS NULL THEN run_at ELSE max(run_at, lease_until) END)
+    FROM migrations WHERE finished_at IS NULL
+    """
+
+  package func nextDue() async throws(StorageError) -> Timestamp? {
+    try await database.read { db throws(StorageError) in
+      try db.first(Self.selectNextDue) { $0.optionalInteger(0) }?.map { Timestamp(millisecondsSinceEpoch: $0) }
+    }
+  }
+}

@@ -1,2 +1,63 @@
+import LatchkeyModel
+
 /// The bounds of this module, each with the reason for its number.
-enum Limits {}
+enum Limits {
+  /// Records in one message of PutRecords. The message is one transaction, and 1000 rows hold the writer for some 15 ms.
+  static let recordsPerMessage = 1000
+
+  /// Bytes of one message of PutRecords: room for several records of the largest value, in a message that is still
+  /// small beside the 4 MiB that stock clients send by default.
+  static let putMessageBytes = 1 << 20
+
+  /// Records in a page unless the caller says otherwise, and at most.
+  static let defaultPageSize = 100
+  static let largestPageSize = 1000
+
+  /// Bytes of values in a page. Stock clients refuse messages above 4 MiB; half of it leaves room for names and coding.
+  static let pageBytes = 2 << 20
+
+  /// How long a plan can be started. Long enough for a person to read a summary and decide.
+  static let planLifetime: Duration = .seconds(600)
+
+  /// Overrides that a plan may carry; an app has tens of collections, not hundreds.
+  static let policyOverrides = 64
+
+  /// An idempotency key is a UUID or the like.
+  static let idempotencyKeyBytes = 128
+
+  /// A plan's digest, in text: SHA-256 in base64url.
+  static let digestCharacters = 43
+
+  /// Migrations that move at the same time. Their work meets in the one writer; a second worker only keeps short
+  /// migrations from waiting behind a long one.
+  static let workers = 2
+
+  /// How long a claim holds without progress. Every chunk and step renews it; a chunk takes milliseconds, and SWITCH at
+  /// most `switchPatience`.
+  static let lease: Duration = .seconds(30)
+
+  /// How long identity may take to answer SWITCH before it is asked again.
+  static let switchPatience: Duration = .seconds(10)
+
+  /// The wait after a step failed doubles from the first to the longest: at once when a service restarts, gently when it
+  /// is gone for an hour.
+  static let firstRetry: Duration = .milliseconds(250)
+  static let longestRetry: Duration = .seconds(30)
+
+  /// A worker looks at the queue this often even when nobody woke it, for migrations whose wait is over.
+  static let longestSleep: Duration = .seconds(5)
+
+  /// Calls of WatchMigration at once. Each is a task and a few hundred bytes; a person has one screen open.
+  static let watchers = 10_000
+
+  /// A watcher looks at the stored state this often besides being told, so that a lost hint costs a moment only.
+  static let watchRefresh: Duration = .seconds(2)
+
+  /// The largest value fits into a message together with its name and the coding.
+  static let assertions: Void = {
+    precondition(putMessageBytes > 2 * (RecordContent.maximumValueBytes + RecordKey.maximumBytes + 1024))
+    precondition(pageBytes >= RecordContent.maximumValueBytes)
+    precondition(defaultPageSize <= largestPageSize)
+    precondition(switchPatience < lease, "a claim must outlast the call that is made under it")
+  }()
+}

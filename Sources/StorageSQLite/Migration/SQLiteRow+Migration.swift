@@ -8,8 +8,6 @@ extension SQLiteRow {
     return id
   }
 
-  func timestamp(_ column: Int32) -> Timestamp { Timestamp(millisecondsSinceEpoch: integer(column)) }
-
   func collection(_ column: Int32) throws(StorageError) -> CollectionName {
     guard let name = CollectionName(text(column)) else { throw damaged("collection") }
     return name
@@ -47,10 +45,6 @@ extension SQLiteRow {
 }
 
 extension SQLiteValue {
-  static func id(_ id: some OpaqueID) -> SQLiteValue { .blob(id.bytes) }
-
-  static func time(_ time: Timestamp) -> SQLiteValue { .integer(time.millisecondsSinceEpoch) }
-
   static func name(_ name: CollectionName) -> SQLiteValue { .text(name.description) }
 
   static func key(_ key: RecordKey) -> SQLiteValue { .text(key.description) }

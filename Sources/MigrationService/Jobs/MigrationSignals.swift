@@ -1,0 +1,65 @@
+import LatchkeyModel
+import Synchronization
+
+/// Wakes workers when there is work and watchers when a migration moved. Only hints: whoever is woken reads the store,
+/// and reads it now and then without being woken.
+final class MigrationSignals: Sendable {
+  private struct State {
+    var workers: [ObjectIdentifier: Signal] = [:]
+    var watchers: [MigrationID: [ObjectIdentifier: Watch]] = [:]
+    var watcherCount = 0
+  }
+
+  private let state = Mutex(State())
+
+  /// What one call of WatchMigration waits at.
+  final class Watch: Sendable {
+    let id: MigrationID
+    fileprivate let signal = Signal()
+
+    fileprivate init(id: MigrationID) {
+      self.id = id
+    }
+
+    func next(within duration: Duration) async {
+      await signal.wait(within: duration)
+    }
+  }
+
+  /// Nil when there are too many.
+  func watch(_ id: MigrationID) -> Watch? {
+    let watch = Watch(id: id)
+    return state.withLock { state in
+      guard state.watcherCount < Limits.watchers else { return nil }
+      state.watcherCount += 1
+      state.watchers[id, default: [:]][ObjectIdentifier(watch)] = watch
+      return watch
+    }
+  }
+
+  func unwatch(_ watch: Watch) {
+    state.withLock { state in
+      guard state.watchers[watch.id]?.removeValue(forKey: ObjectIdentifier(watch)) != nil else { return }
+      state.watcherCount -= 1
+      if state.watchers[watch.id]?.isEmpty == true { state.watchers[watch.id] = nil }
+    }
+  }
+
+  func moved(_ id: MigrationID) {
+    let watches = state.withLock { state in state.watchers[id].map { Array($0.values) } ?? [] }
+    for watch in watches { watch.signal.fire() }
+  }
+
+  func addWorker(_ signal: Signal) {
+    state.withLock { $0.workers[ObjectIdentifier(signal)] = signal }
+  }
+
+  func removeWorker(_ signal: Signal) {
+    state.withLock { $0.workers[ObjectIdentifier(signal)] = nil }
+  }
+
+  func workArrived() {
+    let workers = state.withLock { Array($0.workers.values) }
+    for signal in workers { signal.fire() }
+  }
+}

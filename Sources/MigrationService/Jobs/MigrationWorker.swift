@@ -1,0 +1,115 @@
+import GRPC
+import LatchkeyModel
+import Storage
+
+/// Takes one migration at a time and does its steps, each in its own transaction.
+struct MigrationWorker {
+  private let core: MigrationCore
+  private let subjects: any SubjectSwitch
+  private let lease: JobLease
+  private let bell = Signal()
+
+  init(_ core: MigrationCore, subjects: any SubjectSwitch) {
+    self.core = core
+    self.subjects = subjects
+    lease = JobLease(holder: OpaqueIDValue(from: core.random), duration: Limits.lease)
+  }
+
+  func run() async {
+    core.signals.addWorker(bell)
+    defer { core.signals.removeWorker(bell) }
+    while !Task.isCancelled {
+      let sleep: Duration
+      do throws(StorageError) {
+        if try await workOnce() { continue }
+        sleep = try await timeToNext()
+      } catch {
+        if error.fault != .cancelled { core.logger.error("the queue cannot be used", metadata: ["cause": "\(error)"]) }
+        sleep = Limits.firstRetry
+      }
+      await bell.wait(within: sleep)
+    }
+  }
+
+  private func timeToNext() async throws(StorageError) -> Duration {
+    guard let due = try await core.migrations.nextDue() else { return Limits.longestSleep }
+    return min(max(due - core.clock.now(), .milliseconds(1)), Limits.longestSleep)
+  }
+
+  /// Claims a migration and takes it as far as it goes. False: none is due.
+  func workOnce() async throws(StorageError) -> Bool {
+    guard let claimed = try await core.migrations.claim(lease, at: core.clock.now()) else { return false }
+    var migration = claimed.migration
+    var failures = claimed.failures
+    while let action = migration.action {
+      // Stopping: the claim is released when the service starts again.
+      if Task.isCancelled { return true }
+      switch await perform(action, on: migration) {
+      case .moved(let next):
+        migration = next
+        failures = 0
+        core.signals.moved(migration.id)
+      case .lost:
+        core.logger.warning("a migration was taken over", metadata: ["migration": "\(migration.id)"])
+        return true
+      case .failed(let cause):
+        if !Task.isCancelled { await postpone(migration, failures: failures + 1, cause) }
+        return true
+      }
+    }
+    report(migration)
+    return true
+  }
+
+  private enum StepOutcome {
+    case moved(Migration)
+    /// Somebody else has the migration: the claim ran out.
+    case lost
+    case failed(String)
+  }
+
+  private func perform(_ action: Migration.Action, on migration: Migration) async -> StepOutcome {
+    if action == .switchSubject {
+      do throws(RPCError) {
+        try await subjects.complete(migration)
+      } catch {
+        return .failed("identity answered \(error.code): \(error.message)")
+      }
+    }
+    do throws(StorageError) {
+      let moved = try await core.migrations.perform(action, of: migration.id, lease: lease, at: core.clock.now())
+      return moved.map { .moved($0) } ?? .lost
+    } catch {
+      return .failed("\(error)")
+    }
+  }
+
+  private func postpone(_ migration: Migration, failures: Int, _ cause: String) async {
+    let id = migration.id
+    let doubled = Limits.firstRetry * (1 << min(failures - 1, 16))
+    let wait = min(doubled, Limits.longestRetry)
+    core.logger.warning(
+      "a migration's step failed; it is tried again",
+      metadata: [
+        "migration": "\(id)", "step": "\(migration.step.rawValue)", "failures": "\(failures)",
+        "retry_in": "\(wait)", "cause": "\(cause)",
+      ])
+    do throws(StorageError) {
+      try await core.migrations.release(id, lease: lease, until: core.clock.now() + wait)
+    } catch {
+      // The claim runs out by itself.
+      core.logger.error("a claim could not be given back", metadata: ["migration": "\(id)", "cause": "\(error)"])
+    }
+  }
+
+  private func report(_ migration: Migration) {
+    if case .failed(let step, let reason, _) = migration.state {
+      core.logger.critical(
+        "a migration failed; the guest's records are kept and frozen",
+        metadata: ["migration": "\(migration.id)", "step": "\(step.rawValue)", "cause": "\(reason)"])
+    } else {
+      core.logger.notice(
+        "a migration is done", metadata: ["migration": "\(migration.id)", "records": "\(migration.total)"])
+    }
+  }
+}

@@ -1,0 +1,9 @@
+import GRPC
+import LatchkeyModel
+
+/// Carries out the SWITCH step where identities live: the guest's sessions end and its subject resolves to the account.
+///
+/// Must be idempotent: the same migration may ask again when the answer was lost.
+package protocol SubjectSwitch: Sendable {
+  func complete(_ migration: Migration) async throws(RPCError)
+}

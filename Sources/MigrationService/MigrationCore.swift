@@ -1,0 +1,54 @@
+import GRPC
+import LatchkeyModel
+import Logging
+import ServiceRuntime
+import Storage
+
+/// What the handlers and the workers share.
+package struct MigrationCore: Sendable {
+  package let records: any RecordStore
+  package let migrations: any MigrationStore
+  /// How each collection is merged when a plan does not say otherwise.
+  package let rules: CollectionRules
+  /// Verifies the proofs of PlanMigration, as it verifies the tokens of callers.
+  package let tokens: TokenAuthenticator
+  package let clock: any WallClock
+  package let random: RandomSource
+  package let logger: Logger
+  /// Wakes whoever waits for work or for a migration to move.
+  let signals: MigrationSignals
+
+  package init(
+    records: any RecordStore,
+    migrations: any MigrationStore,
+    rules: CollectionRules,
+    tokens: TokenAuthenticator,
+    clock: any WallClock,
+    random: RandomSource,
+    logger: Logger
+  ) {
+    _ = Limits.assertions
+    self.records = records
+    self.migrations = migrations
+    self.rules = rules
+    self.tokens = tokens
+    self.clock = clock
+    self.random = random
+    self.logger = logger
+    signals = MigrationSignals()
+  }
+
+  /// Asks a store, and says a failure once: its cause in the log, what the client may know in the answer.
+  func stored<Value: Sendable>(
+    _ body: () async throws(StorageError) -> Value
+  ) async throws(RPCError) -> Value {
+    do throws(StorageError) {
+      return try await body()
+    } catch {
+      if error.fault != .cancelled {
+        logger.error("the store failed", metadata: ["cause": "\(error)"])
+      }
+      throw RPCError(error)
+    }
+  }
+}

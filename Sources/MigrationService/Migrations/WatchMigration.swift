@@ -1,0 +1,36 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import ServiceRuntime
+import Storage
+
+extension MigrationHandlers {
+  /// The state now, then every change that is still news when the client has taken the one before, and the last state.
+  package func watchMigration(
+    _ request: MigrationV1.WatchMigrationRequest,
+    responses: ResponseWriter<MigrationV1.WatchMigrationResponse>,
+    context: ServerContext
+  ) async throws(RPCError) {
+    var report = try await readableMigration(request.migrationID, by: context.caller)
+    let id = report.migration.id
+    guard let changes = core.signals.watch(id) else {
+      throw RPCError(.resourceExhausted, "too many watches", reason: "OVERLOADED", retryAfter: .seconds(5))
+    }
+    defer { core.signals.unwatch(changes) }
+    var sent: Migration?
+    while true {
+      if report.migration != sent {
+        try await responses.write(MigrationV1.WatchMigrationResponse(migration: MigrationV1.Migration(report)))
+        sent = report.migration
+      }
+      if report.migration.isFinished { return }
+      await changes.next(within: Limits.watchRefresh)
+      if context.isCancelled || Task.isCancelled { throw RPCError(.cancelled, "the call was cancelled") }
+      let stored = try await core.stored { () throws(StorageError) in
+        try await core.migrations.migration(id)
+      }
+      guard let stored else { throw .migrationNotFound }
+      report = stored
+    }
+  }
+}

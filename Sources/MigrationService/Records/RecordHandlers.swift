@@ -1,0 +1,11 @@
+import LatchkeyProtos
+
+/// Answers `latchkey.migration.v1.RecordService`, one file for each method. Every method is about the records of the
+/// caller.
+package struct RecordHandlers: MigrationV1.RecordService {
+  let core: MigrationCore
+
+  package init(_ core: MigrationCore) {
+    self.core = core
+  }
+}

@@ -1,0 +1,124 @@
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+extension GoogleProtobuf.Timestamp {
+  init(_ time: Timestamp) {
+    self.init(millisecondsSinceEpoch: time.millisecondsSinceEpoch)
+  }
+}
+
+extension MigrationPolicy {
+  /// Nil for a policy that is not carried out: APPEND and ASK, and numbers of later releases.
+  init?(_ policy: MigrationV1.Policy) {
+    switch policy {
+    case .keepTarget: self = .keepTarget
+    case .keepSource: self = .keepSource
+    case .newest: self = .newest
+    case .unionByKey: self = .unionByKey
+    case .sum: self = .sum
+    case .max: self = .max
+    case .unspecified, .append, .ask, .unrecognized: return nil
+    }
+  }
+}
+
+extension MigrationV1.Policy {
+  init(_ policy: MigrationPolicy) {
+    self =
+      switch policy {
+      case .keepTarget: .keepTarget
+      case .keepSource: .keepSource
+      case .newest: .newest
+      case .unionByKey: .unionByKey
+      case .sum: .sum
+      case .max: .max
+      }
+  }
+}
+
+extension MigrationV1.Step {
+  init(_ step: MigrationStep) {
+    self =
+      switch step {
+      case .freeze: .freeze
+      case .snapshot: .snapshot
+      case .apply: .apply
+      case .verify: .verify
+      case .switch: .switch
+      case .purge: .purge
+      }
+  }
+}
+
+extension MigrationV1.Record {
+  init(_ record: Record) {
+    self.init(
+      collection: record.name.collection.description,
+      key: record.name.key.description,
+      value: record.content.value,
+      number: record.content.number,
+      updatedAt: GoogleProtobuf.Timestamp(record.content.updatedAt),
+      revision: record.revision)
+  }
+}
+
+extension MigrationV1.CollectionPlan {
+  init(_ collection: MigrationPlan.Collection) {
+    self.init(
+      name: collection.name.description,
+      sourceCount: Int64(collection.sourceCount),
+      targetCount: Int64(collection.targetCount),
+      conflicts: Int64(collection.conflicts),
+      policy: MigrationV1.Policy(collection.rule.policy),
+      refused: Int64(collection.refused))
+  }
+}
+
+extension MigrationV1.CollectionReport {
+  init(_ collection: MigrationReport.Collection) {
+    let report = collection.report
+    self.init(
+      name: report.collection.description,
+      policy: MigrationV1.Policy(report.policy),
+      moved: Int64(report[.moved]),
+      kept: Int64(report[.kept]),
+      replaced: Int64(report[.replaced]),
+      summed: Int64(report[.summed]),
+      refused: Int64(report[.refused]),
+      targetCount: Int64(collection.targetCount))
+  }
+}
+
+extension MigrationV1.Migration {
+  init(_ report: MigrationReport) {
+    let migration = report.migration
+    var state = MigrationV1.MigrationState.running
+    var failure = ""
+    var finishedAt: Timestamp?
+    switch migration.state {
+    // Frozen by the call that started it, and not yet counted: no worker has had it.
+    case .freezing, .counting: state = .queued
+    case .applying, .verifying, .switching, .purging: break
+    case .done(let time):
+      state = .done
+      finishedAt = time
+    case .failed(_, let reason, let time):
+      state = .failed
+      failure = reason
+      finishedAt = time
+    }
+    self.init(
+      migrationID: migration.id.description,
+      state: state,
+      step: MigrationV1.Step(migration.step),
+      done: Int64(migration.done),
+      total: Int64(migration.total),
+      report: report.collections.map { MigrationV1.CollectionReport($0) },
+      failure: failure,
+      createdAt: GoogleProtobuf.Timestamp(migration.createdAt),
+      finishedAt: finishedAt.map { GoogleProtobuf.Timestamp($0) },
+      guestSub: migration.guest.description,
+      targetSub: migration.target.description)
+  }
+}

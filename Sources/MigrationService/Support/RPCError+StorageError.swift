@@ -1,0 +1,18 @@
+import GRPC
+import Storage
+
+extension RPCError {
+  /// What a client may know of a store's failure.
+  init(_ error: StorageError) {
+    switch error.fault {
+    case .overloaded:
+      self.init(.resourceExhausted, "too much work is waiting", reason: "OVERLOADED", retryAfter: .seconds(1))
+    case .unavailable, .full, .closed:
+      self.init(.unavailable, "the storage cannot be used now", retryAfter: .seconds(1))
+    case .cancelled:
+      self.init(.cancelled, "the call was cancelled")
+    case .constraint, .corrupt, .newerSchema, .misuse:
+      self.init(.internal, "the storage failed")
+    }
+  }
+}

@@ -156,7 +156,7 @@ import Testing
     let issued = try await harness.confirmed()
     let first = try await harness.poll(issued, verifier: Harness.verifier)
     harness.clock.move(by: .seconds(30))
-    #expect(try await harness.poll(issued, verifier: Harness.verifier).tokens == first.tokens)
+    #expect(try await harness.poll(issued, verifier: Harness.verifier) == first)
     #expect(harness.grants.issuedCount == 1)
   }
 
@@ -236,6 +236,20 @@ import Testing
     }
     #expect(error == .noSuchCode)
     #expect(try await harness.stored(theirs).phase.state == .scanned)
+  }
+
+  @Test("S8, R32: the confirm screen learns which device asks, from where and when, before anything is granted")
+  func confirmScreen() async throws {
+    let harness = try Harness()
+    let issued = try await harness.issue()
+    harness.clock.move(by: .seconds(40))
+    let scanned = try await harness.scan(issued, as: .phone(address: "198.51.100.1"))
+    #expect(scanned.initiator?.label == "Living room")
+    #expect(scanned.initiator?.app == "player")
+    #expect(scanned.risk?.network == "203.0.113.0/24")
+    #expect(scanned.issuedAt?.seconds == (harness.clock.now() - .seconds(40)).secondsSinceEpoch)
+    #expect(scanned.expiresIn == 60)
+    #expect(harness.grants.issuedCount == 0)
   }
 
   @Test("S9: on another network the digits are asked for; one wrong try voids the code")

@@ -490,6 +490,8 @@ extension QRV1 {
     package var purpose: QRV1.Purpose
     package var clientID: String
     package var scope: String
+    /// When the initiating device asked for the code.
+    package var issuedAt: GoogleProtobuf.Timestamp?
 
     package init(
       confirmTicket: String = "",
@@ -500,7 +502,8 @@ extension QRV1 {
       needsReauth: Bool = false,
       purpose: QRV1.Purpose = .unspecified,
       clientID: String = "",
-      scope: String = ""
+      scope: String = "",
+      issuedAt: GoogleProtobuf.Timestamp? = nil
     ) {
       self.confirmTicket = confirmTicket
       self.initiator = initiator
@@ -511,6 +514,7 @@ extension QRV1 {
       self.purpose = purpose
       self.clientID = clientID
       self.scope = scope
+      self.issuedAt = issuedAt
     }
   }
 
@@ -926,7 +930,8 @@ extension QRV1.ScanSessionResponse: RPCMessage {
       needsReauth: c.pointee.needs_reauth != 0,
       purpose: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.purpose.rawValue)),
       clientID: try FieldReader.string(c.pointee.client_id, "client_id"),
-      scope: try FieldReader.string(c.pointee.scope, "scope")
+      scope: try FieldReader.string(c.pointee.scope, "scope"),
+      issuedAt: try FieldReader.message(c.pointee.issued_at, "issued_at", GoogleProtobuf.Timestamp.init(reading:))
     )
   }
 
@@ -943,6 +948,7 @@ extension QRV1.ScanSessionResponse: RPCMessage {
     unsafe c.pointee.purpose = .init(rawValue: .init(truncatingIfNeeded: purpose.rawValue))
     unsafe c.pointee.client_id = try arena.string(clientID)
     unsafe c.pointee.scope = try arena.string(scope)
+    if let issuedAt { unsafe c.pointee.issued_at = try issuedAt.filled(in: arena) }
     return unsafe c
   }
 }

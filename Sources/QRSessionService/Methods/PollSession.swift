@@ -89,8 +89,10 @@ extension QRSessionAPI {
     case .confirmed, .consumed:
       guard let proof else { return response }
       let grant = try await redeem(view.id, proof, context)
-      // The poll that carries the tokens says what they come from; later ones will say that they are gone.
+      // The poll that carries the tokens says what they come from, and says the same when it is repeated; other polls
+      // say that the tokens are gone. Consuming is the change after confirming.
       response.state = .confirmed
+      response.version = view.state == .consumed ? view.version - 1 : view.version
       response.tokens = grant.tokens
       response.subject = grant.subject
       response.profile = grant.profile

@@ -63,7 +63,8 @@ extension QRSessionAPI {
       needsReauth: settings.confirm.needsReauthentication(confirmer, at: now),
       purpose: QRV1.Purpose(rawValue: Int32(session.request.purpose.rawValue)),
       clientID: session.request.clientID.description,
-      scope: session.request.scope.description
+      scope: session.request.scope.description,
+      issuedAt: GoogleProtobuf.Timestamp(millisecondsSinceEpoch: session.issued.millisecondsSinceEpoch)
     )
   }
 

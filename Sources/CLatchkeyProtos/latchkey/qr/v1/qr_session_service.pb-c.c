@@ -1511,7 +1511,7 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__risk__descriptor =
   (ProtobufCMessageInit) latchkey__qr__v1__risk__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__qr__v1__scan_session_response__field_descriptors[9] =
+static const ProtobufCFieldDescriptor latchkey__qr__v1__scan_session_response__field_descriptors[10] =
 {
   {
     "confirm_ticket",
@@ -1621,12 +1621,25 @@ static const ProtobufCFieldDescriptor latchkey__qr__v1__scan_session_response__f
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "issued_at",
+    10,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__ScanSessionResponse, issued_at),
+    &google__protobuf__timestamp__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__qr__v1__scan_session_response__field_indices_by_name[] = {
   7,   /* field[7] = client_id */
   0,   /* field[0] = confirm_ticket */
   3,   /* field[3] = expires_in */
   1,   /* field[1] = initiator */
+  9,   /* field[9] = issued_at */
   4,   /* field[4] = needs_check_code */
   5,   /* field[5] = needs_reauth */
   6,   /* field[6] = purpose */
@@ -1636,7 +1649,7 @@ static const unsigned latchkey__qr__v1__scan_session_response__field_indices_by_
 static const ProtobufCIntRange latchkey__qr__v1__scan_session_response__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 9 }
+  { 0, 10 }
 };
 const ProtobufCMessageDescriptor latchkey__qr__v1__scan_session_response__descriptor =
 {
@@ -1646,7 +1659,7 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__scan_session_response__descri
   "Latchkey__Qr__V1__ScanSessionResponse",
   "latchkey.qr.v1",
   sizeof(Latchkey__Qr__V1__ScanSessionResponse),
-  9,
+  10,
   latchkey__qr__v1__scan_session_response__field_descriptors,
   latchkey__qr__v1__scan_session_response__field_indices_by_name,
   1,  latchkey__qr__v1__scan_session_response__number_ranges,

@@ -11,7 +11,7 @@ package enum IdentityAccess {
     }
     + AccessPolicies(IdentityV1.AuthServiceMethod.self) { method in
       switch method {
-      case .register, .authenticate, .refresh, .revoke, .getJwks: .open
+      case .checkIdentifier, .register, .authenticate, .refresh, .revoke, .getJwks: .open
       case .introspect: .subjectOrService
       case .logout: .subject
       }
@@ -29,6 +29,11 @@ package enum IdentityAccess {
     + AccessPolicies(IdentityV1.DeviceServiceMethod.self) { method in
       switch method {
       case .listDevices, .renameDevice, .removeDevice: .subject
+      }
+    }
+    + AccessPolicies(IdentityV1.LinkServiceMethod.self) { method in
+      switch method {
+      case .listIdentities, .linkIdentity, .unlinkIdentity: .account
       }
     }
 }

@@ -51,6 +51,7 @@ extension IdentityCore {
       attempts: SQLiteAttemptStore(database),
       sessions: sessions,
       devices: SQLiteDeviceStore(database),
+      links: SQLiteLinkStore(database),
       merges: merges,
       qrGrants: SQLiteQRGrantStore(database),
       tokens: tokens,
@@ -59,6 +60,7 @@ extension IdentityCore {
       challenges: ChallengeBook(
         key: secret.key(for: "device-challenge"), lifetime: lifetimes.challenge, random: random),
       admission: GuestAdmission(perHour: guestsPerHour),
+      identifierChecks: NetworkTally(Limits.identifierChecksPerMinute, per: .seconds(60)),
       passwords: passwords,
       migrator: migrator.map { migrator in
         Migrator(

@@ -11,6 +11,7 @@ package struct IdentityCore: Sendable {
   package let attempts: any AttemptStore
   package let sessions: any SessionStore
   package let devices: any DeviceStore
+  package let links: any LinkStore
   package let merges: any MergeStore
   package let qrGrants: any QRGrantStore
   package let tokens: TokenIssuer
@@ -18,6 +19,7 @@ package struct IdentityCore: Sendable {
   package let sessionEvents: SessionEventHub
   package let challenges: ChallengeBook
   package let admission: GuestAdmission
+  package let identifierChecks: NetworkTally
   package let passwords: PasswordHasher
   /// Nil where no migrator is configured: then nobody can merge.
   package let migrator: Migrator?
@@ -31,6 +33,7 @@ package struct IdentityCore: Sendable {
     attempts: any AttemptStore,
     sessions: any SessionStore,
     devices: any DeviceStore,
+    links: any LinkStore,
     merges: any MergeStore,
     qrGrants: any QRGrantStore,
     tokens: TokenIssuer,
@@ -38,6 +41,7 @@ package struct IdentityCore: Sendable {
     sessionEvents: SessionEventHub,
     challenges: ChallengeBook,
     admission: GuestAdmission,
+    identifierChecks: NetworkTally,
     passwords: PasswordHasher,
     migrator: Migrator?,
     clock: any WallClock,
@@ -49,6 +53,7 @@ package struct IdentityCore: Sendable {
     self.attempts = attempts
     self.sessions = sessions
     self.devices = devices
+    self.links = links
     self.merges = merges
     self.qrGrants = qrGrants
     self.tokens = tokens
@@ -56,6 +61,7 @@ package struct IdentityCore: Sendable {
     self.sessionEvents = sessionEvents
     self.challenges = challenges
     self.admission = admission
+    self.identifierChecks = identifierChecks
     self.passwords = passwords
     self.migrator = migrator
     self.clock = clock

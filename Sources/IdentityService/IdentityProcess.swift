@@ -68,6 +68,7 @@ package enum IdentityProcess {
       + IdentityV1.grantServiceRoutes(GrantHandlers(core))
       + IdentityV1.sessionServiceRoutes(SessionHandlers(core))
       + IdentityV1.deviceServiceRoutes(DeviceHandlers(core))
+      + IdentityV1.linkServiceRoutes(LinkHandlers(core))
   }
 
   private static func lifetimes(_ configuration: ServiceConfiguration) -> TokenLifetimes {

@@ -68,4 +68,8 @@ package enum Limits {
 
   /// Networks that are counted, about 32 bytes each. When more are active, those not counted are asked for work.
   package static let countedNetworks = 65_536
+
+  /// Identifiers that a network may ask about in a minute: a person typing, each pause a question; not a list of a
+  /// million addresses.
+  package static let identifierChecksPerMinute = 30
 }

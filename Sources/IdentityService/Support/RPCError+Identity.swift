@@ -74,6 +74,10 @@ extension RPCError {
       reason: "SESSION_UNCONFIRMED")
   }
 
+  static var insufficientScope: RPCError {
+    RPCError(.permissionDenied, "the token lacks the scope account", reason: "INSUFFICIENT_SCOPE")
+  }
+
   static var sessionNotFound: RPCError {
     RPCError(.notFound, "the caller has no such session", reason: "SESSION_NOT_FOUND")
   }

@@ -30,7 +30,15 @@ package enum AccountIdentifier: Sendable, Hashable {
     case email = 1
     case phone = 2
     case userName = 3
-    case deviceKey = 4
+
+    /// As it appears in messages.
+    package var name: String {
+      switch self {
+      case .email: "email"
+      case .phone: "phone"
+      case .userName: "user_name"
+      }
+    }
   }
 
   package var kind: Kind {

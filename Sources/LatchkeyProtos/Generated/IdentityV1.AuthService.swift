@@ -8,6 +8,12 @@ internal import Protobuf
 extension IdentityV1 {
   /// Signs people in and out, and tells other services whether a token holds.
   package protocol AuthService: Sendable {
+    /// Tells a form whether an identifier or nickname is well formed and still free. Limited for each network.
+    func checkIdentifier(
+      _ request: IdentityV1.CheckIdentifierRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> IdentityV1.CheckIdentifierResponse
+
     /// Makes an account from an identifier and a password. With a guest's token the guest becomes the account.
     func register(
       _ request: IdentityV1.RegisterRequest,
@@ -53,6 +59,7 @@ extension IdentityV1 {
 
   /// Every method of `AuthService`, by its path on the wire.
   package enum AuthServiceMethod: String, CaseIterable, Sendable {
+    case checkIdentifier = "/latchkey.identity.v1.AuthService/CheckIdentifier"
     case register = "/latchkey.identity.v1.AuthService/Register"
     case authenticate = "/latchkey.identity.v1.AuthService/Authenticate"
     case refresh = "/latchkey.identity.v1.AuthService/Refresh"
@@ -69,6 +76,13 @@ extension IdentityV1 {
   /// What a server needs to answer the calls of `AuthService`.
   package static func authServiceRoutes(_ service: some AuthService) -> [RPCRoute] {
     [
+      .unary(AuthServiceMethod.checkIdentifier.rpc) {
+        (
+          request: IdentityV1.CheckIdentifierRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> IdentityV1.CheckIdentifierResponse in
+        try await service.checkIdentifier(request, context: context)
+      },
       .unary(AuthServiceMethod.register.rpc) {
         (
           request: IdentityV1.RegisterRequest,
@@ -127,6 +141,14 @@ extension IdentityV1 {
 
     package init(channel: any RPCChannel) {
       self.channel = channel
+    }
+
+    /// Tells a form whether an identifier or nickname is well formed and still free. Limited for each network.
+    package func checkIdentifier(
+      _ request: IdentityV1.CheckIdentifierRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> IdentityV1.CheckIdentifierResponse {
+      try await channel.unary(AuthServiceMethod.checkIdentifier.rpc, request, options: options)
     }
 
     /// Makes an account from an identifier and a password. With a guest's token the guest becomes the account.
@@ -281,6 +303,35 @@ extension IdentityV1 {
     package init(identifier: String = "", password: String = "") {
       self.identifier = identifier
       self.password = password
+    }
+  }
+
+  package struct CheckIdentifierRequest: Sendable, Equatable {
+    package var subject: Subject?
+
+    package init(subject: Subject? = nil) {
+      self.subject = subject
+    }
+
+    package enum Subject: Sendable, Equatable {
+      /// An e-mail address, phone number or user name.
+      case identifier(String)
+      case nickname(String)
+    }
+  }
+
+  package struct CheckIdentifierResponse: Sendable, Equatable {
+    /// Whether the text is one at all: then a form may be sent.
+    package var valid: Bool
+    /// Whether it may be registered. Nicknames need not be unique.
+    package var available: Bool
+    /// "email", "phone" or "user_name", for a valid identifier.
+    package var kind: String
+
+    package init(valid: Bool = false, available: Bool = false, kind: String = "") {
+      self.valid = valid
+      self.available = available
+      self.kind = kind
     }
   }
 
@@ -618,6 +669,86 @@ extension IdentityV1.PasswordCredential: RPCMessage {
     unsafe latchkey__identity__v1__password_credential__init(c)
     unsafe c.pointee.identifier = try arena.string(identifier)
     unsafe c.pointee.password = try arena.string(password)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.CheckIdentifierRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__check_identifier_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__check_identifier_request__get_packed_size,
+      latchkey__identity__v1__check_identifier_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__CheckIdentifierRequest>) throws(ProtobufError) {
+    let subject: Subject?
+    switch unsafe c.pointee.subject_case.rawValue {
+    case 1: unsafe subject = .identifier(try FieldReader.string(c.pointee.identifier, "identifier"))
+    case 2: unsafe subject = .nickname(try FieldReader.string(c.pointee.nickname, "nickname"))
+    default: subject = nil
+    }
+    self.init(subject: subject)
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__CheckIdentifierRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__CheckIdentifierRequest.self)
+    unsafe latchkey__identity__v1__check_identifier_request__init(c)
+    switch subject {
+    case .identifier(let value):
+      unsafe c.pointee.subject_case = .init(rawValue: 1)
+      unsafe c.pointee.identifier = try arena.string(value)
+    case .nickname(let value):
+      unsafe c.pointee.subject_case = .init(rawValue: 2)
+      unsafe c.pointee.nickname = try arena.string(value)
+    case nil: break
+    }
+    return unsafe c
+  }
+}
+
+extension IdentityV1.CheckIdentifierResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__check_identifier_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__check_identifier_response__get_packed_size,
+      latchkey__identity__v1__check_identifier_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__CheckIdentifierResponse>) throws(ProtobufError) {
+    unsafe self.init(
+      valid: c.pointee.valid != 0,
+      available: c.pointee.available != 0,
+      kind: try FieldReader.string(c.pointee.kind, "kind")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__CheckIdentifierResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__CheckIdentifierResponse.self)
+    unsafe latchkey__identity__v1__check_identifier_response__init(c)
+    unsafe c.pointee.valid = valid ? 1 : 0
+    unsafe c.pointee.available = available ? 1 : 0
+    unsafe c.pointee.kind = try arena.string(kind)
     return unsafe c
   }
 }

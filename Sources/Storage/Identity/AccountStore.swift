@@ -21,7 +21,4 @@ package protocol AccountStore: Sendable {
   ) async throws(StorageError)
 
   func subject(_ id: SubjectID) async throws(StorageError) -> Subject?
-
-  /// Masks of the identifiers that lead to the account.
-  func masks(of account: SubjectID) async throws(StorageError) -> [String]
 }

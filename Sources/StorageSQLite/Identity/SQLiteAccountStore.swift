@@ -17,12 +17,6 @@ package struct SQLiteAccountStore: AccountStore {
     try await database.read { db throws(StorageError) in try SubjectRow.find(id, in: db) }
   }
 
-  package func masks(of account: SubjectID) async throws(StorageError) -> [String] {
-    try await database.read { db throws(StorageError) in
-      try db.all("SELECT mask FROM identities WHERE sub = ? ORDER BY kind, value", .id(account)) { $0.text(0) }
-    }
-  }
-
   package func register(_ registration: Registration) async throws(StorageError) -> RegistrationOutcome {
     try await database.write { db, changes throws(StorageError) in
       let now = registration.draft.now
@@ -38,7 +32,7 @@ package struct SQLiteAccountStore: AccountStore {
         guard subject.promote() == .done else { return .guestGone }
         if try MergeRow.openMerge(of: subject.id, in: db) != nil { return .guestMerging }
       }
-      guard try Self.insertIdentity(registration.identifier, of: subject.id, at: now, in: db) else {
+      guard try IdentityRow.insert(registration.identifier, of: subject.id, at: now, in: db) else {
         return .identifierTaken
       }
       if let nickname = registration.nickname { subject.profile.nickname = nickname }
@@ -176,19 +170,6 @@ package struct SQLiteAccountStore: AccountStore {
     ) { row throws(StorageError) in
       PasswordAccount(subject: try row.id(0), passwordHash: row.optionalText(1))
     }
-  }
-
-  /// False when the identifier leads to an account already.
-  private static func insertIdentity(
-    _ identifier: AccountIdentifier, of subject: SubjectID, at now: Timestamp, in db: SQLiteConnection
-  ) throws(StorageError) -> Bool {
-    try db.execute(
-      """
-      INSERT INTO identities (kind, value, sub, mask, created_at) VALUES (?, ?, ?, ?, ?)
-      ON CONFLICT (kind, value) DO NOTHING
-      """,
-      .integer(identifier.kind.rawValue), .text(identifier.canonical), .id(subject), .text(identifier.mask), .time(now)
-    ) == 1
   }
 
   /// Writes the device's last-login hint. True when another account used the device before.

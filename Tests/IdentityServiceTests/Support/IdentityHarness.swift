@@ -25,6 +25,7 @@ struct IdentityHarness: Sendable {
   let grants: IdentityV1.GrantServiceClient
   let sessions: IdentityV1.SessionServiceClient
   let devices: IdentityV1.DeviceServiceClient
+  let links: IdentityV1.LinkServiceClient
 
   init(
     folder: TemporaryFolder? = nil,
@@ -72,6 +73,7 @@ struct IdentityHarness: Sendable {
     grants = IdentityV1.GrantServiceClient(channel: channel)
     sessions = IdentityV1.SessionServiceClient(channel: channel)
     devices = IdentityV1.DeviceServiceClient(channel: channel)
+    links = IdentityV1.LinkServiceClient(channel: channel)
   }
 
   /// The same service after a restart: same folder, same clock, nothing else kept.

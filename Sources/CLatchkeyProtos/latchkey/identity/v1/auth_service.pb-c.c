@@ -52,6 +52,96 @@ void   latchkey__identity__v1__password_credential__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__password_credential__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__identity__v1__check_identifier_request__init
+                     (Latchkey__Identity__V1__CheckIdentifierRequest         *message)
+{
+  static const Latchkey__Identity__V1__CheckIdentifierRequest init_value = LATCHKEY__IDENTITY__V1__CHECK_IDENTIFIER_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__check_identifier_request__get_packed_size
+                     (const Latchkey__Identity__V1__CheckIdentifierRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__check_identifier_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__check_identifier_request__pack
+                     (const Latchkey__Identity__V1__CheckIdentifierRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__check_identifier_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__check_identifier_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__CheckIdentifierRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__check_identifier_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__CheckIdentifierRequest *
+       latchkey__identity__v1__check_identifier_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__CheckIdentifierRequest *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__check_identifier_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__check_identifier_request__free_unpacked
+                     (Latchkey__Identity__V1__CheckIdentifierRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__check_identifier_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__check_identifier_response__init
+                     (Latchkey__Identity__V1__CheckIdentifierResponse         *message)
+{
+  static const Latchkey__Identity__V1__CheckIdentifierResponse init_value = LATCHKEY__IDENTITY__V1__CHECK_IDENTIFIER_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__check_identifier_response__get_packed_size
+                     (const Latchkey__Identity__V1__CheckIdentifierResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__check_identifier_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__check_identifier_response__pack
+                     (const Latchkey__Identity__V1__CheckIdentifierResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__check_identifier_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__check_identifier_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__CheckIdentifierResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__check_identifier_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__CheckIdentifierResponse *
+       latchkey__identity__v1__check_identifier_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__CheckIdentifierResponse *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__check_identifier_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__check_identifier_response__free_unpacked
+                     (Latchkey__Identity__V1__CheckIdentifierResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__check_identifier_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 void   latchkey__identity__v1__register_request__init
                      (Latchkey__Identity__V1__RegisterRequest         *message)
 {
@@ -911,6 +1001,121 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__password_credential__de
   latchkey__identity__v1__password_credential__field_indices_by_name,
   1,  latchkey__identity__v1__password_credential__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__password_credential__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__check_identifier_request__field_descriptors[2] =
+{
+  {
+    "identifier",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    offsetof(Latchkey__Identity__V1__CheckIdentifierRequest, subject_case),
+    offsetof(Latchkey__Identity__V1__CheckIdentifierRequest, identifier),
+    NULL,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "nickname",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    offsetof(Latchkey__Identity__V1__CheckIdentifierRequest, subject_case),
+    offsetof(Latchkey__Identity__V1__CheckIdentifierRequest, nickname),
+    NULL,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__check_identifier_request__field_indices_by_name[] = {
+  0,   /* field[0] = identifier */
+  1,   /* field[1] = nickname */
+};
+static const ProtobufCIntRange latchkey__identity__v1__check_identifier_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 2 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__check_identifier_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.CheckIdentifierRequest",
+  "CheckIdentifierRequest",
+  "Latchkey__Identity__V1__CheckIdentifierRequest",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__CheckIdentifierRequest),
+  2,
+  latchkey__identity__v1__check_identifier_request__field_descriptors,
+  latchkey__identity__v1__check_identifier_request__field_indices_by_name,
+  1,  latchkey__identity__v1__check_identifier_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__check_identifier_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__check_identifier_response__field_descriptors[3] =
+{
+  {
+    "valid",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__CheckIdentifierResponse, valid),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "available",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__CheckIdentifierResponse, available),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "kind",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__CheckIdentifierResponse, kind),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__check_identifier_response__field_indices_by_name[] = {
+  1,   /* field[1] = available */
+  2,   /* field[2] = kind */
+  0,   /* field[0] = valid */
+};
+static const ProtobufCIntRange latchkey__identity__v1__check_identifier_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 3 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__check_identifier_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.CheckIdentifierResponse",
+  "CheckIdentifierResponse",
+  "Latchkey__Identity__V1__CheckIdentifierResponse",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__CheckIdentifierResponse),
+  3,
+  latchkey__identity__v1__check_identifier_response__field_descriptors,
+  latchkey__identity__v1__check_identifier_response__field_indices_by_name,
+  1,  latchkey__identity__v1__check_identifier_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__check_identifier_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
 static const ProtobufCFieldDescriptor latchkey__identity__v1__register_request__field_descriptors[5] =

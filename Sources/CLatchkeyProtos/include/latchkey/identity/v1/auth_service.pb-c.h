@@ -18,6 +18,8 @@ PROTOBUF_C__BEGIN_DECLS
 #include "latchkey/common/v1/common.pb-c.h"
 
 typedef struct Latchkey__Identity__V1__PasswordCredential Latchkey__Identity__V1__PasswordCredential;
+typedef struct Latchkey__Identity__V1__CheckIdentifierRequest Latchkey__Identity__V1__CheckIdentifierRequest;
+typedef struct Latchkey__Identity__V1__CheckIdentifierResponse Latchkey__Identity__V1__CheckIdentifierResponse;
 typedef struct Latchkey__Identity__V1__RegisterRequest Latchkey__Identity__V1__RegisterRequest;
 typedef struct Latchkey__Identity__V1__RegisterResponse Latchkey__Identity__V1__RegisterResponse;
 typedef struct Latchkey__Identity__V1__AccountChange Latchkey__Identity__V1__AccountChange;
@@ -84,6 +86,51 @@ struct  Latchkey__Identity__V1__PasswordCredential
 #define LATCHKEY__IDENTITY__V1__PASSWORD_CREDENTIAL__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__password_credential__descriptor) \
     , {0,NULL}, {0,NULL} }
+
+
+typedef enum {
+  LATCHKEY__IDENTITY__V1__CHECK_IDENTIFIER_REQUEST__SUBJECT__NOT_SET = 0,
+  LATCHKEY__IDENTITY__V1__CHECK_IDENTIFIER_REQUEST__SUBJECT_IDENTIFIER = 1,
+  LATCHKEY__IDENTITY__V1__CHECK_IDENTIFIER_REQUEST__SUBJECT_NICKNAME = 2
+    PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__IDENTITY__V1__CHECK_IDENTIFIER_REQUEST__SUBJECT__CASE)
+} Latchkey__Identity__V1__CheckIdentifierRequest__SubjectCase;
+
+struct  Latchkey__Identity__V1__CheckIdentifierRequest
+{
+  ProtobufCMessage base;
+  Latchkey__Identity__V1__CheckIdentifierRequest__SubjectCase subject_case;
+  union {
+    /*
+     * An e-mail address, phone number or user name.
+     */
+    ProtobufCBinaryData identifier;
+    ProtobufCBinaryData nickname;
+  };
+};
+#define LATCHKEY__IDENTITY__V1__CHECK_IDENTIFIER_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__check_identifier_request__descriptor) \
+    , LATCHKEY__IDENTITY__V1__CHECK_IDENTIFIER_REQUEST__SUBJECT__NOT_SET, {0} }
+
+
+struct  Latchkey__Identity__V1__CheckIdentifierResponse
+{
+  ProtobufCMessage base;
+  /*
+   * Whether the text is one at all: then a form may be sent.
+   */
+  protobuf_c_boolean valid;
+  /*
+   * Whether it may be registered. Nicknames need not be unique.
+   */
+  protobuf_c_boolean available;
+  /*
+   * "email", "phone" or "user_name", for a valid identifier.
+   */
+  ProtobufCBinaryData kind;
+};
+#define LATCHKEY__IDENTITY__V1__CHECK_IDENTIFIER_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__check_identifier_response__descriptor) \
+    , 0, 0, {0,NULL} }
 
 
 struct  Latchkey__Identity__V1__RegisterRequest
@@ -390,6 +437,44 @@ Latchkey__Identity__V1__PasswordCredential *
                       const uint8_t       *data);
 void   latchkey__identity__v1__password_credential__free_unpacked
                      (Latchkey__Identity__V1__PasswordCredential *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__CheckIdentifierRequest methods */
+void   latchkey__identity__v1__check_identifier_request__init
+                     (Latchkey__Identity__V1__CheckIdentifierRequest         *message);
+size_t latchkey__identity__v1__check_identifier_request__get_packed_size
+                     (const Latchkey__Identity__V1__CheckIdentifierRequest   *message);
+size_t latchkey__identity__v1__check_identifier_request__pack
+                     (const Latchkey__Identity__V1__CheckIdentifierRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__check_identifier_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__CheckIdentifierRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__CheckIdentifierRequest *
+       latchkey__identity__v1__check_identifier_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__check_identifier_request__free_unpacked
+                     (Latchkey__Identity__V1__CheckIdentifierRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__CheckIdentifierResponse methods */
+void   latchkey__identity__v1__check_identifier_response__init
+                     (Latchkey__Identity__V1__CheckIdentifierResponse         *message);
+size_t latchkey__identity__v1__check_identifier_response__get_packed_size
+                     (const Latchkey__Identity__V1__CheckIdentifierResponse   *message);
+size_t latchkey__identity__v1__check_identifier_response__pack
+                     (const Latchkey__Identity__V1__CheckIdentifierResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__check_identifier_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__CheckIdentifierResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__CheckIdentifierResponse *
+       latchkey__identity__v1__check_identifier_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__check_identifier_response__free_unpacked
+                     (Latchkey__Identity__V1__CheckIdentifierResponse *message,
                       ProtobufCAllocator *allocator);
 /* Latchkey__Identity__V1__RegisterRequest methods */
 void   latchkey__identity__v1__register_request__init
@@ -738,6 +823,12 @@ void   latchkey__identity__v1__logout_response__free_unpacked
 typedef void (*Latchkey__Identity__V1__PasswordCredential_Closure)
                  (const Latchkey__Identity__V1__PasswordCredential *message,
                   void *closure_data);
+typedef void (*Latchkey__Identity__V1__CheckIdentifierRequest_Closure)
+                 (const Latchkey__Identity__V1__CheckIdentifierRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__CheckIdentifierResponse_Closure)
+                 (const Latchkey__Identity__V1__CheckIdentifierResponse *message,
+                  void *closure_data);
 typedef void (*Latchkey__Identity__V1__RegisterRequest_Closure)
                  (const Latchkey__Identity__V1__RegisterRequest *message,
                   void *closure_data);
@@ -802,6 +893,8 @@ extern const ProtobufCEnumDescriptor    latchkey__identity__v1__on_conflict__des
 extern const ProtobufCEnumDescriptor    latchkey__identity__v1__logout_scope__descriptor;
 extern const ProtobufCEnumDescriptor    latchkey__identity__v1__logout_next__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__password_credential__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__check_identifier_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__check_identifier_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__register_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__register_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__account_change__descriptor;

@@ -1,0 +1,17 @@
+import GRPC
+import LatchkeyProtos
+import Storage
+
+extension LinkHandlers {
+  /// What leads to the caller's account, masked, the first linked first.
+  package func listIdentities(
+    _ request: IdentityV1.ListIdentitiesRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.ListIdentitiesResponse {
+    let account = try context.callerSubject()
+    let identities = try await core.stored { () throws(StorageError) in
+      try await core.links.identities(of: account)
+    }
+    return IdentityV1.ListIdentitiesResponse(identities: identities.map(Self.message))
+  }
+}

@@ -1,0 +1,12 @@
+/// What came of linking an identifier.
+package enum LinkOutcome: Sendable, Equatable {
+  case linked(Identity)
+  /// It led to this account before.
+  case already(Identity)
+  /// It leads to another account.
+  case taken
+  /// There is no such account any more.
+  case noAccount
+  /// The account has as many identities as one may have.
+  case full
+}

@@ -1,0 +1,16 @@
+import LatchkeyModel
+
+/// The identities that lead to an account.
+package protocol LinkStore: Sendable {
+  func identities(of account: SubjectID) async throws(StorageError) -> [Identity]
+
+  func passwordHash(of account: SubjectID) async throws(StorageError) -> String?
+
+  /// Lets an identifier lead to the account, as one change. Idempotent.
+  func link(
+    _ identifier: AccountIdentifier, to account: SubjectID, at now: Timestamp
+  ) async throws(StorageError) -> LinkOutcome
+
+  /// Lets an identity lead to the account no longer, as one change; never the last one.
+  func unlink(_ identity: Identity, from account: SubjectID) async throws(StorageError) -> UnlinkOutcome
+}

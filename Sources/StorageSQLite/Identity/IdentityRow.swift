@@ -1,0 +1,44 @@
+import LatchkeyModel
+import Storage
+
+/// Statements and mapping of the table `identities`.
+enum IdentityRow {
+  /// A person has a few addresses, numbers and names; the list is read whole.
+  static let mostPerAccount = 32
+
+  static func all(of account: SubjectID, in db: SQLiteConnection) throws(StorageError) -> [Identity] {
+    try db.all(
+      "SELECT kind, value, mask, created_at FROM identities WHERE sub = ? ORDER BY created_at, kind, value",
+      .id(account)
+    ) { row throws(StorageError) in try map(row) }
+  }
+
+  static func find(
+    _ identifier: AccountIdentifier, in db: SQLiteConnection
+  ) throws(StorageError) -> (identity: Identity, owner: SubjectID)? {
+    try db.first(
+      "SELECT kind, value, mask, created_at, sub FROM identities WHERE kind = ? AND value = ?",
+      .integer(identifier.kind.rawValue), .text(identifier.canonical)
+    ) { row throws(StorageError) in (try map(row), try row.id(4)) }
+  }
+
+  /// False when the identifier leads to an account already.
+  static func insert(
+    _ identifier: AccountIdentifier, of subject: SubjectID, at now: Timestamp, in db: SQLiteConnection
+  ) throws(StorageError) -> Bool {
+    try db.execute(
+      """
+      INSERT INTO identities (kind, value, sub, mask, created_at) VALUES (?, ?, ?, ?, ?)
+      ON CONFLICT (kind, value) DO NOTHING
+      """,
+      .integer(identifier.kind.rawValue), .text(identifier.canonical), .id(subject), .text(identifier.mask), .time(now)
+    ) == 1
+  }
+
+  private static func map(_ row: SQLiteRow) throws(StorageError) -> Identity {
+    guard let kind = AccountIdentifier.Kind(rawValue: row.integer(0)) else {
+      throw StorageError(.corrupt, operation: "read an identity", detail: "unknown kind")
+    }
+    return Identity(kind: kind, value: row.text(1), mask: row.text(2), linkedAt: row.timestamp(3))
+  }
+}

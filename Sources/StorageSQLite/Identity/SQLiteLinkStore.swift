@@ -1,0 +1,49 @@
+import LatchkeyModel
+import Storage
+
+/// Identities in SQLite.
+package struct SQLiteLinkStore: LinkStore {
+  private let database: IdentityDatabase
+
+  package init(_ database: IdentityDatabase) {
+    self.database = database
+  }
+
+  package func identities(of account: SubjectID) async throws(StorageError) -> [Identity] {
+    try await database.read { db throws(StorageError) in try IdentityRow.all(of: account, in: db) }
+  }
+
+  package func passwordHash(of account: SubjectID) async throws(StorageError) -> String? {
+    try await database.read { db throws(StorageError) in
+      try db.first("SELECT hash FROM passwords WHERE sub = ?", .id(account)) { $0.text(0) }
+    }
+  }
+
+  package func link(
+    _ identifier: AccountIdentifier, to account: SubjectID, at now: Timestamp
+  ) async throws(StorageError) -> LinkOutcome {
+    try await database.write { db, _ throws(StorageError) in
+      guard try SubjectRow.find(account, in: db)?.isAccount == true else { return .noAccount }
+      if let (identity, owner) = try IdentityRow.find(identifier, in: db) {
+        return owner == account ? .already(identity) : .taken
+      }
+      guard try IdentityRow.all(of: account, in: db).count < IdentityRow.mostPerAccount else { return .full }
+      guard try IdentityRow.insert(identifier, of: account, at: now, in: db) else { return .taken }
+      return .linked(
+        Identity(kind: identifier.kind, value: identifier.canonical, mask: identifier.mask, linkedAt: now))
+    }
+  }
+
+  package func unlink(_ identity: Identity, from account: SubjectID) async throws(StorageError) -> UnlinkOutcome {
+    try await database.write { db, _ throws(StorageError) in
+      let all = try IdentityRow.all(of: account, in: db)
+      guard all.contains(where: { $0.kind == identity.kind && $0.value == identity.value }) else { return .notFound }
+      guard all.count > 1 else { return .last }
+      try db.execute(
+        "DELETE FROM identities WHERE kind = ? AND value = ? AND sub = ?",
+        .integer(identity.kind.rawValue), .text(identity.value), .id(account)
+      )
+      return .unlinked
+    }
+  }
+}

@@ -2,20 +2,22 @@ import LatchkeyModel
 
 /// Work that a call leaves to be done after its answer, so that the answer's time does not tell of it (S24).
 final class FollowUps: Sendable {
-  let sessions: AsyncStream<QRSessionID>
-  private let continuation: AsyncStream<QRSessionID>.Continuation
+  /// A claimed code that another account submitted (S6).
+  struct PassedAround: Sendable {
+    let session: QRSession
+    let subject: SubjectID
+    let address: String
+  }
+
+  let codes: AsyncStream<PassedAround>
+  private let continuation: AsyncStream<PassedAround>.Continuation
 
   init() {
-    // Past this many the newest are dropped: an anomaly on that scale is in the audit log a thousand times already.
-    (sessions, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(1000))
+    // Past this many further ones are dropped: accounts scan only so often, so this is more than a second's worth.
+    (codes, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Limits.followUps))
   }
 
-  /// Cancels the session, which two accounts submitted (S6).
-  func cancel(_ session: QRSessionID) {
-    continuation.yield(session)
-  }
-
-  func finish() {
-    continuation.finish()
+  func handle(_ code: PassedAround) {
+    continuation.yield(code)
   }
 }

@@ -33,6 +33,9 @@ package enum Limits {
   /// Sources and accounts that the rate limits remember at a time: about 40 bytes each.
   static let rememberedSources = 100_000
 
+  /// Codes that are passed around and wait to be cancelled.
+  static let followUps = 1000
+
   /// A form that an OAuth client sends: a few short parameters.
   static let formBytes = 8192
   static let formParameters = 32

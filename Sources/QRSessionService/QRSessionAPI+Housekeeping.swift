@@ -59,16 +59,17 @@ extension QRSessionAPI {
   }
 
   private func followUp() async {
-    for await id in followUps.sessions { await cancelPassedAround(id) }
+    for await code in followUps.codes { await cancel(code) }
   }
 
-  /// Cancels a session that two accounts submitted (S6).
-  private func cancelPassedAround(_ id: QRSessionID) async {
+  /// Two accounts submitted one code: it is being passed around, and dies (S6).
+  private func cancel(_ code: FollowUps.PassedAround) async {
+    record(.scannedByAnother, code.session, subject: code.subject, address: code.address)
     do throws(RPCError) {
-      let found = try await stored { () throws(StorageError) in try await self.store.session(id) }
+      let found = try await stored { () throws(StorageError) in try await self.store.session(code.session.id) }
       if let found { try await cancel(found) }
     } catch {
-      logger.error("a code that is passed around was not cancelled", metadata: ["qr_session_id": "\(id)"])
+      logger.error("a code that is passed around was not cancelled", metadata: ["qr_session_id": "\(code.session.id)"])
     }
   }
 }

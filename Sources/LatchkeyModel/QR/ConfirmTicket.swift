@@ -6,13 +6,11 @@ package struct ConfirmTicket: Sendable, CustomStringConvertible, CustomDebugStri
   package let session: QRSessionID
   package let secret: [UInt8]
 
-  package init(session: QRSessionID, from random: RandomSource) {
+  /// `secret` is 32 fresh random bytes.
+  package init(session: QRSessionID, secret: [UInt8]) {
+    precondition(secret.count == ConfirmTicket.secretByteCount, "a confirm ticket takes 32 random bytes")
     self.session = session
-    secret = random.bytes(ConfirmTicket.secretByteCount)
-    precondition(
-      secret.count == ConfirmTicket.secretByteCount,
-      "a random source gives as many bytes as it was asked for"
-    )
+    self.secret = secret
   }
 
   /// Nil for anything but the 64 characters of a ticket.

@@ -13,6 +13,9 @@ extension QRSessionAPI {
     var isTyped = false
     if case .userCode = request.code { isTyped = true }
     try admission.scan(by: confirmer.subject, isTyped: isTyped, at: clock.now())
+    // Drawn whether it will be needed or not: no outcome does less work than another (S24).
+    let secret = random.bytes(ConfirmTicket.secretByteCount)
+    let ticketHash = Self.digest(secret)
     guard let found = try await find(request.code) else {
       // A guest is told the same about a code that it may not confirm.
       throw confirmer.isGuest ? .loginRequired : .noSuchCode
@@ -25,8 +28,6 @@ extension QRSessionAPI {
       case .onRisk: risk.distance != .sameNetwork
       case .always: true
       }
-    let ticket = ConfirmTicket(session: found.id, from: random)
-    let ticketHash = Self.digest(ticket.secret)
     let (outcome, session) = try await decide(on: found) { session, now in
       session.scan(by: confirmer, ticket: ticketHash, needsCheckCode: needsCheckCode, at: now)
     }
@@ -36,9 +37,9 @@ extension QRSessionAPI {
     case .unavailable:
       throw confirmer.isGuest ? .loginRequired : .noSuchCode
     case .claimedByAnother:
-      // Two accounts submitted one code: it is being passed around. It dies, after this answer (S6, S24).
-      record(.scannedByAnother, session, subject: confirmer.subject, address: context.peer.address)
-      followUps.cancel(session.id)
+      followUps.handle(
+        FollowUps.PassedAround(session: session, subject: confirmer.subject, address: context.peer.address)
+      )
       throw confirmer.isGuest ? .loginRequired : .noSuchCode
     case .guestRefused:
       throw .loginRequired
@@ -51,7 +52,7 @@ extension QRSessionAPI {
     let now = clock.now()
     let initiator = session.request.initiator
     return QRV1.ScanSessionResponse(
-      confirmTicket: ticket.text,
+      confirmTicket: ConfirmTicket(session: session.id, secret: secret).text,
       initiator: QRV1.Initiator(
         label: initiator.label?.description ?? "",
         platform: initiator.platform?.description ?? "",

@@ -2,14 +2,14 @@ import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 
-/// Asks the identity service, with the credential that services share.
+/// Asks the identity service.
 package struct IdentitySubjectSwitch: SubjectSwitch {
   private let client: IdentityV1.GrantServiceClient
-  private let options: CallOptions
+  private let options = CallOptions(timeout: Limits.switchPatience)
 
-  package init(channel: any RPCChannel, serviceCredential: Metadata) {
+  /// `channel` carries the credential that services share.
+  package init(channel: any RPCChannel) {
     client = IdentityV1.GrantServiceClient(channel: channel)
-    options = CallOptions(metadata: serviceCredential, timeout: Limits.switchPatience)
   }
 
   package func complete(_ migration: Migration) async throws(RPCError) {

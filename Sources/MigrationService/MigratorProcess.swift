@@ -1,0 +1,39 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import ServiceRuntime
+import StorageSQLite
+
+/// The migrator as a process: its configuration, its storage, its routes and what runs beside them.
+package enum MigratorProcess {
+  package static let description = ServiceDescription(
+    name: "latchkey-migrator", port: 7403, managementPort: 7503, keys: [MigratorKeys.collections.declaration])
+
+  /// `identity` carries the service credential: it publishes the keys of callers' tokens and switches subjects.
+  package static func make(_ resources: ServiceResources, identity: any RPCChannel) async throws -> ServiceParts {
+    let configuration = resources.configuration
+    let database = try SQLiteDatabase.open(
+      path: "\(configuration.dataDirectory)/migrator.db", schema: MigrationSchema.schema)
+    let keys = JWKSCache(identity: identity, logger: resources.logger)
+    let core = MigrationCore(
+      records: SQLiteRecordStore(database),
+      migrations: SQLiteMigrationStore(database),
+      rules: configuration[MigratorKeys.collections],
+      tokens: TokenAuthenticator(
+        keys: keys, issuer: configuration[CommonKeys.issuer], audience: description.name, clock: resources.clock),
+      clock: resources.clock,
+      random: RandomSource { SecureRandom.bytes($0) },
+      logger: resources.logger)
+    let workers = MigrationWorkers(core, subjects: IdentitySubjectSwitch(channel: identity))
+
+    var parts = ServiceParts(
+      routes: MigratorRoutes.all(core), policies: MigratorAccess.policies, tokenKeys: .own(keys))
+    parts.tasks = [
+      BackgroundTask("identity keys") { await keys.run() },
+      BackgroundTask("migrations") { await workers.run() },
+    ]
+    parts.obstacle = { keys.current == nil ? "the keys of the identity service are not known yet" : nil }
+    parts.close = { await database.close() }
+    return parts
+  }
+}

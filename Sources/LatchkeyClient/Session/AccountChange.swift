@@ -8,4 +8,7 @@ public struct AccountChange: Sendable, Equatable {
   public let wipeRequired: Bool
   /// The migration that moves the guest's data, when one was started.
   public let migrationID: String?
+  /// The guest's data will be moved as soon as the migrator can be reached; signing in again in the same way tells
+  /// the migration's id.
+  public let migrationPending: Bool
 }

@@ -44,7 +44,7 @@ extension DeviceClient {
     let request = IdentityV1.AuthenticateRequest(
       clientID: configuration.clientID,
       method: .password(credential),
-      guestToken: try await guestToken(),
+      guestToken: try await guestToken(forMerge: onConflict == .merge),
       onConflict: onConflict.proto,
       deviceLabel: deviceLabel,
       locale: locale
@@ -61,7 +61,7 @@ extension DeviceClient {
   ) async throws(ClientError) -> SignInOutcome {
     let request = IdentityV1.AuthenticateRequest(
       clientID: configuration.clientID,
-      guestToken: try await guestToken(),
+      guestToken: try await guestToken(forMerge: choice == .merge),
       onConflict: choice.proto,
       linkTicket: linkTicket,
       deviceLabel: deviceLabel,
@@ -128,10 +128,18 @@ extension DeviceClient {
     )
   }
 
-  /// The guest's access token when a guest uses this device, for the service to know whose data is at stake.
-  private func guestToken() async throws(ClientError) -> String {
-    guard let session = try storedSession(), session.isGuest else { return "" }
-    return try await usableSession().accessToken
+  /// The guest's access token when a guest uses this device, for the service to know whose data is at stake. For a
+  /// merge, also that of a guest who was left behind by an earlier sign-in.
+  private func guestToken(forMerge: Bool = false) async throws(ClientError) -> String {
+    if let session = try storedSession(), session.isGuest { return try await usableSession().accessToken }
+    guard forMerge, try storedSession(.guestLeftBehind) != nil else { return "" }
+    do throws(ClientError) {
+      return try await usableSession(.guestLeftBehind).accessToken
+    } catch {
+      // That guest is gone: there is nothing of it to merge, and no reason not to sign in.
+      if case .sessionEnded = error { return "" }
+      throw error
+    }
   }
 
   func finish(
@@ -144,8 +152,12 @@ extension DeviceClient {
     let tokens = try require(tokens, "tokens")
     let subject = try require(subject, "subject")
     let session = stored(tokens, sub: subject.sub, isGuest: subject.isGuest, namespace: namespace)
-    // A guest that stays behind keeps its session, so that its data can still follow.
-    if let left = try storedSession(), left.isGuest, left.sub != session.sub { try keep(left, .guestLeftBehind) }
+    if let change, !change.migrationID.isEmpty {
+      try forgetSession(.guestLeftBehind)
+    } else if let left = try storedSession(), left.isGuest, left.sub != session.sub {
+      // A guest that stays behind keeps its session, so that its data can still follow.
+      try keep(left, .guestLeftBehind)
+    }
     try keep(session)
     return SignIn(
       session: session.session,
@@ -159,7 +171,8 @@ extension DeviceClient {
           previousSubject: change.previousSub.isEmpty ? nil : SubjectID(change.previousSub),
           promoted: change.promoted,
           wipeRequired: change.wipeRequired,
-          migrationID: change.migrationID.isEmpty ? nil : change.migrationID
+          migrationID: change.migrationID.isEmpty ? nil : change.migrationID,
+          migrationPending: change.migrationPending
         )
       }
     )

@@ -129,7 +129,7 @@ let package = Package(
     module("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Transport", "TLS", "Cryptography", nio]),
     .executableTarget(
       name: "latchkey",
-      dependencies: ["LatchkeyClient", "LatchkeyProtos", "LatchkeyModel", "GRPC", "Transport", "QRCode", arguments],
+      dependencies: ["LatchkeyClient", "LatchkeyModel", "Cryptography", "QRCode", arguments],
       swiftSettings: strict),
 
     // Tests.

@@ -16,6 +16,8 @@ public enum ClientError: Error, Sendable, Equatable {
   case foreignCode
   /// The service answered with success but left out what the answer must hold.
   case incompleteAnswer(String)
+  /// The certificate authorities of the configuration cannot be used.
+  case unusableAuthorities(String)
   /// The key pair could not be made or read.
   case deviceKey(String)
 

@@ -22,6 +22,7 @@ public actor DeviceClient {
   let identity: any RPCChannel
   let qr: any RPCChannel
   let migrator: any RPCChannel
+  let closing: @Sendable () async -> Void
 
   /// The refresh under way of each session, shared by all calls that wait for it.
   private var refreshing: [SessionSlot: Task<Result<StoredSession, ClientError>, Never>] = [:]
@@ -33,7 +34,8 @@ public actor DeviceClient {
     identity: any RPCChannel,
     qr: any RPCChannel,
     migrator: any RPCChannel,
-    clock: any WallClock = SystemClock()
+    clock: any WallClock = SystemClock(),
+    closing: @escaping @Sendable () async -> Void = {}
   ) {
     self.configuration = configuration
     self.secrets = secrets
@@ -41,6 +43,7 @@ public actor DeviceClient {
     self.qr = qr
     self.migrator = migrator
     self.clock = clock
+    self.closing = closing
   }
 
   /// Who uses this device, by what the secret store holds. Needs no network.

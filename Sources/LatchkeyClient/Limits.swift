@@ -7,6 +7,9 @@ enum Limits {
   /// How long an ordinary call may take in all: a person waits for it.
   static let callTimeout: Duration = .seconds(20)
 
+  /// How long calls under way may take when the client is closed.
+  static let closeGrace: Duration = .seconds(5)
+
   /// How long a health check may take: slower is not healthy.
   static let healthTimeout: Duration = .seconds(5)
 

@@ -13,10 +13,12 @@ extension DeviceClient {
     for (name, address, channel) in services {
       let start = ContinuousClock.now
       let state: String
+      var roundTrip: Duration?
       do throws(RPCError) {
         let client = HealthV1.HealthClient(channel: channel)
         let options = CallOptions(timeout: Limits.healthTimeout)
         state = Self.name(of: try await client.check(HealthV1.HealthCheckRequest(), options: options).status)
+        roundTrip = start.duration(to: .now)
       } catch {
         state = error.code.name
       }
@@ -25,7 +27,7 @@ extension DeviceClient {
           name: name,
           address: address,
           state: state,
-          roundTrip: start.duration(to: .now)
+          roundTrip: roundTrip
         )
       )
     }

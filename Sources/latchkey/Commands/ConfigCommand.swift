@@ -1,0 +1,29 @@
+import ArgumentParser
+import Cryptography
+import LatchkeyClient
+
+struct ConfigCommand: DeviceCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "config",
+    abstract: "Show what flags and environment come to."
+  )
+
+  @OptionGroup var options: DeviceOptions
+
+  func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
+    let client = settings.client
+    let rows = [
+      ("identity", "\(client.identity)"),
+      ("qr", "\(client.qr)"),
+      ("migrator", "\(client.migrator)"),
+      ("tls", settings.trust ?? "off"),
+      ("client_id", client.clientID),
+      ("qr_base", client.qrBase),
+      ("profile_directory", settings.profileDirectory),
+    ]
+    output.result(
+      rows.map { name, value in name + String(repeating: " ", count: 19 - name.count) + value }.joined(separator: "\n"),
+      .object(rows.map { JSONValue.Member($0.0, .string($0.1)) })
+    )
+  }
+}

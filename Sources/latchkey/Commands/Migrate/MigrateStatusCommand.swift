@@ -1,0 +1,45 @@
+import ArgumentParser
+import Cryptography
+import LatchkeyClient
+
+struct MigrateStatusCommand: DeviceCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "status",
+    abstract: "Say where a merge stands."
+  )
+
+  @OptionGroup var options: DeviceOptions
+
+  @Argument(help: "The merge, when it is not this profile's last.")
+  var id: String?
+
+  func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
+    let merge = try await device.merge(id: try Self.id(id, in: settings))
+    output.result(Self.text(merge), JSONValue(merge))
+  }
+
+  static func id(_ named: String?, in settings: Settings) throws(CommandFailure) -> String {
+    if let named { return named }
+    guard let last = try ProfileNote.merge.text(in: settings) else {
+      throw CommandFailure(.usage, "this profile has started no merge", hint: "latchkey migrate start")
+    }
+    return last
+  }
+
+  static func text(_ merge: Merge) -> String {
+    switch merge.state {
+    case .queued: return "The merge waits for its turn."
+    case .running: return "\(merge.step): \(merge.done) of \(merge.total)"
+    case .failed: return "The merge failed: \(merge.failure). Nothing of the guest's was lost."
+    case .done:
+      let rows = merge.report.map { collection in
+        [
+          collection.name, collection.policy?.rawValue ?? "?", "\(collection.moved)", "\(collection.kept)",
+          "\(collection.replaced)", "\(collection.combined)", "\(collection.refused)", "\(collection.accountRows)",
+        ]
+      }
+      let headings = ["collection", "policy", "moved", "kept", "replaced", "summed", "refused", "now"]
+      return "The merge is done.\n" + Output.table(headings, rows)
+    }
+  }
+}

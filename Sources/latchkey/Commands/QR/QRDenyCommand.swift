@@ -1,0 +1,21 @@
+import ArgumentParser
+import Cryptography
+import LatchkeyClient
+
+struct QRDenyCommand: DeviceCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "deny",
+    abstract: "Refuse the code that this profile scanned. Final."
+  )
+
+  @OptionGroup var options: DeviceOptions
+
+  @Flag(help: "Say that somebody else started this.")
+  var reportAbuse = false
+
+  func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
+    try await device.denyQRCode(ticket: try QRConfirmCommand.ticket(in: settings), reportAbuse: reportAbuse)
+    try ProfileNote.qrConfirmTicket.remove(in: settings)
+    output.result("Refused. The screen stays signed out.", ["state": "denied"])
+  }
+}

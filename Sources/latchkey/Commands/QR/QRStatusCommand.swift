@@ -1,0 +1,17 @@
+import ArgumentParser
+import Cryptography
+import LatchkeyClient
+
+struct QRStatusCommand: DeviceCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "status",
+    abstract: "Ask once what became of the code that this profile showed; signs in when it was agreed to."
+  )
+
+  @OptionGroup var options: DeviceOptions
+
+  func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
+    let progress = try await device.pollQRSignIn(try QRWaitCommand.ticket(in: settings))
+    output.result(QRWaitCommand.sentence(progress), JSONValue(progress))
+  }
+}

@@ -1,0 +1,58 @@
+import ArgumentParser
+import Cryptography
+import LatchkeyClient
+
+struct QRWaitCommand: DeviceCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "wait",
+    abstract: "Wait until the code that this profile showed has signed it in."
+  )
+
+  @OptionGroup var options: DeviceOptions
+
+  func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
+    let ticket = try Self.ticket(in: settings)
+    try await Self.wait(for: ticket, device, settings, output)
+  }
+
+  static func ticket(in settings: Settings) throws(CommandFailure) -> QRTicket {
+    guard let bytes = try ProfileNote.qrTicket.bytes(in: settings) else {
+      throw CommandFailure(.usage, "this profile shows no code", hint: "latchkey qr issue")
+    }
+    guard let ticket = QRTicket(bytes) else { throw CommandFailure(.file, "the profile's QR ticket is damaged") }
+    return ticket
+  }
+
+  static func wait(
+    for ticket: QRTicket,
+    _ device: DeviceClient,
+    _ settings: Settings,
+    _ output: Output
+  ) async throws {
+    let end = try await device.awaitQRSignIn(ticket) { progress in
+      switch progress {
+      case .pending: output.progress("Waiting for a phone.")
+      case .scanned(let mask): output.progress("Scanned by \(mask). Waiting for them to agree.")
+      default: break
+      }
+    }
+    // Once the tokens are kept, or never will be, the ticket is of no more use.
+    try ProfileNote.qrTicket.remove(in: settings)
+    output.result(sentence(end), JSONValue(end))
+    if case .signedIn = end { return }
+    throw ExitCode(CommandFailure.Status.undecided.rawValue)
+  }
+
+  static func sentence(_ progress: QRProgress) -> String {
+    switch progress {
+    case .pending: "Nobody has scanned the code yet."
+    case .scanned(let mask): "Scanned by \(mask), not yet agreed to."
+    case .signedIn(let signIn):
+      signIn.profile.name.isEmpty ? "You are signed in." : "You are signed in as \(signIn.profile.name)."
+    case .denied: "The person with the phone refused."
+    case .expired: "The code has expired."
+    case .cancelled: "The code was cancelled."
+    case .consumed: "The sign-in was collected before."
+    }
+  }
+}

@@ -1,0 +1,23 @@
+import ArgumentParser
+import Cryptography
+import LatchkeyClient
+
+struct RecordDeleteCommand: DeviceCommand {
+  static let configuration = CommandConfiguration(commandName: "delete", abstract: "Delete one record.")
+
+  @OptionGroup var options: DeviceOptions
+  @Argument var collection: String
+  @Argument var key: String
+
+  @Option(help: "Delete it only if it still has this revision.")
+  var expectedRevision: Int64 = 0
+
+  func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
+    let deleted = try await device.deleteRecord(
+      collection: collection,
+      key: key,
+      expectedRevision: expectedRevision
+    )
+    output.result(deleted ? "Deleted." : "There was no such record.", ["deleted": .bool(deleted)])
+  }
+}

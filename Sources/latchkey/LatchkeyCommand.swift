@@ -1,0 +1,23 @@
+import ArgumentParser
+
+/// The command-line tool: everything an app does with Latchkey, one command a step.
+@main
+struct LatchkeyCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "latchkey",
+    abstract: "Use an app as a guest, sign in by QR code, and take your data along.",
+    discussion: """
+      Each profile is one device: it has its own key and its own session, kept in files that only you can read.
+
+      Exit status: 0 done; 1 refused by the service; 2 a choice is needed (sign-in conflict), or a QR sign-in was \
+      denied, expired or cancelled; 64 wrong usage; 65 an argument or an input line is invalid; 69 the service cannot \
+      be reached or asks to come back later; 74 a file cannot be read or written; 77 nobody is signed in, or the \
+      session has ended or may not do this.
+      """,
+    subcommands: [
+      GuestCommand.self, RegisterCommand.self, LoginCommand.self, LogoutCommand.self,
+      QRCommand.self, MigrateCommand.self, RecordCommand.self, SessionCommand.self,
+      HealthCommand.self, ConfigCommand.self,
+    ]
+  )
+}

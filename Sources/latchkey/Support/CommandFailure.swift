@@ -1,0 +1,92 @@
+import ArgumentParser
+import LatchkeyClient
+
+/// Why a command did not do what was asked: what a person reads, what a script reads, and the exit status.
+struct CommandFailure: Error, Equatable {
+  var status: Status
+  var message: String
+  /// What to do about it, when we can tell.
+  var hint: String?
+  /// The gRPC code and reason, and the fields at fault, when a service said so.
+  var code: String?
+  var reason: String?
+  var fields: [CallFailure.Field] = []
+  var retryAfter: Duration?
+
+  /// The statuses of sysexits(3), where they fit.
+  enum Status: Int32 {
+    case refused = 1
+    case undecided = 2
+    case usage = 64
+    case invalid = 65
+    case unavailable = 69
+    case file = 74
+    case notSignedIn = 77
+  }
+
+  init(_ status: Status, _ message: String, hint: String? = nil) {
+    self.status = status
+    self.message = message
+    self.hint = hint
+  }
+
+  static func usage(_ message: String) -> CommandFailure { CommandFailure(.usage, message) }
+}
+
+extension CommandFailure {
+  init(_ error: ClientError) {
+    switch error {
+    case .call(let failure):
+      self.init(failure)
+    case .secretStore(let error):
+      self.init(.file, error.description)
+    case .unreadableSecret(let name):
+      self.init(
+        .file,
+        "the profile's file \"\(name)\" is damaged",
+        hint: "choose another --profile, or remove the file"
+      )
+    case .signedOut:
+      self.init(.notSignedIn, "nobody is signed in on this profile", hint: "latchkey guest, or latchkey login")
+    case .sessionEnded(let reason):
+      self.init(.notSignedIn, "the service has ended this session", hint: "latchkey login, or latchkey guest")
+      self.reason = reason
+    case .foreignCode:
+      self.init(
+        .invalid,
+        "this is not a sign-in code of this installation",
+        hint: "--qr-base says where its codes point"
+      )
+    case .incompleteAnswer(let what):
+      self.init(.refused, "the service's answer lacks \(what)")
+    case .unusableAuthorities(let why):
+      self.init(.file, "--tls-ca: \(why)")
+    case .deviceKey(let why):
+      self.init(.file, "the device key: \(why)")
+    }
+  }
+
+  private init(_ failure: CallFailure) {
+    let status: Status =
+      switch failure.code {
+      case "INVALID_ARGUMENT", "OUT_OF_RANGE": .invalid
+      case "UNAUTHENTICATED", "PERMISSION_DENIED": .notSignedIn
+      default: failure.isRetryable ? .unavailable : .refused
+      }
+    self.init(status, failure.message, hint: Self.hint(failure))
+    code = failure.code
+    reason = failure.reason
+    fields = failure.fields
+    retryAfter = failure.retryAfter
+  }
+
+  private static func hint(_ failure: CallFailure) -> String? {
+    switch (failure.code, failure.reason) {
+    case (_, "IDENTITY_IN_USE"): "the account exists: latchkey login --on-conflict merge"
+    case (_, "LOGIN_REQUIRED"): "guests may not do this: latchkey register, or latchkey login"
+    case (_, "STALE_PLAN"): "the data has changed since: latchkey migrate plan"
+    case ("UNAVAILABLE", _): "is the service running? latchkey health"
+    default: failure.retryAfter.map { "try again in \(Output.seconds($0))" }
+    }
+  }
+}

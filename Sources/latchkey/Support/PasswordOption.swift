@@ -1,0 +1,34 @@
+import ArgumentParser
+import Glibc
+
+/// A password, from a file or typed: never an argument, which every user of the machine could read.
+struct PasswordOption: ParsableArguments {
+  @Option(help: ArgumentHelp("Read the password from a file's first line; - is standard input.", valueName: "path"))
+  var passwordFile: String?
+
+  func password() throws(CommandFailure) -> String {
+    guard let passwordFile else { return try typed() }
+    var file = try InputFile(passwordFile)
+    guard let line = try file.line(), !line.isEmpty else {
+      throw CommandFailure(.invalid, "\(passwordFile): the first line is empty")
+    }
+    guard let text = String(validating: line, as: UTF8.self) else {
+      throw CommandFailure(.invalid, "\(passwordFile): not UTF-8")
+    }
+    return text
+  }
+
+  private func typed() throws(CommandFailure) -> String {
+    guard isatty(STDIN_FILENO) == 1 else { throw .usage("--password-file: nobody is there to type the password") }
+    Output.warn("Password:")
+    var before = termios()
+    // tcgetattr fills the struct and tcsetattr reads it; both keep nothing.
+    guard unsafe tcgetattr(STDIN_FILENO, &before) == 0 else { throw CommandFailure(.file, "cannot read the terminal") }
+    var silent = before
+    silent.c_lflag &= ~tcflag_t(ECHO)
+    unsafe tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent)
+    defer { unsafe tcsetattr(STDIN_FILENO, TCSAFLUSH, &before) }
+    guard let line = readLine(), !line.isEmpty else { throw CommandFailure(.invalid, "no password was typed") }
+    return line
+  }
+}

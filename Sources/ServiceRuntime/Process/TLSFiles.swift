@@ -1,8 +1,8 @@
 internal import Cryptography
-internal import TLS
+package import TLS
 
 /// The TLS engine's view of the configured files.
-enum TLSFiles {
+package enum TLSFiles {
   /// What the gRPC port presents; nil for cleartext.
   static func server(_ configuration: ServiceConfiguration) throws(StartupError) -> TLSServerContext? {
     guard let files = configuration.certificateFiles else { return nil }
@@ -18,7 +18,7 @@ enum TLSFiles {
   }
 
   /// How other services are called; nil for cleartext.
-  static func client(_ configuration: ServiceConfiguration) throws(StartupError) -> TLSClientContext? {
+  package static func client(_ configuration: ServiceConfiguration) throws(StartupError) -> TLSClientContext? {
     guard let path = configuration[CommonKeys.caFile] else { return nil }
     do {
       let trust = try TLSTrust(pem: FileContents.read(path))

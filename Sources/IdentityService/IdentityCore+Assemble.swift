@@ -8,7 +8,7 @@ import StorageSQLite
 extension IdentityCore {
   /// The service over SQLite, with its keys in files of the data directory, which are made when there are none.
   ///
-  /// - Parameter migrator: how to reach the migrator, and what makes a call to it one between services.
+  /// - Parameter migrator: how to reach the migrator; nil where there is none.
   package static func assemble(
     database: SQLiteDatabase,
     dataDirectory: String,
@@ -18,7 +18,7 @@ extension IdentityCore {
     signingKeyPeriod: Duration = Limits.signingKeyPeriod,
     guestsPerHour: Int = Limits.guestsPerHour,
     passwords: PasswordHasher,
-    migrator: (channel: any RPCChannel, serviceCredential: Metadata)?,
+    migrator: MigratorConnection?,
     clock: any WallClock,
     random: RandomSource,
     logger: Logger
@@ -64,8 +64,7 @@ extension IdentityCore {
       passwords: passwords,
       migrator: migrator.map { migrator in
         Migrator(
-          channel: migrator.channel,
-          serviceCredential: migrator.serviceCredential,
+          connection: migrator,
           merges: merges,
           accounts: accounts,
           sessions: sessions,

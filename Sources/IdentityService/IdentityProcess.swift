@@ -37,7 +37,7 @@ package enum IdentityProcess {
       signingKeyPeriod: configuration[IdentityKeys.signingKeyPeriod],
       guestsPerHour: configuration[IdentityKeys.guestsPerHour],
       passwords: passwords,
-      migrator: nil,
+      migrator: try MigratorConnection(resources),
       clock: resources.clock,
       random: RandomSource { SecureRandom.bytes($0) },
       logger: resources.logger

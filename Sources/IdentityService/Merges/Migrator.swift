@@ -23,8 +23,7 @@ package struct Migrator: Sendable {
   private let serviceCredential: Metadata
 
   package init(
-    channel: any RPCChannel,
-    serviceCredential: Metadata,
+    connection: MigratorConnection,
     merges: any MergeStore,
     accounts: any AccountStore,
     sessions: any SessionStore,
@@ -32,9 +31,9 @@ package struct Migrator: Sendable {
     clock: any WallClock,
     logger: Logger
   ) {
-    client = MigrationV1.MigrationServiceClient(channel: channel)
-    records = MigrationV1.RecordServiceClient(channel: channel)
-    self.serviceCredential = serviceCredential
+    client = MigrationV1.MigrationServiceClient(channel: connection.channel)
+    records = MigrationV1.RecordServiceClient(channel: connection.channel)
+    serviceCredential = connection.serviceCredential
     self.merges = merges
     self.accounts = accounts
     self.sessions = sessions

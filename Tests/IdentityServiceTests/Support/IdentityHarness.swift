@@ -47,7 +47,9 @@ struct IdentityHarness: Sendable {
       lifetimes: lifetimes,
       guestsPerHour: guestsPerHour,
       passwords: PasswordHasher(parameters: hashing),
-      migrator: channel.map { (channel: $0, serviceCredential: ["authorization": "Bearer service"]) },
+      migrator: channel.map {
+        MigratorConnection(channel: $0, serviceCredential: ["authorization": "Bearer service"])
+      },
       clock: clock,
       random: RandomSource { SecureRandom.bytes($0) },
       logger: Logger(label: "identity-tests", factory: { _ in SwiftLogNoOpLogHandler() })

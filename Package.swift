@@ -162,7 +162,9 @@ let package = Package(
     tests("Cryptography", ["LatchkeyModel"]),
     tests("LatchkeyModel"),
     tests("StorageSQLite", ["Storage", "LatchkeyModel"]),
-    tests("ServiceRuntime", ["GRPC", "Transport", "LatchkeyProtos", "LatchkeyModel", "Cryptography", nio, nioPosix]),
+    tests(
+      "ServiceRuntime",
+      ["GRPC", "Transport", "LatchkeyProtos", "LatchkeyModel", "Cryptography", nio, nioPosix, logging, metrics]),
     tests(
       "IdentityService",
       [

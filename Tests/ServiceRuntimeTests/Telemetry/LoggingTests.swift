@@ -1,0 +1,146 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import Logging
+import Synchronization
+import Testing
+
+@testable import ServiceRuntime
+
+@Suite("Logs")
+struct LoggingTests {
+  /// Lines as a log collector would read them.
+  final class Lines: Sendable {
+    private let lines = Mutex<[[UInt8]]>([])
+
+    var all: [[UInt8]] { lines.withLock { $0 } }
+
+    @Sendable func write(_ line: [UInt8]) { lines.withLock { $0.append(line) } }
+  }
+
+  let lines = Lines()
+  let clock = ManualClock(Timestamp(millisecondsSinceEpoch: 1_800_000_000_123))
+
+  private func logger(_ level: Logger.Level = .info) -> Logger {
+    Logger(label: "test") { label in
+      JSONLineLogHandler(label: label, level: level, clock: clock, write: lines.write)
+    }
+  }
+
+  private func documents() throws -> [JSONValue] {
+    try lines.all.map { line in
+      #expect(line.last == 0x0A)
+      #expect(line.dropLast().allSatisfy { $0 >= 0x20 })
+      return try JSONValue(parsing: Array(line.dropLast()))
+    }
+  }
+
+  @Test("R42: one event is one line of JSON, whatever its values contain")
+  func injection() throws {
+    let hostile = "a\nb\r\n{\"level\":\"error\"}\u{0}\u{1B}[31m\u{2028}\" \\"
+    logger().warning(
+      "\(hostile)",
+      metadata: ["peer": "\(hostile)", "list": ["\(hostile)"], "map": ["k": "\(hostile)"]]
+    )
+    let document = try #require(try documents().first)
+    #expect(lines.all.count == 1)
+    #expect(document["message"]?.string == hostile)
+    #expect(document["peer"]?.string == hostile)
+    #expect(document["list"] == [.string(hostile)])
+    #expect(document["map"] == ["k": .string(hostile)])
+    #expect(document["level"] == "warning")
+    #expect(document["time"] == "2027-01-15T08:00:00.123Z")
+  }
+
+  @Test("a field cannot pass for one of the line's own")
+  func reserved() throws {
+    logger().info("real", metadata: ["message": "false", "level": "critical", "time": "never"])
+    let document = try #require(try documents().first)
+    #expect(document["message"] == "real")
+    #expect(document["level"] == "info")
+    #expect(document["message_"] == "false")
+  }
+
+  @Test("R2: fields that are named like secrets are redacted, also inside others")
+  func redaction() throws {
+    logger().info(
+      "x",
+      metadata: [
+        "password": "hunter2", "refresh_token": "hunter2", "Authorization": "hunter2", "sub": "u_1",
+        "request": ["deviceProof": "hunter2", "client_id": "app"],
+      ]
+    )
+    #expect(!String(decoding: lines.all[0], as: UTF8.self).contains("hunter2"))
+    let document = try #require(try documents().first)
+    #expect(document["sub"] == "u_1")
+    #expect(document["request"]?["client_id"] == "app")
+  }
+
+  @Test("a long text is cut, a level below the threshold writes nothing")
+  func bounds() throws {
+    logger().info("\(String(repeating: "x", count: 1_000_000))")
+    logger().debug("quiet")
+    #expect(lines.all.count == 1)
+    #expect(lines.all[0].count < 2 * Limits.logTextBytes)
+  }
+
+  @Test("times are right at the calendar's corners")
+  func times() {
+    for (seconds, text): (Int64, String) in [
+      (0, "1970-01-01T00:00:00.000Z"), (951_782_400, "2000-02-29T00:00:00.000Z"),
+      (951_868_799, "2000-02-29T23:59:59.000Z"), (1_709_164_800, "2024-02-29T00:00:00.000Z"),
+      (4_107_542_399, "2100-02-28T23:59:59.000Z"), (4_107_542_400, "2100-03-01T00:00:00.000Z"),
+      (-1, "1969-12-31T23:59:59.000Z"), (253_402_300_799, "9999-12-31T23:59:59.000Z"),
+    ] {
+      #expect(Timestamp(secondsSinceEpoch: seconds).rfc3339 == text)
+    }
+    #expect(Timestamp(millisecondsSinceEpoch: -1).rfc3339 == "1969-12-31T23:59:59.999Z")
+  }
+
+  private func finish(
+    _ interceptor: CallLogInterceptor,
+    _ status: StatusCode,
+    caller: Caller? = nil
+  ) {
+    let context = ServerContext(
+      method: RPCMethod(path: "/test.Test/Do", kind: .unary),
+      metadata: ["authorization": "Bearer hunter2"],
+      peer: Peer(address: "192.0.2.7", port: 1)
+    )
+    if let caller { context[CallerKey.self] = caller }
+    interceptor.didFinish(context, status: status, duration: .milliseconds(5))
+  }
+
+  @Test("R42: refused and failed calls say who, where, what and how; calls that went well say nothing")
+  func callLog() throws {
+    let interceptor = CallLogInterceptor(logger: logger(), clock: clock)
+    let subject = try TokenFixture().claims()
+    for status in StatusCode.allCases {
+      finish(interceptor, status, caller: .subject(AuthenticatedSubject(subject)))
+    }
+    let documents = try documents()
+    #expect(
+      Set(documents.compactMap { $0["status"]?.string })
+        == ["unauthenticated", "permissionDenied", "unavailable", "unknown", "internal", "dataLoss"]
+    )
+    for document in documents {
+      #expect(document["method"] == "/test.Test/Do")
+      #expect(document["peer"] == "192.0.2.7")
+      #expect(document["sub"] == "u_1")
+      #expect(document["sid"] == "s_u_1")
+      #expect(document["duration_ms"] == "5")
+    }
+    #expect(!lines.all.contains { String(decoding: $0, as: UTF8.self).contains("hunter2") })
+  }
+
+  @Test("a flood of refused calls writes a bounded number of lines, and says how many were left out")
+  func flood() throws {
+    let interceptor = CallLogInterceptor(logger: logger(), clock: clock)
+    for _ in 0..<10_000 { finish(interceptor, .unauthenticated) }
+    #expect(lines.all.count == Limits.callLogLinesPerSecond)
+    clock.advance(.seconds(1))
+    finish(interceptor, .unauthenticated)
+    #expect(lines.all.count == Limits.callLogLinesPerSecond + 1)
+    #expect(try documents().last?["suppressed_lines"]?.string == "\(10_000 - Limits.callLogLinesPerSecond)")
+  }
+}

@@ -57,4 +57,10 @@ package enum Limits {
   static let managementDrain: Duration = .seconds(1)
   /// What shutdown may take beyond `drainTimeout` before the process ends regardless, with status 1.
   static let shutdownGrace: Duration = .seconds(5)
+
+  /// How long a call to another service may take when it names no time itself: less than the 30 s after which a server
+  /// gives up the call on whose behalf it is made.
+  static let peerCallTimeout: Duration = .seconds(10)
+  /// How long calls to other services may go on when this one closes: nobody waits for their answers.
+  static let channelGrace: Duration = .seconds(1)
 }

@@ -5,6 +5,8 @@ package import Transport
 package struct ServiceParts: Sendable {
   /// Where the keys come from that verify callers' tokens.
   package enum TokenKeys: Sendable {
+    /// From the identity service, over the network.
+    case fetched
     /// The identity service's own.
     case own(any VerificationKeys)
   }
@@ -26,7 +28,7 @@ package struct ServiceParts: Sendable {
   /// Runs last, when no call and no task runs any more: closes databases.
   package var close: @Sendable () async -> Void = {}
 
-  package init(routes: [RPCRoute], policies: AccessPolicies, tokenKeys: TokenKeys) {
+  package init(routes: [RPCRoute], policies: AccessPolicies, tokenKeys: TokenKeys = .fetched) {
     self.routes = routes
     self.policies = policies
     self.tokenKeys = tokenKeys

@@ -71,26 +71,36 @@ package enum ServiceProcess {
     defer { eventLoops.shutdownGracefully { _ in } }
     try DataDirectory.prepare(configuration.dataDirectory)
     let token = try serviceToken(configuration)
+    let channels = OutgoingChannels(
+      configuration,
+      token: token,
+      tls: try TLSFiles.client(configuration),
+      eventLoops: eventLoops
+    )
     let resources = ServiceResources(
       configuration: configuration,
       logger: logger,
       clock: SystemClock(),
       metrics: metrics,
-      eventLoops: eventLoops
+      eventLoops: eventLoops,
+      channels: channels
     )
     let parts: ServiceParts
     do {
       parts = try await make(resources)
     } catch {
+      await channels.close()
       throw StartupError("cannot start", error)
     }
     do throws(StartupError) {
       try await serve(service, parts, resources, token: token, handlesSignals: handlesSignals, onReady: onReady)
     } catch {
       await parts.close()
+      await channels.close()
       throw error
     }
     await parts.close()
+    await channels.close()
     logger.info("stopped")
   }
 
@@ -104,9 +114,14 @@ package enum ServiceProcess {
   ) async throws(StartupError) {
     let (configuration, logger) = (resources.configuration, resources.logger)
     var tasks = parts.tasks
-    let obstacles = [parts.obstacle]
+    var obstacles = [parts.obstacle]
     let keys: any VerificationKeys
     switch parts.tokenKeys {
+    case .fetched:
+      let cache = JWKSCache(identity: resources.channel(to: .identity), logger: logger)
+      keys = cache
+      tasks.append(BackgroundTask("key fetcher") { await cache.run() })
+      obstacles.append { cache.current == nil ? "the keys of the identity service are not known yet" : nil }
     case .own(let own): keys = own
     }
     let health = HealthService(services: healthNames(parts.routes))

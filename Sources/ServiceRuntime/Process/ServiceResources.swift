@@ -1,3 +1,4 @@
+package import GRPC
 package import LatchkeyModel
 package import Logging
 package import NIOCore
@@ -10,4 +11,11 @@ package struct ServiceResources: Sendable {
   /// Metrics for `/metrics`.
   package let metrics: PrometheusRegistry
   package let eventLoops: any EventLoopGroup
+  let channels: OutgoingChannels
+
+  /// A channel to another service that proves this service with each call. It connects with its first call, and lives
+  /// until the service has closed.
+  package func channel(to service: PeerService) -> any RPCChannel {
+    channels[service]
+  }
 }

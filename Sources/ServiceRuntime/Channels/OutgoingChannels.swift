@@ -1,0 +1,47 @@
+internal import GRPC
+internal import LatchkeyProtos
+internal import NIOCore
+internal import TLS
+internal import Transport
+
+/// The channels to the other services. None connects before its first call.
+final class OutgoingChannels: Sendable {
+  private let connections: [PeerService: ClientChannel]
+  private let token: ServiceToken
+
+  /// - Parameter tls: how the services are called; nil speaks cleartext.
+  init(
+    _ configuration: ServiceConfiguration,
+    token: ServiceToken,
+    tls: TLSClientContext?,
+    eventLoops: any EventLoopGroup
+  ) {
+    self.token = token
+    var connections: [PeerService: ClientChannel] = [:]
+    for service in PeerService.allCases {
+      let address = service.address(configuration)
+      var settings = ClientChannel.Configuration(
+        target: ChannelTarget(host: address.host, port: address.port),
+        tls: tls,
+        decodeDetails: { StatusDetails.decode($0) }
+      )
+      settings.group = eventLoops
+      connections[service] = ClientChannel(settings)
+    }
+    self.connections = connections
+  }
+
+  subscript(service: PeerService) -> any RPCChannel {
+    guard let connection = connections[service] else { preconditionFailure("every service has its channel") }
+    return ServiceChannel(connection, token: token)
+  }
+
+  /// Ends them all. Calls under way have until `Limits.channelGrace`.
+  func close() async {
+    await withTaskGroup { group in
+      for connection in connections.values {
+        group.addTask { await connection.close(grace: Limits.channelGrace) }
+      }
+    }
+  }
+}

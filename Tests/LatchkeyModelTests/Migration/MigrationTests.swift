@@ -1,0 +1,97 @@
+import Testing
+
+@testable import LatchkeyModel
+
+@Suite struct MigrationTests {
+  private static let start = Timestamp(millisecondsSinceEpoch: 1000)
+  private static let later = Timestamp(millisecondsSinceEpoch: 2000)
+
+  private static let cursor: Migration.Cursor = {
+    guard let collection = CollectionName("history"), let key = RecordKey("k") else { preconditionFailure("both fit") }
+    return Migration.Cursor(collection: collection, position: RecordPosition(updatedAt: start, key: key))
+  }()
+
+  private static func id<ID: OpaqueID>(_ byte: UInt8) -> ID {
+    ID(from: RandomSource { [UInt8](repeating: byte, count: $0) })
+  }
+
+  private static func migration(_ state: Migration.State = .freezing) -> Migration {
+    Migration(id: id(1), guest: id(2), target: id(3), createdAt: start, state: state, done: 0, total: 0)
+  }
+
+  private static let states: [Migration.State] = [
+    .freezing, .counting, .applying(after: nil), .applying(after: cursor), .verifying, .switching, .purging,
+    .done(at: later), .failed(.verify, reason: "lost", at: later),
+  ]
+
+  @Test("G16: the guest's records are deleted only after the account has them, they are verified and the guest switched")
+  func order() {
+    var migration = Self.migration()
+    var actions = [migration.action]
+    actions.append(migration.guestFrozen())
+    actions.append(migration.recordsCounted(3))
+    actions.append(migration.recordsApplied(2, through: Self.cursor, isLast: false))
+    actions.append(migration.recordsApplied(1, through: Self.cursor, isLast: true))
+    actions.append(migration.verified(problem: nil, at: Self.later))
+    actions.append(migration.subjectSwitched())
+    actions.append(migration.recordsPurged(isLast: false, at: Self.later))
+    actions.append(migration.recordsPurged(isLast: true, at: Self.later))
+    #expect(
+      actions == [
+        .freezeGuest, .countRecords, .applyRecords(after: nil), .applyRecords(after: Self.cursor), .verify,
+        .switchSubject, .purgeRecords, .purgeRecords, nil,
+      ])
+    #expect(migration.state == .done(at: Self.later))
+    #expect(migration.done == 3 && migration.total == 3)
+  }
+
+  @Test("a guest without records is verified and switched at once")
+  func empty() {
+    var migration = Self.migration(.counting)
+    #expect(migration.recordsCounted(0) == .verify)
+  }
+
+  @Test("R39: a migration whose records do not add up ends, without switch and without purge")
+  func failure() {
+    var migration = Self.migration(.verifying)
+    #expect(migration.verified(problem: "1 record was not merged", at: Self.later) == nil)
+    #expect(migration.state == .failed(.verify, reason: "1 record was not merged", at: Self.later))
+    #expect(migration.isFinished)
+  }
+
+  @Test("R38: an event that does not fit the state changes nothing: no step is skipped, reordered or done twice")
+  func everyStateTimesEveryEvent() {
+    let events: [(name: String, fits: (Migration.State) -> Bool, fire: (inout Migration) -> Migration.Action?)] = [
+      ("guestFrozen", { $0 == .freezing }, { $0.guestFrozen() }),
+      ("recordsCounted", { $0 == .counting }, { $0.recordsCounted(5) }),
+      (
+        "recordsApplied", { if case .applying = $0 { true } else { false } },
+        { $0.recordsApplied(5, through: Self.cursor, isLast: true) }
+      ),
+      ("verified", { $0 == .verifying }, { $0.verified(problem: nil, at: Self.later) }),
+      ("subjectSwitched", { $0 == .switching }, { $0.subjectSwitched() }),
+      ("recordsPurged", { $0 == .purging }, { $0.recordsPurged(isLast: false, at: Self.later) }),
+    ]
+    for state in Self.states {
+      for event in events {
+        var migration = Self.migration(state)
+        let before = migration
+        let action = event.fire(&migration)
+        if event.fits(state) {
+          #expect(action != nil && action == migration.action, "\(event.name) in \(state)")
+        } else {
+          #expect(action == nil && migration == before, "\(event.name) in \(state)")
+        }
+      }
+    }
+  }
+
+  @Test("every state says what to do next, and which step it is")
+  func actions() {
+    #expect(
+      Self.states.map { Self.migration($0).step } == [
+        .freeze, .snapshot, .apply, .apply, .verify, .switch, .purge, .purge, .verify,
+      ])
+    #expect(Self.states.map { Self.migration($0).isFinished } == [Bool](repeating: false, count: 7) + [true, true])
+  }
+}

@@ -1,0 +1,42 @@
+import Testing
+
+@testable import LatchkeyModel
+
+@Suite struct RecordNamesTests {
+  @Test("a collection's name is 1 to 64 lower-case letters, digits, '_' or '-'")
+  func collections() {
+    for name in ["a", "watch_history-2", String(repeating: "x", count: 64)] {
+      #expect(CollectionName(name)?.description == name)
+    }
+    for name in ["", "A", "a b", "a.b", "é", "a\0", String(repeating: "x", count: 65)] {
+      #expect(CollectionName(name) == nil, "\(name)")
+    }
+  }
+
+  @Test("a key is 1 to 256 bytes without control characters")
+  func keys() {
+    for key in ["a", "ключ 🗝️", "a/b?c", String(repeating: "x", count: 256)] {
+      #expect(RecordKey(key)?.description == key)
+    }
+    for key in ["", "a\0b", "a\nb", "\u{7F}", String(repeating: "é", count: 129)] {
+      #expect(RecordKey(key) == nil, "\(key)")
+    }
+  }
+
+  @Test("a page token names one position, and any other text names none")
+  func pageTokens() throws {
+    for (time, key) in [(0, "a"), (Int64.min, "ключ"), (Int64.max, String(repeating: "k", count: 256))] {
+      let position = RecordPosition(
+        updatedAt: Timestamp(millisecondsSinceEpoch: time), key: try #require(RecordKey(key)))
+      #expect(RecordPosition(pageToken: position.pageToken) == position)
+      #expect(RecordPosition(pageToken: position.pageToken + "A") != position)
+      #expect(RecordPosition(pageToken: String(position.pageToken.dropLast())) != position)
+    }
+    let wrong: [[UInt8]] = [
+      [], [1], [1, 0, 0, 0, 0, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0, 0, 0, 97], [1, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF],
+      [1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    ]
+    for bytes in wrong { #expect(RecordPosition(pageToken: Base64URL.encode(bytes)) == nil) }
+    for text in ["!", "AA==", String(repeating: "A", count: 4000)] { #expect(RecordPosition(pageToken: text) == nil) }
+  }
+}

@@ -1,0 +1,326 @@
+import Glibc
+import LatchkeyModel
+import Storage
+import Testing
+
+@Suite("Migrations in storage")
+struct MigrationStoreTests {
+  /// Does the next transaction of whichever migration is due. Nil: none is.
+  private func step(_ stores: MigratorStores, _ lease: JobLease, _ migration: Migration?) async throws -> Migration? {
+    guard let migration else {
+      return try await stores.migrations.claim(lease, at: MigrationScenario.now)?.migration
+    }
+    guard let action = migration.action else { return migration }
+    return try await stores.migrations.perform(action, of: migration.id, lease: lease, at: MigrationScenario.now)
+  }
+
+  private func finish(_ stores: MigratorStores, _ lease: JobLease) async throws -> Int {
+    var migration: Migration?
+    var transactions = 0
+    repeat {
+      migration = try await step(stores, lease, migration)
+      transactions += 1
+    } while migration?.isFinished == false
+    return transactions
+  }
+
+  @Test("G17: what a migration leaves is what its policies say, for any records", arguments: StorageEngine.allCases)
+  func outcome(engine: StorageEngine) async throws {
+    let seed = SeededRandom.seed()
+    var random = SeededRandom(seed: seed)
+    for round in 0..<25 {
+      let folder = try TemporaryFolder()
+      let scenario = MigrationScenario.random(
+        &random, guestRecords: .random(in: 0...80, using: &random), accountRecords: .random(in: 0...80, using: &random))
+      let stores = try engine.openMigrator(in: folder)
+      let id = try await scenario.start(stores)
+      _ = try await finish(stores, .worker(1))
+      try await scenario.expectOutcome(stores, id, "LATCHKEY_TEST_SEED=\(seed), round \(round)")
+      await stores.close()
+    }
+  }
+
+  @Test("R39: a crash after any transaction of any step, chunks included, changes nothing of the outcome",
+    arguments: StorageEngine.allCases)
+  func crashAtEachStep(engine: StorageEngine) async throws {
+    // Three chunks of APPLY, two of PURGE.
+    let scenario = MigrationScenario.large(1200)
+    let undisturbed = try TemporaryFolder()
+    let stores = try engine.openMigrator(in: undisturbed)
+    let id = try await scenario.start(stores)
+    let transactions = try await finish(stores, .worker(1))
+    try await scenario.expectOutcome(stores, id)
+    await stores.close()
+    #expect(transactions >= 9)
+
+    for crash in 0...transactions {
+      let folder = try TemporaryFolder()
+      var stores = try engine.openMigrator(in: folder)
+      _ = try await scenario.start(stores)
+      var migration: Migration?
+      for _ in 0..<crash { migration = try await step(stores, .worker(1), migration) }
+      // The process is gone with its claim; the file is what it was.
+      await stores.close()
+      stores = try engine.openMigrator(in: folder)
+      try await stores.migrations.releaseAll()
+      if migration?.isFinished != true { _ = try await finish(stores, .worker(2)) }
+      try await scenario.expectOutcome(stores, id, "after \(crash) transactions")
+      await stores.close()
+    }
+  }
+
+  @Test("R39: a step that is done again, as after a lost answer, changes nothing", arguments: StorageEngine.allCases)
+  func everyStepTwice(engine: StorageEngine) async throws {
+    let folder = try TemporaryFolder()
+    let scenario = MigrationScenario.large(1200)
+    let stores = try engine.openMigrator(in: folder)
+    let id = try await scenario.start(stores)
+    var migration = try await step(stores, .worker(1), nil)
+    var repeats = 0
+    while let current = migration, let action = current.action {
+      migration = try await stores.migrations.perform(action, of: id, lease: .worker(1), at: MigrationScenario.now)
+      // PURGE may be done again: it deletes what is left. Every other step finds that the migration stands elsewhere.
+      if action != .purgeRecords {
+        let again = try await stores.migrations.perform(action, of: id, lease: .worker(1), at: MigrationScenario.now)
+        #expect(again == nil, "\(action)")
+        repeats += 1
+      }
+    }
+    #expect(repeats >= 6)
+    try await scenario.expectOutcome(stores, id)
+    await stores.close()
+  }
+
+  @Test("R39: a process that is killed at any moment loses nothing and doubles nothing",
+    arguments: StorageEngine.allCases)
+  func killed(engine: StorageEngine) async throws {
+    let folder = try TemporaryFolder()
+    let scenario = MigrationScenario.large(1200)
+    let stores = try engine.openMigrator(in: folder)
+    let id = try await scenario.start(stores)
+    await stores.close()
+    let path = folder.file("test.db")
+    for round in 1...6 {
+      await #expect(processExitsWith: .signal(SIGKILL)) {
+        [engine = engine.rawValue as String, path = path as String, round = round as Int] in
+        let engine = try #require(StorageEngine(rawValue: engine))
+        let stores = try engine.openMigrator(at: path)
+        try await stores.migrations.releaseAll()
+        let lease = JobLease.worker(UInt8(round))
+        let killer = Task.detached {
+          // Somewhere within the work of this round, which takes some tens of milliseconds.
+          try? await Task.sleep(for: .microseconds(500 * round * round))
+          kill(getpid(), SIGKILL)
+        }
+        var migration = try await stores.migrations.claim(lease, at: MigrationScenario.now)?.migration
+        while let current = migration, let action = current.action {
+          migration = try await stores.migrations.perform(
+            action, of: current.id, lease: lease, at: MigrationScenario.now)
+        }
+        await killer.value
+      }
+    }
+    let reopened = try engine.openMigrator(in: folder)
+    try await reopened.migrations.releaseAll()
+    if try await reopened.migrations.migration(id)?.migration.isFinished == false {
+      _ = try await finish(reopened, .worker(99))
+    }
+    try await scenario.expectOutcome(reopened, id)
+    await reopened.close()
+  }
+
+  @Test("R39: two workers that both believe to hold the migration do each step once",
+    arguments: StorageEngine.allCases)
+  func twoWorkers(engine: StorageEngine) async throws {
+    let folder = try TemporaryFolder()
+    let scenario = MigrationScenario.large(1200)
+    let stores = try engine.openMigrator(in: folder)
+    let id = try await scenario.start(stores)
+    let moves = try await withThrowingTaskGroup(of: Int.self) { group in
+      for worker in 1...2 as ClosedRange<UInt8> {
+        group.addTask {
+          // A claim that runs out at once: the other one takes over in the middle of everything.
+          let lease = JobLease.worker(worker, lasting: .milliseconds(1))
+          var moves = 0
+          while try await stores.migrations.migration(id)?.migration.isFinished == false {
+            guard let claimed = try await stores.migrations.claim(lease, at: MigrationScenario.now) else {
+              try await stores.migrations.releaseAll()
+              continue
+            }
+            var migration: Migration? = claimed.migration
+            while let current = migration, let action = current.action {
+              migration = try await stores.migrations.perform(
+                action, of: current.id, lease: lease, at: MigrationScenario.now)
+              if migration != nil { moves += 1 }
+              // Whoever comes next may have it.
+              try await stores.migrations.releaseAll()
+            }
+          }
+          return moves
+        }
+      }
+      return try await group.reduce(0, +)
+    }
+    // SNAPSHOT, three chunks, VERIFY, SWITCH and at least two chunks of PURGE, each by one of the two.
+    #expect(moves >= 8)
+    try await scenario.expectOutcome(stores, id)
+    await stores.close()
+  }
+
+  @Test("a claim keeps others away until it runs out, and is renewed by every step", arguments: StorageEngine.allCases)
+  func leases(engine: StorageEngine) async throws {
+    let folder = try TemporaryFolder()
+    let stores = try engine.openMigrator(in: folder)
+    let id = try await MigrationScenario.large(10).start(stores)
+    let start = MigrationScenario.now
+    let (one, two) = (JobLease.worker(1), JobLease.worker(2))
+    #expect(try await stores.migrations.claim(one, at: start)?.migration.id == id)
+    #expect(try await stores.migrations.claim(two, at: start + .seconds(29)) == nil)
+    #expect(try await stores.migrations.nextDue() == start + .seconds(30))
+    #expect(try await stores.migrations.perform(.countRecords, of: id, lease: two, at: start) == nil)
+    #expect(try await stores.migrations.perform(.countRecords, of: id, lease: one, at: start + .seconds(29)) != nil)
+    #expect(try await stores.migrations.claim(two, at: start + .seconds(31)) == nil)
+    let expired = try await stores.migrations.perform(
+      .applyRecords(after: nil), of: id, lease: one, at: start + .seconds(60))
+    #expect(expired == nil)
+    #expect(try await stores.migrations.claim(two, at: start + .seconds(60))?.migration.id == id)
+    try await stores.migrations.release(id, lease: two, until: start + .seconds(90))
+    #expect(try await stores.migrations.claim(one, at: start + .seconds(89)) == nil)
+    #expect(try await stores.migrations.nextDue() == start + .seconds(90))
+    #expect(try await stores.migrations.claim(one, at: start + .seconds(90))?.failures == 1)
+    await stores.close()
+  }
+
+  @Test("R39: a plan is started only while both subjects' records are those that were planned for",
+    arguments: StorageEngine.allCases)
+  func stalePlans(engine: StorageEngine) async throws {
+    let folder = try TemporaryFolder()
+    let stores = try engine.openMigrator(in: folder)
+    let scenario = MigrationScenario.large(8)
+    _ = try await stores.records.put(scenario.guestRecords, of: MigrationScenario.guest)
+    _ = try await stores.records.put(scenario.accountRecords, of: MigrationScenario.account)
+    let now = MigrationScenario.now
+    let names = [MigrationScenario.guest, MigrationScenario.account]
+    for (index, changed) in names.enumerated() {
+      let planID = try await save(stores, scenario.rules, number: UInt8(10 + index))
+      _ = try await stores.records.delete(
+        scenario.guestRecords[0].name, revision: nil, of: changed)
+      _ = try await stores.records.put([scenario.guestRecords[0]], of: changed)
+      let outcome = try await stores.migrations.start(planID, as: migrationID(1), idempotencyKey: "k", at: now)
+      #expect(outcome == .stale)
+    }
+    let expired = try await save(stores, scenario.rules, number: 20)
+    let late = try await stores.migrations.start(
+      expired, as: migrationID(1), idempotencyKey: "k", at: now + .seconds(600))
+    #expect(late == .stale)
+    // The next plan takes the place of the one before.
+    let next = try await save(stores, scenario.rules, number: 21)
+    #expect(try await stores.migrations.savedPlan(expired) == nil)
+    let replaced = try await stores.migrations.start(expired, as: migrationID(1), idempotencyKey: "k", at: now)
+    #expect(replaced == .stale)
+    let started = try await stores.migrations.start(next, as: migrationID(1), idempotencyKey: "k", at: now)
+    #expect(started == .started(migrationID(1)))
+    await stores.close()
+  }
+
+  @Test("R39: starting is idempotent for a plan, one key starts one plan, and one guest has one migration",
+    arguments: StorageEngine.allCases)
+  func starting(engine: StorageEngine) async throws {
+    let folder = try TemporaryFolder()
+    let stores = try engine.openMigrator(in: folder)
+    let scenario = MigrationScenario.large(8)
+    _ = try await stores.records.put(scenario.guestRecords, of: MigrationScenario.guest)
+    let now = MigrationScenario.now
+    let planID = try await save(stores, scenario.rules, number: 10)
+    let otherGuest = SubjectID(from: RandomSource { [UInt8](repeating: 77, count: $0) })
+    _ = try await stores.records.put(scenario.guestRecords, of: otherGuest)
+    let otherPlan = try await save(stores, scenario.rules, number: 11, guest: otherGuest)
+    let sameGuest = try await save(stores, scenario.rules, number: 12, target: otherGuest)
+    let first = try await withThrowingTaskGroup(of: StartOutcome.self) { group in
+      for number in 1...8 as ClosedRange<UInt8> {
+        group.addTask {
+          try await stores.migrations.start(planID, as: migrationID(number), idempotencyKey: "k", at: now)
+        }
+      }
+      return try await group.reduce(into: Set<String>()) { $0.insert("\($1)") }
+    }
+    #expect(first.count == 1)
+    let later = try await stores.migrations.start(
+      planID, as: migrationID(9), idempotencyKey: "k", at: now + .seconds(9999))
+    #expect(first == ["\(later)"])
+    let reused = try await stores.migrations.start(otherPlan, as: migrationID(9), idempotencyKey: "k", at: now)
+    #expect(reused == .keyReused)
+    let second = try await stores.migrations.start(sameGuest, as: migrationID(9), idempotencyKey: "k2", at: now)
+    #expect(second == .migrating)
+    _ = try await finish(stores, .worker(1))
+    let third = try await stores.migrations.start(sameGuest, as: migrationID(9), idempotencyKey: "k2", at: now)
+    #expect(third == .migrated)
+    let planned = try await stores.migrations.plan(
+      guest: MigrationScenario.guest, target: otherGuest, rules: scenario.rules, isFirstLoginOnDevice: true)
+    #expect(planned == .migrated)
+    await stores.close()
+  }
+
+  @Test("R39: a guest's records cannot be changed from the start of the migration on",
+    arguments: StorageEngine.allCases)
+  func frozen(engine: StorageEngine) async throws {
+    let folder = try TemporaryFolder()
+    let stores = try engine.openMigrator(in: folder)
+    let scenario = MigrationScenario.large(8)
+    let guest = MigrationScenario.guest
+    let id = try await scenario.start(stores)
+    let name = scenario.guestRecords[0].name
+    #expect(try await stores.records.put(scenario.accountRecords, of: guest) == .migrating)
+    #expect(try await stores.records.delete(name, revision: nil, of: guest) == .migrating)
+    #expect(try await stores.records.record(name, of: guest) != nil)
+    // The account goes on as before.
+    let extra = RecordDraft(
+      name: RecordName(collection: try #require(CollectionName("notes")), key: try #require(RecordKey("mine"))),
+      content: scenario.guestRecords[0].content)
+    #expect(try await stores.records.put([extra], of: MigrationScenario.account) == .done(1))
+    _ = try await finish(stores, .worker(1))
+    #expect(try await stores.records.put(scenario.accountRecords, of: guest) == .migrated)
+    #expect(try await stores.records.delete(name, revision: nil, of: guest) == .migrated)
+    #expect(try await stores.records.record(extra.name, of: MigrationScenario.account)?.content == extra.content)
+    #expect(try await stores.migrations.migration(id)?.migration.isFinished == true)
+    await stores.close()
+  }
+
+  @Test("G16: nothing of the guest is deleted while the switch has not happened", arguments: StorageEngine.allCases)
+  func purgeIsLast(engine: StorageEngine) async throws {
+    let folder = try TemporaryFolder()
+    let stores = try engine.openMigrator(in: folder)
+    let scenario = MigrationScenario.large(1200)
+    _ = try await scenario.start(stores)
+    let before = try await stores.records.collections(of: MigrationScenario.guest)
+    var migration = try await step(stores, .worker(1), nil)
+    while let current = migration, current.action != .switchSubject {
+      migration = try await step(stores, .worker(1), current)
+      #expect(try await stores.records.collections(of: MigrationScenario.guest) == before)
+    }
+    #expect(migration?.action == .switchSubject)
+    await stores.close()
+  }
+
+  // MARK: Helpers
+
+  private func save(
+    _ stores: MigratorStores,
+    _ rules: CollectionRules,
+    number: UInt8,
+    guest: SubjectID = MigrationScenario.guest,
+    target: SubjectID = MigrationScenario.account
+  ) async throws -> PlanID {
+    let planned = try await stores.migrations.plan(
+      guest: guest, target: target, rules: rules, isFirstLoginOnDevice: false)
+    guard case .done(let plan) = planned else { throw MigrationScenario.Unexpected("\(planned)") }
+    let id = PlanID(from: RandomSource { [UInt8](repeating: number, count: $0) })
+    try await stores.migrations.save(
+      plan, as: id, digest: [number], at: MigrationScenario.now, expiresAt: MigrationScenario.now + .seconds(600))
+    return id
+  }
+}
+
+private func migrationID(_ number: UInt8) -> MigrationID {
+  MigrationID(from: RandomSource { [UInt8](repeating: number, count: $0) })
+}

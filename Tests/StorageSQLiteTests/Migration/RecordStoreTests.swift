@@ -1,0 +1,101 @@
+import LatchkeyModel
+import Storage
+import Testing
+
+@Suite("Records in storage")
+struct RecordStoreTests {
+  private let owner = MigrationScenario.guest
+  private let other = MigrationScenario.account
+
+  private func draft(_ key: String, _ value: [UInt8] = [1], at time: Int64 = 0) throws -> RecordDraft {
+    RecordDraft(
+      name: RecordName(
+        collection: try #require(CollectionName("history")), key: try #require(RecordKey(key))),
+      content: RecordContent(value: value, number: 5, updatedAt: Timestamp(millisecondsSinceEpoch: time)))
+  }
+
+  @Test("a record is read back as it was written, and only by its own subject", arguments: StorageEngine.allCases)
+  func roundTrip(engine: StorageEngine) async throws {
+    let folder = try TemporaryFolder()
+    let stores = try engine.openMigrator(in: folder)
+    for draft in [try draft("a", []), try draft("b", [0, 255], at: -1), try draft("ключ", [7], at: .max)] {
+      #expect(try await stores.records.put([draft], of: owner) == .done(1))
+      #expect(try await stores.records.record(draft.name, of: owner)?.content == draft.content)
+      #expect(try await stores.records.record(draft.name, of: other) == nil)
+    }
+    await stores.close()
+  }
+
+  @Test("a record's revision grows with every write, also when it was deleted in between",
+    arguments: StorageEngine.allCases)
+  func revisions(engine: StorageEngine) async throws {
+    let folder = try TemporaryFolder()
+    let stores = try engine.openMigrator(in: folder)
+    let draft = try draft("a")
+    var revisions: [Int64] = []
+    for _ in 0..<3 {
+      _ = try await stores.records.put([draft, try self.draft("b")], of: owner)
+      revisions.append(try #require(try await stores.records.record(draft.name, of: owner)).revision)
+      _ = try await stores.records.put([draft], of: owner)
+      let revision = try #require(try await stores.records.record(draft.name, of: owner)).revision
+      revisions.append(revision)
+      let stale = try await stores.records.delete(draft.name, revision: revision - 1, of: owner)
+      #expect(stale == .done(.revisionMismatch(current: revision)))
+      #expect(try await stores.records.delete(draft.name, revision: revision, of: owner) == .done(.deleted))
+      #expect(try await stores.records.delete(draft.name, revision: nil, of: owner) == .done(.notFound))
+    }
+    #expect(revisions == revisions.sorted() && Set(revisions).count == 6 && revisions[0] > 0)
+    await stores.close()
+  }
+
+  @Test("pages are newest first, each record is in exactly one, and equal times do not confuse them",
+    arguments: StorageEngine.allCases)
+  func pages(engine: StorageEngine) async throws {
+    let folder = try TemporaryFolder()
+    let stores = try engine.openMigrator(in: folder)
+    let drafts = try (0..<137).map { try draft("key-\($0)", [UInt8($0)], at: Int64($0 % 10)) }
+    _ = try await stores.records.put(drafts, of: owner)
+    _ = try await stores.records.put([try draft("theirs", at: 3)], of: other)
+    let collection = drafts[0].name.collection
+    for size in [1, 10, 136, 137, 1000] {
+      var seen: [Record] = []
+      var position: RecordPosition?
+      while true {
+        let page = try await stores.records.records(
+          in: collection, of: owner, beyond: position, count: size, bytes: .max)
+        #expect(page.records.count <= size)
+        seen += page.records
+        guard page.hasMore else { break }
+        position = try #require(page.records.last).position
+      }
+      #expect(seen.map(\.position.updatedAt) == seen.map(\.position.updatedAt).sorted(by: >))
+      #expect(seen.count == 137 && Set(seen.map(\.name)) == Set(drafts.map(\.name)))
+    }
+    let bounded = try await stores.records.records(in: collection, of: owner, beyond: nil, count: 100, bytes: 1)
+    #expect(bounded.records.count == 1 && bounded.hasMore)
+    await stores.close()
+  }
+
+  @Test("counts follow every write, rewrite and deletion", arguments: StorageEngine.allCases)
+  func counts(engine: StorageEngine) async throws {
+    let folder = try TemporaryFolder()
+    let stores = try engine.openMigrator(in: folder)
+    let seed = SeededRandom.seed()
+    var random = SeededRandom(seed: seed)
+    var model: Set<RecordName> = []
+    for _ in 0..<300 {
+      let draft = try draft("key-\(Int.random(in: 0..<20, using: &random))")
+      if Bool.random(using: &random) {
+        _ = try await stores.records.put([draft, draft], of: owner)
+        model.insert(draft.name)
+      } else {
+        _ = try await stores.records.delete(draft.name, revision: nil, of: owner)
+        model.remove(draft.name)
+      }
+      let expected = model.isEmpty ? [] : [CollectionCount(collection: draft.name.collection, count: model.count)]
+      let counted = try await stores.records.collections(of: owner)
+      #expect(counted == expected, "LATCHKEY_TEST_SEED=\(seed)")
+    }
+    await stores.close()
+  }
+}

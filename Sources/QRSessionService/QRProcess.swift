@@ -16,8 +16,7 @@ package enum QRProcess {
     keys: QRKeys.declarations
   )
 
-  /// `identity` carries the service credential: it issues the grants and publishes the keys of callers' tokens.
-  package static func make(_ resources: ServiceResources, identity: any RPCChannel) async throws -> ServiceParts {
+  package static func make(_ resources: ServiceResources) async throws -> ServiceParts {
     let configuration = resources.configuration
     let database = try SQLiteDatabase.open(
       path: "\(configuration.dataDirectory)/qr.db",
@@ -26,26 +25,17 @@ package enum QRProcess {
     let api = QRSessionAPI(
       settings: try settings(configuration),
       store: SQLiteQRSessionStore(database: database),
-      grants: IdentityGrantIssuer(channel: identity),
+      grants: IdentityGrantIssuer(channel: resources.channel(to: .identity)),
       clock: resources.clock,
       audit: QRAudit(logger: resources.logger),
       logger: resources.logger
     )
     try await api.load()
 
-    let keys = JWKSCache(identity: identity, logger: resources.logger)
-    var parts = ServiceParts(
-      routes: QRV1.qrSessionServiceRoutes(api),
-      policies: QRAccess.policies,
-      tokenKeys: .own(keys)
-    )
+    var parts = ServiceParts(routes: QRV1.qrSessionServiceRoutes(api), policies: QRAccess.policies)
     let jwksURI = configuration[CommonKeys.issuer] + "/.well-known/jwks.json"
     parts.pages = SignInPage.pages + DeviceGrantPages(api: api, jwksURI: jwksURI).pages
-    parts.tasks = [
-      BackgroundTask("identity keys") { await keys.run() },
-      BackgroundTask("QR sessions") { await api.run() },
-    ]
-    parts.obstacle = { keys.current == nil ? "the keys of the identity service are not known yet" : nil }
+    parts.tasks = [BackgroundTask("QR sessions") { await api.run() }]
     parts.drain = { api.stopWaiting() }
     parts.close = { await database.close() }
     return parts

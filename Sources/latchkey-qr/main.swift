@@ -1,0 +1,6 @@
+import QRSessionService
+import ServiceRuntime
+
+await ServiceProcess.main(QRProcess.description) { resources in
+  try await QRProcess.make(resources)
+}

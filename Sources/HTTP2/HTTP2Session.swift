@@ -19,7 +19,8 @@ package enum HTTP2Role: Sendable {
 @safe package final class HTTP2Session {
   package let role: HTTP2Role
   package let limits: Limits
-  package weak var delegate: (any HTTP2SessionDelegate)?
+  /// Held strongly, since a weak reference costs on every event; `abandon` lets go of it.
+  package var delegate: (any HTTP2SessionDelegate)?
 
   /// Bytes for the socket. `produce` appends; the driver takes them and clears.
   package var output: ByteBuffer
@@ -279,6 +280,7 @@ package enum HTTP2Role: Sendable {
       stream.handler = nil
       handler?.stream(stream, closed: code)
     }
+    delegate = nil
   }
 
   // MARK: Set-up

@@ -16,11 +16,9 @@ package struct FieldBlock: Sendable {
   /// Appends a field. The lengths are within the session's limit on header lists, so they fit.
   package mutating func append(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) {
     guard let nameCount = UInt16(exactly: name.count), let valueCount = UInt32(exactly: value.count) else { return }
-    bytes.reserveCapacity(bytes.count + 6 + name.count + value.count)
-    bytes.append(UInt8(nameCount >> 8))
-    bytes.append(UInt8(nameCount & 0xff))
-    for shift: UInt32 in [24, 16, 8, 0] { bytes.append(UInt8(valueCount >> shift & 0xff)) }
-    // Both are copied before the call returns.
+    // All are copied before the call returns.
+    unsafe withUnsafeBytes(of: nameCount.bigEndian) { unsafe bytes.append(contentsOf: $0) }
+    unsafe withUnsafeBytes(of: valueCount.bigEndian) { unsafe bytes.append(contentsOf: $0) }
     unsafe bytes.append(contentsOf: name)
     unsafe bytes.append(contentsOf: value)
   }

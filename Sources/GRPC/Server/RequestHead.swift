@@ -1,3 +1,9 @@
+#if canImport(Glibc)
+  internal import Glibc
+#else
+  internal import Darwin
+#endif
+
 /// What the header block of a request says, gathered field by field.
 ///
 ///     receive(field)*  ──▶  verdict(router)  ──▶  call | refuse | unsupportedMediaType | page
@@ -127,8 +133,8 @@ package struct RequestHead: Sendable {
 extension UnsafeRawBufferPointer {
   /// Whether the bytes are those of `other`.
   func equals(_ other: StaticString) -> Bool {
-    guard count == other.utf8CodeUnitCount else { return false }
+    guard count == other.utf8CodeUnitCount, let base = baseAddress else { return false }
     // Same length, and a static string's bytes stay where they are.
-    return unsafe elementsEqual(UnsafeBufferPointer(start: other.utf8Start, count: count))
+    return unsafe memcmp(base, other.utf8Start, count) == 0
   }
 }

@@ -281,10 +281,12 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2SessionDelegate, @unche
 
   /// Sees to it that `deadline` is noticed.
   func watch(_ deadline: NIODeadline) {
+    guard session != nil else { return }
     if let timerDeadline, timerDeadline <= deadline { return }
     timer?.cancel()
     timerDeadline = deadline
-    timer = eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { [weak self] in self?.timeHasCome() }
+    // Held strongly until `shutDown` cancels it: a weak reference would make every later use of `self` slower.
+    timer = eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { self.timeHasCome() }
   }
 
   private func rearm() {

@@ -96,7 +96,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     framer.reset(limit: route.messageLimit)
     let limit = route.timeLimit ?? connection.environment.configuration.timeLimit(route.method.kind)
     var callDeadline: ContinuousClock.Instant?
-    if let time = [timeout, limit].compactMap({ $0 }).min() {
+    if let time = timeout.map({ min($0, limit ?? $0) }) ?? limit {
       callDeadline = started + time
       let deadline = connection.now + TimeAmount(time)
       self.deadline = deadline

@@ -1,5 +1,4 @@
 import Cryptography
-import GRPC
 import LatchkeyModel
 import ServiceRuntime
 import StorageSQLite
@@ -9,9 +8,10 @@ package enum MigratorProcess {
   package static let description = ServiceDescription(
     name: "latchkey-migrator", port: 7403, managementPort: 7503, keys: [MigratorKeys.collections.declaration])
 
-  /// `identity` carries the service credential: it publishes the keys of callers' tokens and switches subjects.
-  package static func make(_ resources: ServiceResources, identity: any RPCChannel) async throws -> ServiceParts {
+  package static func make(_ resources: ServiceResources) async throws -> ServiceParts {
     let configuration = resources.configuration
+    // Publishes the keys of callers' tokens, and switches subjects.
+    let identity = resources.channel(to: .identity)
     let database = try SQLiteDatabase.open(
       path: "\(configuration.dataDirectory)/migrator.db", schema: MigrationSchema.schema)
     let keys = JWKSCache(identity: identity, logger: resources.logger)
@@ -33,6 +33,7 @@ package enum MigratorProcess {
       BackgroundTask("migrations") { await workers.run() },
     ]
     parts.obstacle = { keys.current == nil ? "the keys of the identity service are not known yet" : nil }
+    parts.drain = { core.signals.drain() }
     parts.close = { await database.close() }
     return parts
   }

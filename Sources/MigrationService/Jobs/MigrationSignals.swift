@@ -8,6 +8,7 @@ final class MigrationSignals: Sendable {
     var workers: [ObjectIdentifier: Signal] = [:]
     var watchers: [MigrationID: [ObjectIdentifier: Watch]] = [:]
     var watcherCount = 0
+    var isDraining = false
   }
 
   private let state = Mutex(State())
@@ -25,6 +26,17 @@ final class MigrationSignals: Sendable {
       await signal.wait(within: duration)
     }
   }
+
+  /// The service ends: whoever watches should watch elsewhere.
+  func drain() {
+    let watches = state.withLock { state in
+      state.isDraining = true
+      return state.watchers.values.flatMap(\.values)
+    }
+    for watch in watches { watch.signal.fire() }
+  }
+
+  var isDraining: Bool { state.withLock { $0.isDraining } }
 
   /// Nil when there are too many.
   func watch(_ id: MigrationID) -> Watch? {

@@ -24,6 +24,9 @@ extension MigrationHandlers {
         sent = report.migration
       }
       if report.migration.isFinished { return }
+      if core.signals.isDraining {
+        throw RPCError(.unavailable, "the service is stopping; watch again", retryAfter: .seconds(1))
+      }
       await changes.next(within: Limits.watchRefresh)
       if context.isCancelled || Task.isCancelled { throw RPCError(.cancelled, "the call was cancelled") }
       let stored = try await core.stored { () throws(StorageError) in

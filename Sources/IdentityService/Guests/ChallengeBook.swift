@@ -37,7 +37,9 @@ package struct ChallengeBook: Sendable {
     let seconds = UInt32(truncatingIfNeeded: (now + lifetime).secondsSinceEpoch)
     var head = random.bytes(Self.nonceBytes)
     head.append(UInt8(clamping: workBits))
-    for shift in stride(from: UInt32(24), through: 0, by: -8) { head.append(UInt8(truncatingIfNeeded: seconds >> shift)) }
+    for shift in stride(from: UInt32(24), through: 0, by: -8) {
+      head.append(UInt8(truncatingIfNeeded: seconds >> shift))
+    }
     let text = Base64URL.encode(head + authenticator(head, client, keyThumbprint))
     return Challenge(text: text, expiry: Timestamp(secondsSinceEpoch: Int64(seconds)), workBits: workBits)
   }

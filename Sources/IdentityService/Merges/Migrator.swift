@@ -8,8 +8,8 @@ import Storage
 ///
 /// A merge is written down with the sign-in that asked for it, so signing in never waits for the migrator to be up and
 /// no merge is lost when either service dies: the sign-in offers it once, and `run` goes on offering it until the
-/// migrator has it. The merge's id is the idempotency key and the plan is noted before it is started, so that a repeated
-/// offer starts nothing twice.
+/// migrator has it. The merge's id is the idempotency key and the plan is noted before it is started, so that a
+/// repeated offer starts nothing twice.
 package struct Migrator: Sendable {
   private let client: MigrationV1.MigrationServiceClient
   private let records: MigrationV1.RecordServiceClient
@@ -86,7 +86,7 @@ package struct Migrator: Sendable {
       return try await merges.merge(merge.id)?.migration
     }
     var plan = merge.plan
-    // A plan goes stale when the guest writes between plan and start; one that was noted before a crash may have expired.
+    // A plan goes stale when the guest writes between plan and start; one noted before a crash may have expired.
     for _ in 0..<3 {
       let current: PendingMerge.Plan
       if let plan {

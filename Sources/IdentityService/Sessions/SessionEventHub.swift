@@ -58,7 +58,9 @@ package final class SessionEventHub: SessionListener {
         for continuation in state.watchers[ended.subject, default: [:]].values { continuation.yield(.ended(ended)) }
       }
       for session in changes.began {
-        for continuation in state.watchers[session.subject, default: [:]].values { continuation.yield(.started(session)) }
+        for continuation in state.watchers[session.subject, default: [:]].values {
+          continuation.yield(.started(session))
+        }
       }
     }
   }

@@ -12,7 +12,8 @@ extension SessionHandlers {
   ) async throws(RPCError) {
     let caller = try context.callerSession()
     guard let watch = core.sessionEvents.watch(try context.callerSubject()) else {
-      throw RPCError(.resourceExhausted, "too many watches are open", reason: "TOO_MANY_WATCHES", retryAfter: .seconds(30))
+      throw RPCError(
+        .resourceExhausted, "too many watches are open", reason: "TOO_MANY_WATCHES", retryAfter: .seconds(30))
     }
     defer { core.sessionEvents.leave(watch) }
     // From here on every end is seen by the watch, so one that came before is all that must be looked up.

@@ -105,7 +105,8 @@ enum RequestFields {
 
   /// An id that another service chose: visible ASCII.
   static func foreignID(_ text: String, _ field: String) throws(RPCError) -> String {
-    guard (1...Limits.foreignIDCharacters).contains(text.utf8.count), text.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+    guard (1...Limits.foreignIDCharacters).contains(text.utf8.count),
+      text.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
     else { throw .invalid(field, "must be 1 to \(Limits.foreignIDCharacters) visible ASCII characters") }
     return text
   }

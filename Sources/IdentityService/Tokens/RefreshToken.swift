@@ -54,7 +54,8 @@ package struct RefreshToken: Sendable {
 
     private static func name(_ session: SessionID, _ generation: Int64) -> [UInt8] {
       let number = UInt64(bitPattern: generation)
-      return session.bytes + stride(from: UInt64(56), through: 0, by: -8).map { UInt8(truncatingIfNeeded: number >> $0) }
+      let shifts = stride(from: UInt64(56), through: 0, by: -8)
+      return session.bytes + shifts.map { UInt8(truncatingIfNeeded: number >> $0) }
     }
   }
 }

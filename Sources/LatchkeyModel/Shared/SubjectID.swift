@@ -1,4 +1,5 @@
-/// Who a token speaks for: a guest or an account. Never reassigned, also not after deletion, and never shown to a person.
+/// Who a token speaks for: a guest or an account. Never reassigned, also not after deletion, and never shown to a
+/// person.
 package struct SubjectID: OpaqueID {
   package let value: OpaqueIDValue
 

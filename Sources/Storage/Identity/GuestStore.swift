@@ -6,7 +6,4 @@ package protocol GuestStore: Sendable {
   /// for each key: however often and however concurrently it is called, a key has one guest, and the guest one session
   /// on the device.
   func issue(_ issue: GuestIssue) async throws(StorageError) -> GuestIssueOutcome
-
-  /// Whether a device with this key has been here before.
-  func isKnown(deviceKey thumbprint: String) async throws(StorageError) -> Bool
 }

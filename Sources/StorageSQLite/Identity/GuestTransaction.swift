@@ -17,7 +17,8 @@ enum GuestTransaction {
     var guest: SubjectID?
     if let known = device?.guest, let subject = try SubjectRow.find(known, in: db), subject.isGuest { guest = known }
     if let guest {
-      try SessionRow.endAll(of: guest, onDevice: keyThumbprint, because: .replaced, at: draft.now, in: db, noting: &changes)
+      try SessionRow.endAll(
+        of: guest, onDevice: keyThumbprint, because: .replaced, at: draft.now, in: db, noting: &changes)
       try SubjectRow.touch(guest, at: draft.now, in: db)
     } else {
       let profile = Profile(locale: locale)

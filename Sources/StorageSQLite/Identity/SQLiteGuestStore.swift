@@ -28,10 +28,4 @@ package struct SQLiteGuestStore: GuestStore {
         ))
     }
   }
-
-  package func isKnown(deviceKey thumbprint: String) async throws(StorageError) -> Bool {
-    try await database.read { db throws(StorageError) in
-      try DeviceRow.find(thumbprint, in: db) != nil
-    }
-  }
 }

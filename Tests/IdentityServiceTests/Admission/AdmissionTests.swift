@@ -46,7 +46,7 @@ struct AdmissionTests {
     #expect(admission.workBits(for: peer("10.1.0.1"), at: now + .seconds(120)) == 0)
   }
 
-  @Test("CHALLENGE_REQUIRED: a guest from a busy network is issued for work done, and the challenge is not used up before")
+  @Test("CHALLENGE_REQUIRED: a guest from a busy network is issued for work done; refusing uses up no challenge")
   func proofOfWork() async throws {
     let harness = try await IdentityHarness(guestsPerHour: 1)
     let device = try TestDevice()
@@ -71,7 +71,7 @@ struct AdmissionTests {
     await expectRefusal(.failedPrecondition, "CHALLENGE_INVALID") { try await harness.guests.issueGuest(solved) }
   }
 
-  @Test("R24: the 101st wrong password in a row is not looked at for an hour, even when it is right; a restart forgets nothing")
+  @Test("R24: the 101st password in a row is not looked at for an hour, even when it is right, also after a restart")
   func throttled() async throws {
     var harness = try await IdentityHarness()
     let device = try TestDevice()

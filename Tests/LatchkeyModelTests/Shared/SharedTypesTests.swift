@@ -48,7 +48,9 @@ struct SharedTypesTests {
     #expect(ClientID(text)?.description == text)
   }
 
-  @Test("What is no client id is refused", arguments: ["", "App", "-app", "a b", "a\0b", "ä", String(repeating: "a", count: 65)])
+  @Test(
+    "What is no client id is refused",
+    arguments: ["", "App", "-app", "a b", "a\0b", "ä", String(repeating: "a", count: 65)])
   func notClientID(text: String) {
     #expect(ClientID(text) == nil)
   }
@@ -72,7 +74,9 @@ struct SharedTypesTests {
     #expect(DisplayText(text)?.description == text)
   }
 
-  @Test("Text that could pretend to be more is no display text", arguments: ["", " a", "a ", "a\nb", "a\u{202E}b", "a\u{0}b", "a\u{200B}b"])
+  @Test(
+    "Text that could pretend to be more is no display text",
+    arguments: ["", " a", "a ", "a\nb", "a\u{202E}b", "a\u{0}b", "a\u{200B}b"])
   func notDisplayText(text: String) {
     #expect(DisplayText(text) == nil)
   }

@@ -1,0 +1,58 @@
+import LatchkeyModel
+import Storage
+import Testing
+
+@testable import StorageSQLite
+
+@Suite("The schema of identity.db")
+struct IdentitySchemaTests {
+  private let folder: TemporaryFolder
+
+  init() throws {
+    folder = try TemporaryFolder()
+  }
+
+  @Test("A file of each earlier version opens with what it held")
+  func upgrades() async throws {
+    for version in 1...SQLiteSchema.identity.latest {
+      let folder = try TemporaryFolder()
+      let earlier = SQLiteSchema(versions: Array(SQLiteSchema.identity.versions.prefix(version)))
+      let old = try SQLiteDatabase.open(path: folder.file("test.db"), schema: earlier)
+      try await old.write { db throws(StorageError) in
+        _ = try db.execute(
+          """
+          INSERT INTO sessions (sid, sub, is_guest, client_id, scope, method, refresh_seed, authenticated_at,
+            generation, rotated_at, idle_expires_at, absolute_expires_at)
+          VALUES (zeroblob(16), zeroblob(16), 1, 'app', 'basic', 'guest', x'00', 1, 3, 1, 1000, 1000)
+          """)
+      }
+      await old.close()
+      let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)
+      let id = try #require(SessionID(bytes: [UInt8](repeating: 0, count: 16)))
+      let session = try await SQLiteSessionStore(IdentityDatabase(database)).session(id)
+      #expect(session?.family.generation == 3 && session?.confirmedAt == nil)
+      await database.close()
+    }
+  }
+
+  @Test("G2: the schema itself allows one guest for a key and one key for a guest")
+  func oneGuestForAKey() async throws {
+    let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)
+    func insert(_ key: String) async throws {
+      try await database.write { db throws(StorageError) in
+        _ = try db.execute(
+          """
+          INSERT INTO devices (key_thumbprint, public_key_x, public_key_y, device_id, guest_sub, created_at, last_seen_at)
+          VALUES (?, x'00', x'00', 'device', zeroblob(16), 1, 1)
+          """,
+          .text(key))
+      }
+    }
+    try await insert("key 1")
+    for key in ["key 1", "key 2"] {
+      let error = await #expect(throws: StorageError.self) { try await insert(key) }
+      #expect(error?.isUniqueViolation == true)
+    }
+    await database.close()
+  }
+}

@@ -28,7 +28,8 @@ struct DescriptorReader {
     guard unsafe file.n_extension == 0 else { throw GeneratorError("\(name): extensions are not supported") }
     let package = unsafe text(file.package)
     guard !package.isEmpty else { throw GeneratorError("\(name): a package is needed") }
-    var result = Schema.File(name: name, package: package, messages: [], enums: [], services: [])
+    var result = Schema.File(
+      name: name, package: package, imports: imports(), descriptor: packed(), messages: [], enums: [], services: [])
     for unsafe (index, message) in unsafe elements(file.n_message_type, file.message_type).enumerated() {
       result.messages.append(try unsafe read(message.pointee, in: package, [4, Int32(index)]))
     }
@@ -39,6 +40,22 @@ struct DescriptorReader {
       result.services.append(unsafe read(service.pointee, in: package, [6, Int32(index)]))
     }
     return result
+  }
+
+  private func imports() -> [String] {
+    // protobuf-c set the count to the pointers that `dependency` points to.
+    unsafe UnsafeBufferPointer(start: file.dependency, count: file.n_dependency).map { unsafe text($0) }
+  }
+
+  private func packed() -> [UInt8] {
+    // A copy of the struct, so that the comments stay where they are for whoever frees them.
+    var bare = unsafe file
+    unsafe bare.source_code_info = nil
+    let size = unsafe google__protobuf__file_descriptor_proto__get_packed_size(&bare)
+    return unsafe [UInt8](unsafeUninitializedCapacity: size) { target, count in
+      // The target has room for the size that protobuf-c worked out for this file.
+      count = unsafe google__protobuf__file_descriptor_proto__pack(&bare, target.baseAddress)
+    }
   }
 
   // The numbers in the paths are the field numbers of descriptor.proto (SourceCodeInfo.Location.path).

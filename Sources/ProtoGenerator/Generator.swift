@@ -3,23 +3,28 @@ package struct Generator: Sendable {
   /// The module that holds protoc-c's C for the same files.
   private let cModule: String
   private let extraImports: [String]
+  private let descriptors: String?
 
   /// `parameter` is what stands before the colon in `--latchkey_out=c_module=CLatchkeyProtos:directory`. Further keys:
-  /// `import`, which may be repeated, for modules that hold what the generated code calls.
+  /// `import`, which may be repeated, for modules that hold what the generated code calls, and `descriptors`, the name
+  /// of an enum that holds the files themselves for server reflection.
   package init(parameter: String) throws(GeneratorError) {
     var cModule: String?
     var imports: [String] = []
+    var descriptors: String?
     for option in parameter.split(separator: ",") {
       let parts = option.split(separator: "=", maxSplits: 1).map(String.init)
       switch (parts.first, parts.count) {
       case ("c_module", 2): cModule = parts[1]
       case ("import", 2): imports.append(parts[1])
-      default: throw GeneratorError("unknown option \(option); the options are c_module and import")
+      case ("descriptors", 2): descriptors = parts[1]
+      default: throw GeneratorError("unknown option \(option); the options are c_module, import and descriptors")
       }
     }
     guard let cModule else { throw GeneratorError("the option c_module is needed") }
     self.cModule = cModule
     extraImports = imports
+    self.descriptors = descriptors
   }
 
   package func generate(_ request: PluginRequest) throws(GeneratorError) -> [OutputFile] {
@@ -34,6 +39,7 @@ package struct Generator: Sendable {
       }
       outputs.append(emit(file, types))
     }
+    if let descriptors { outputs.append(DescriptorEmitter().emit(files, as: descriptors)) }
     return outputs
   }
 

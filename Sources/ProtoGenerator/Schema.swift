@@ -6,6 +6,10 @@ package struct Schema: Sendable {
   package struct File: Sendable {
     package var name: String
     package var package: String
+    /// The names of the files that it imports.
+    package var imports: [String]
+    /// The `FileDescriptorProto` on the wire, without comments.
+    package var descriptor: [UInt8]
     package var messages: [Message]
     package var enums: [Enum]
     package var services: [Service]

@@ -21,9 +21,10 @@ let routes = GRPCTesting.testServiceRoutes(TestService()).map { route in
   route.messageLimit = 4 * 1024 * 1024
   return route
 }
+let served = routes + HealthV1.healthRoutes(health)
 let server = RPCServer(
   configuration: RPCServer.Configuration(host: "127.0.0.1", port: port),
-  routes: routes + HealthV1.healthRoutes(health),
+  routes: served + ReflectionRoutes.describing(served),
   statusDetailsEncoder: StatusDetails.encode,
   logger: Logger(label: "latchkey-interop")
 )

@@ -192,7 +192,8 @@ package enum ServiceProcess {
     token: ServiceToken
   ) throws(StartupError) -> RPCServer {
     let configuration = resources.configuration
-    let routes = parts.routes + HealthV1.healthRoutes(health)
+    let served = parts.routes + HealthV1.healthRoutes(health)
+    let routes = served + ReflectionRoutes.describing(served)
     let policies =
       parts.policies
       + AccessPolicies(HealthV1.HealthMethod.self) { method in
@@ -200,6 +201,8 @@ package enum ServiceProcess {
         case .check, .watch: .open
         }
       }
+      + AccessPolicies(ReflectionV1.ServerReflectionMethod.self) { switch $0 { case .serverReflectionInfo: .open } }
+      + AccessPolicies(ReflectionV1Alpha.ServerReflectionMethod.self) { switch $0 { case .serverReflectionInfo: .open } }
     for route in routes where policies[route.method] == nil {
       preconditionFailure("\(route.method.path) has no access policy")
     }

@@ -8,7 +8,7 @@ import StorageSQLite
 extension IdentityCore {
   /// The service over SQLite, with its keys in files of the data directory, which are made when there are none.
   ///
-  /// - Parameter migrator: how to reach the migrator; nil where there is none.
+  /// - Parameter migrator: a channel to the migrator that carries the service credential; nil where there is none.
   package static func assemble(
     database: SQLiteDatabase,
     dataDirectory: String,
@@ -18,7 +18,7 @@ extension IdentityCore {
     signingKeyPeriod: Duration = Limits.signingKeyPeriod,
     guestsPerHour: Int = Limits.guestsPerHour,
     passwords: PasswordHasher,
-    migrator: MigratorConnection?,
+    migrator: (any RPCChannel)?,
     clock: any WallClock,
     random: RandomSource,
     logger: Logger
@@ -64,7 +64,7 @@ extension IdentityCore {
       passwords: passwords,
       migrator: migrator.map { migrator in
         Migrator(
-          connection: migrator,
+          channel: migrator,
           merges: merges,
           accounts: accounts,
           sessions: sessions,

@@ -37,7 +37,7 @@ package enum IdentityProcess {
       signingKeyPeriod: configuration[IdentityKeys.signingKeyPeriod],
       guestsPerHour: configuration[IdentityKeys.guestsPerHour],
       passwords: passwords,
-      migrator: try MigratorConnection(resources),
+      migrator: resources.channel(to: .migrator),
       clock: resources.clock,
       random: RandomSource { SecureRandom.bytes($0) },
       logger: resources.logger
@@ -55,6 +55,7 @@ package enum IdentityProcess {
     parts.sessions = core.endedSessions
     parts.pages = [JWKSPage.make(core.tokens.keys)]
     parts.tasks = Upkeep(core).tasks
+    parts.drain = { core.sessionEvents.drain() }
     parts.close = {
       passwords.stop()
       await database.close()

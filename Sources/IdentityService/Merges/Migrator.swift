@@ -19,11 +19,10 @@ package struct Migrator: Sendable {
   private let tokens: TokenIssuer
   private let clock: any WallClock
   private let logger: Logger
-  /// What makes a call one between services.
-  private let serviceCredential: Metadata
 
+  /// - Parameter channel: to the migrator, carrying the service credential.
   package init(
-    connection: MigratorConnection,
+    channel: any RPCChannel,
     merges: any MergeStore,
     accounts: any AccountStore,
     sessions: any SessionStore,
@@ -31,9 +30,8 @@ package struct Migrator: Sendable {
     clock: any WallClock,
     logger: Logger
   ) {
-    client = MigrationV1.MigrationServiceClient(channel: connection.channel)
-    records = MigrationV1.RecordServiceClient(channel: connection.channel)
-    serviceCredential = connection.serviceCredential
+    client = MigrationV1.MigrationServiceClient(channel: channel)
+    records = MigrationV1.RecordServiceClient(channel: channel)
     self.merges = merges
     self.accounts = accounts
     self.sessions = sessions
@@ -132,7 +130,7 @@ package struct Migrator: Sendable {
   }
 
   private var options: CallOptions {
-    CallOptions(metadata: serviceCredential, timeout: Limits.migratorPatience)
+    CallOptions(timeout: Limits.migratorPatience)
   }
 
   private func postpone(_ merge: PendingMerge, _ code: StatusCode, _ message: String) async {

@@ -18,6 +18,7 @@ package final class SessionEventHub: SessionListener {
   private struct State {
     var next: UInt64 = 0
     var count = 0
+    var isDraining = false
     var watchers: [SubjectID: [UInt64: AsyncStream<Event>.Continuation]] = [:]
   }
 
@@ -25,10 +26,10 @@ package final class SessionEventHub: SessionListener {
 
   package init() {}
 
-  /// Nil when the subject or the process has as many watches as it may.
+  /// Nil when the subject or the process has as many watches as it may, and when the service is stopping.
   package func watch(_ subject: SubjectID) -> Watch? {
     state.withLock { state in
-      guard state.count < Limits.watches, state.watchers[subject, default: [:]].count < Limits.watchesPerSubject else {
+      guard !state.isDraining, state.count < Limits.watches, state.watchers[subject, default: [:]].count < Limits.watchesPerSubject else {
         return nil
       }
       let (events, continuation) = AsyncStream.makeStream(
@@ -37,6 +38,14 @@ package final class SessionEventHub: SessionListener {
       state.count += 1
       state.watchers[subject, default: [:]][state.next] = continuation
       return Watch(events: events, subject: subject, number: state.next)
+    }
+  }
+
+  /// Ends every watch, and lets none begin: the service is stopping.
+  package func drain() {
+    state.withLock { state in
+      state.isDraining = true
+      for continuation in state.watchers.values.flatMap(\.values) { continuation.finish() }
     }
   }
 

@@ -25,6 +25,8 @@ extension SessionHandlers {
       try await responses.write(message(event, for: caller))
       if case .ended(let session) = event, session.id == caller { throw .sessionRevoked }
     }
+    // Only a service that stops, or a call that nobody waits for, ends the events.
+    throw RPCError(.unavailable, "the service is stopping; watch again")
   }
 
   private func message(

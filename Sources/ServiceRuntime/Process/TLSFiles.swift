@@ -1,8 +1,8 @@
 internal import Cryptography
-package import TLS
+internal import TLS
 
 /// The TLS engine's view of the configured files.
-package enum TLSFiles {
+enum TLSFiles {
   /// What the gRPC port presents; nil for cleartext.
   static func server(_ configuration: ServiceConfiguration) throws(StartupError) -> TLSServerContext? {
     guard let files = configuration.certificateFiles else { return nil }
@@ -18,7 +18,7 @@ package enum TLSFiles {
   }
 
   /// How other services are called; nil for cleartext.
-  package static func client(_ configuration: ServiceConfiguration) throws(StartupError) -> TLSClientContext? {
+  static func client(_ configuration: ServiceConfiguration) throws(StartupError) -> TLSClientContext? {
     guard let path = configuration[CommonKeys.caFile] else { return nil }
     do {
       let trust = try TLSTrust(pem: FileContents.read(path))

@@ -129,7 +129,7 @@ struct ConflictTests {
     #expect(account.accountChange?.migrationPending == false)
     let (plans, starts, credentials) = scene.migrator.state.withLock { ($0.plans, $0.starts, $0.credentials) }
     #expect(plans.count == 1 && starts.count == 1)
-    #expect(credentials == ["Bearer service"])
+    #expect(credentials == ["Bearer lks_" + String(repeating: "A", count: 43)])
     #expect(plans[0].firstLoginOnDevice)
     let now = scene.harness.clock.now()
     #expect(

@@ -183,6 +183,19 @@ struct SessionServiceTests {
     #expect(hub.watch(subject) != nil)
   }
 
+  @Test("A watch ends with UNAVAILABLE when the service stops, so that the app watches another instance")
+  func drain() async throws {
+    let harness = try await IdentityHarness()
+    let account = try await harness.register("ada@example.com")
+    await expectRefusal(.unavailable) {
+      try await harness.sessions.watchSessionEvents(
+        IdentityV1.WatchSessionEventsRequest(), options: .bearer(account.tokens)
+      ) { (events) throws(RPCError) in
+        for try await _ in events { harness.core.sessionEvents.drain() }
+      }
+    }
+  }
+
   @Test("R16: devices are listed by their keys, renamed, and removed with their sessions, the owner's only")
   func devices() async throws {
     let harness = try await IdentityHarness()

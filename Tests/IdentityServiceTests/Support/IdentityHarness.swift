@@ -47,9 +47,7 @@ struct IdentityHarness: Sendable {
       lifetimes: lifetimes,
       guestsPerHour: guestsPerHour,
       passwords: PasswordHasher(parameters: hashing),
-      migrator: channel.map {
-        MigratorConnection(channel: $0, serviceCredential: ["authorization": "Bearer service"])
-      },
+      migrator: try channel.map { ServiceChannel($0, token: try Self.serviceToken.orThrow()) },
       clock: clock,
       random: RandomSource { SecureRandom.bytes($0) },
       logger: Logger(label: "identity-tests", factory: { _ in SwiftLogNoOpLogHandler() })

@@ -12,7 +12,7 @@ enum ManagementPages {
       },
       // The process runs and its event loops turn: this page was answered.
       Page("GET", "/livez") { _ in PageResponse(text: "ok\n") },
-      Page("GET", "/readyz") { _ in answer(readiness.obstacle) },
+      Page("GET", "/readyz") { _ in answer(readiness.look()) },
       Page("GET", "/startupz") { _ in answer(readiness.isStarted ? nil : "starting") },
     ]
   }

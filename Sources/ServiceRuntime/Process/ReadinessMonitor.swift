@@ -18,6 +18,12 @@ final class ReadinessMonitor: Sendable {
     self.obstacles = obstacles
   }
 
+  /// What keeps the service from being ready now; nil when it is. The health status says the same from here on.
+  func look() -> String? {
+    update()
+    return obstacle
+  }
+
   /// What keeps the service from being ready; nil when it is.
   var obstacle: String? {
     let (isStarted, isDraining) = state.withLock { ($0.isStarted, $0.isDraining) }

@@ -33,7 +33,7 @@ struct DeviceOptions: ParsableArguments {
   )
   var qrBase: String?
 
-  @Option(help: ArgumentHelp("The application's registered name; else latchkey-cli.", valueName: "name"))
+  @Option(help: ArgumentHelp("The application's registered name; else latchkey-demo.", valueName: "name"))
   var clientID: String?
 
   @Flag(help: "Speak TLS to the services.")
@@ -64,7 +64,7 @@ struct DeviceOptions: ParsableArguments {
       qr: qr,
       migrator: try address(migrator, "LATCHKEY_MIGRATOR_ADDRESS", "--migrator", 7403),
       tls: usesTLS ? ClientTLS(authorities: try authority.map(Self.contents)) : nil,
-      clientID: clientID ?? "latchkey-cli",
+      clientID: clientID ?? "latchkey-demo",
       qrBase: qrBase ?? "\(usesTLS ? "https" : "http")://\(qr)"
     )
     return Settings(

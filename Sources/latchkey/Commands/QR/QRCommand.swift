@@ -10,7 +10,7 @@ struct QRCommand: AsyncParsableCommand {
       """,
     subcommands: [
       QRIssueCommand.self, QRWaitCommand.self, QRStatusCommand.self, QRCancelCommand.self,
-      QRScanCommand.self, QRConfirmCommand.self, QRDenyCommand.self,
+      QRScanCommand.self, QRConfirmCommand.self, QRDenyCommand.self, QRDrawCommand.self,
     ]
   )
 }

@@ -1,0 +1,119 @@
+"""What every end-to-end test starts from: the real executables on free ports, and stock gRPC stubs made from proto/."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "deploy"))
+
+
+def _binaries():
+    """The folder of the built executables: $BINARIES, or the debug build."""
+    return pathlib.Path(os.environ.get("BINARIES", ROOT / ".build" / "debug"))
+
+
+def _generate_stubs():
+    """Stubs by grpcio-tools, as any user of our .proto files would make them."""
+    from grpc_tools import protoc
+
+    target = pathlib.Path(os.environ.get("STUBS", ROOT / ".build" / "end-to-end" / "stubs"))
+    target.mkdir(parents=True, exist_ok=True)
+    protos = sorted(
+        str(path.relative_to(ROOT / "proto"))
+        for folder in ("latchkey", "google/rpc", "grpc/health")
+        for path in (ROOT / "proto" / folder).rglob("*.proto")
+    )
+    include = pathlib.Path(protoc.__file__).parent / "_proto"
+    status = protoc.main(
+        ["protoc", f"-I{ROOT / 'proto'}", f"-I{include}", f"--python_out={target}", f"--grpc_python_out={target}", *protos]
+    )
+    assert status == 0, "protoc refused proto/"
+    # `google` is a package of the protobuf library already: ours joins it instead of hiding it.
+    import google
+
+    google.__path__.append(str(target / "google"))
+    # The `grpc` library is a package as well, and has no folder for the health service.
+    import grpc
+
+    grpc.__path__.append(str(target / "grpc"))
+    sys.path.insert(0, str(target))
+
+
+_generate_stubs()
+
+import services  # noqa: E402
+
+from world import World  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def binaries():
+    folder = _binaries()
+    for name in ("latchkey", "latchkey-identity", "latchkey-qr", "latchkey-migrator"):
+        assert (folder / name).exists(), f"{folder / name} is missing: swift build"
+    return folder
+
+
+# Throttles meant for the open network would stop tests that make a thousand calls from one address.
+UNTHROTTLED = {
+    "qr": [
+        "--poll-interval", "0s", "--poll-long-interval", "0s",
+        "--limits-scans-per-minute", "0", "--limits-issues-per-minute", "0",
+    ]
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def world(binaries, tmp_path_factory):
+    """The three services in cleartext, shared by the tests that neither kill nor configure them."""
+    with services.Fleet(binaries, tmp_path_factory.mktemp("shared"), arguments=UNTHROTTLED) as fleet:
+        yield World(fleet)
+
+
+@pytest.fixture
+def own_world(binaries, tmp_path):
+    """Three services of the test's own, to kill and restart."""
+    with services.Fleet(binaries, tmp_path, arguments=UNTHROTTLED) as fleet:
+        yield World(fleet)
+
+
+@pytest.fixture(scope="session")
+def tls_world(binaries, tmp_path_factory):
+    """The three services with TLS, their certificates from a test authority."""
+    import authority
+
+    folder = tmp_path_factory.mktemp("tls")
+    files = authority.issue(folder)
+    arguments = UNTHROTTLED | {
+        "*": [
+            "--tls-certificate-file", str(files.certificate),
+            "--tls-key-file", str(files.key),
+            "--tls-ca-file", str(files.authority),
+        ]
+    }  # fmt: skip
+    with services.Fleet(binaries, folder, arguments=arguments, tls=True) as fleet:
+        yield World(fleet, authority=files.authority)
+
+
+@pytest.fixture
+def cli(binaries, tmp_path):
+    """Runs the command-line tool against a world: cli(world, "phone", "guest")."""
+    from command_line import CommandLine
+
+    return CommandLine(binaries / "latchkey", tmp_path / "profiles")
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """A test that leaves a service running is a broken test."""
+    left = subprocess.run(
+        ["pgrep", "-f", "-P", str(os.getpid()), "latchkey-(identity|qr|migrator)"], capture_output=True, text=True
+    ).stdout.split()
+    for pid in left:
+        os.kill(int(pid), 9)
+    if left:
+        session.exitstatus = 1
+        print(f"\nservices were left running and are stopped now: {left}")

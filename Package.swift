@@ -179,7 +179,10 @@ let package = Package(
       ]),
     tests(
       "MigrationService",
-      ["ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite"]),
+      [
+        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
+        "StorageSQLite", logging,
+      ]),
     tests("QRCode", ["CZlib"]),
     tests("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Cryptography", nio]),
   ]

@@ -1,0 +1,227 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Logging
+import ServiceRuntime
+import StorageSQLite
+import Synchronization
+import Testing
+import Transport
+
+@testable import MigrationService
+
+/// The migrator on a free port, with its real storage in a temporary folder, and tokens of a key of the test's.
+/// Identity's part of SWITCH is played by the test, so that it can fail.
+struct MigratorHarness: Sendable {
+  static let audience = "latchkey-migrator"
+  static let issuer = "http://identity.test"
+
+  let folder: TemporaryFolder
+  let clock: TestClock
+  let key: P256PrivateKey
+  let switcher: ScriptedSwitch
+  let database: SQLiteDatabase
+  let core: MigrationCore
+  let server: RPCServer
+  let channel: ClientChannel
+  let serviceToken: ServiceToken
+  private let workers: Task<Void, Never>
+
+  init(
+    folder: TemporaryFolder? = nil,
+    key: P256PrivateKey? = nil,
+    switcher: ScriptedSwitch = ScriptedSwitch(),
+    rules: CollectionRules = .standard
+  ) async throws {
+    let folder = try folder ?? TemporaryFolder()
+    let key = try key ?? P256PrivateKey()
+    let clock = TestClock()
+    let keys = JSONWebKeySet([key.publicKey])
+    let tokens = TokenAuthenticator(
+      keys: OwnKeys { keys }, issuer: Self.issuer, audience: Self.audience, clock: clock)
+    let logger = Logger(label: "migrator-tests", factory: { _ in SwiftLogNoOpLogHandler() })
+    let serviceToken = try #require(ServiceToken("lks_" + String(repeating: "A", count: 43)))
+    database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: MigrationSchema.schema)
+    let core = MigrationCore(
+      records: SQLiteRecordStore(database), migrations: SQLiteMigrationStore(database), rules: rules, tokens: tokens,
+      clock: clock, random: RandomSource { SecureRandom.bytes($0) }, logger: logger)
+    server = RPCServer(
+      configuration: RPCServer.Configuration(host: "127.0.0.1", port: 0),
+      routes: MigratorRoutes.all(core),
+      interceptors: [
+        AuthenticationInterceptor(policies: MigratorAccess.policies, tokens: tokens, serviceToken: serviceToken)
+      ],
+      statusDetailsEncoder: { StatusDetails.encode($0) },
+      logger: logger)
+    let address = try await server.start()
+    channel = ClientChannel(
+      ClientChannel.Configuration(
+        target: ChannelTarget(host: "127.0.0.1", port: address.port ?? 0),
+        decodeDetails: { StatusDetails.decode($0) }))
+    workers = Task { await MigrationWorkers(core, subjects: switcher).run() }
+    (self.folder, self.clock, self.key, self.switcher) = (folder, clock, key, switcher)
+    (self.core, self.serviceToken) = (core, serviceToken)
+  }
+
+  func stop() async {
+    workers.cancel()
+    await workers.value
+    await channel.close(grace: .seconds(1))
+    await server.shutDown()
+    await database.close()
+  }
+
+  /// Runs `body` against a fresh migrator and ends it.
+  static func run(
+    switcher: ScriptedSwitch = ScriptedSwitch(),
+    rules: CollectionRules = .standard,
+    _ body: (MigratorHarness) async throws -> Void
+  ) async throws {
+    let harness = try await MigratorHarness(switcher: switcher, rules: rules)
+    do {
+      try await body(harness)
+    } catch {
+      await harness.stop()
+      throw error
+    }
+    await harness.stop()
+  }
+
+  // MARK: Who calls
+
+  struct Person: Sendable {
+    let id: SubjectID
+    let isGuest: Bool
+    let token: String
+
+    var options: CallOptions { CallOptions(metadata: ["authorization": "Bearer \(token)"], timeout: .seconds(20)) }
+  }
+
+  func person(isGuest: Bool, audience: String = Self.audience, lifetime: Duration = .seconds(900)) throws -> Person {
+    let id = SubjectID(from: core.random)
+    let claims = AccessTokenClaims(
+      subject: id.description, audience: [audience], issuer: Self.issuer, issuedAt: clock.now(),
+      expiresAt: clock.now() + lifetime, tokenID: "\(id)", clientID: "app", scope: "basic", sessionID: "\(id)",
+      isGuest: isGuest)
+    return Person(id: id, isGuest: isGuest, token: try AccessTokenSigner(key: key).sign(claims))
+  }
+
+  var service: CallOptions { CallOptions(metadata: serviceToken.metadata, timeout: .seconds(20)) }
+
+  // MARK: Steps
+
+  var migrations: MigrationV1.MigrationServiceClient { MigrationV1.MigrationServiceClient(channel: channel) }
+  var records: MigrationV1.RecordServiceClient { MigrationV1.RecordServiceClient(channel: channel) }
+
+  static func record(
+    _ collection: String, _ key: String, _ value: String = "v", number: Int64 = 0, at seconds: Int64 = 1
+  ) -> MigrationV1.Record {
+    MigrationV1.Record(
+      collection: collection, key: key, value: Array(value.utf8), number: number,
+      updatedAt: GoogleProtobuf.Timestamp(seconds: seconds))
+  }
+
+  @discardableResult
+  func put(_ records: [MigrationV1.Record], as person: Person) async throws -> Int64 {
+    try await self.records.putRecords(options: person.options) { writer throws(RPCError) in
+      try await writer.write(MigrationV1.PutRecordsRequest(records: records))
+    }.written
+  }
+
+  func plan(
+    _ guest: Person, into account: Person, overrides: [MigrationV1.PolicyOverride] = [], isFirst: Bool = false,
+    options: CallOptions? = nil
+  ) async throws -> MigrationV1.PlanMigrationResponse {
+    try await migrations.planMigration(
+      MigrationV1.PlanMigrationRequest(
+        guestProof: guest.token, targetProof: account.token, policyOverrides: overrides, firstLoginOnDevice: isFirst),
+      options: options ?? account.options)
+  }
+
+  func start(
+    _ plan: MigrationV1.PlanMigrationResponse, key: String = "key", options: CallOptions
+  ) async throws -> String {
+    try await migrations.startMigration(
+      MigrationV1.StartMigrationRequest(planID: plan.planID, digest: plan.digest, idempotencyKey: key),
+      options: options
+    ).migrationID
+  }
+
+  /// Watches to the end.
+  func states(_ id: String, options: CallOptions) async throws -> [MigrationV1.Migration] {
+    try await migrations.watchMigration(
+      MigrationV1.WatchMigrationRequest(migrationID: id), options: options
+    ) { responses throws(RPCError) in
+      var states: [MigrationV1.Migration] = []
+      for try await response in responses {
+        if let migration = response.migration { states.append(migration) }
+      }
+      return states
+    }
+  }
+
+  /// Plans, starts and waits for the end.
+  func migrate(_ guest: Person, into account: Person) async throws -> MigrationV1.Migration {
+    let plan = try await plan(guest, into: account)
+    let id = try await start(plan, options: account.options)
+    return try #require(try await states(id, options: account.options).last)
+  }
+}
+
+/// Identity's part of SWITCH: notes who asked, and fails as often as it is told to.
+final class ScriptedSwitch: SubjectSwitch {
+  private let state: Mutex<(failures: Int, calls: [Migration])>
+
+  init(failures: Int = 0) {
+    state = Mutex((failures, []))
+  }
+
+  var calls: [Migration] { state.withLock { $0.calls } }
+
+  func complete(_ migration: Migration) async throws(RPCError) {
+    let fails = state.withLock { state in
+      state.calls.append(migration)
+      state.failures -= 1
+      return state.failures >= 0
+    }
+    if fails { throw RPCError(.unavailable, "identity is away") }
+  }
+}
+
+/// A clock that goes on by itself from a time of the test's.
+final class TestClock: WallClock {
+  private let started = ContinuousClock.now
+  private let ahead = Mutex(Duration.zero)
+
+  func now() -> Timestamp {
+    Timestamp(secondsSinceEpoch: 1_800_000_000) + (ContinuousClock.now - started) + ahead.withLock { $0 }
+  }
+
+  func advance(by duration: Duration) { ahead.withLock { $0 += duration } }
+}
+
+/// Expects that a call is refused with this code, reason and field.
+@discardableResult
+func expectRefusal<Value>(
+  _ code: StatusCode,
+  _ reason: String? = nil,
+  field: String? = nil,
+  sourceLocation: SourceLocation = #_sourceLocation,
+  _ call: () async throws -> Value
+) async -> RPCError? {
+  do {
+    let value = try await call()
+    Issue.record("expected \(code) \(reason ?? ""), got \(value)", sourceLocation: sourceLocation)
+  } catch let error as RPCError {
+    #expect(error.code == code, "\(error)", sourceLocation: sourceLocation)
+    if let reason { #expect(error.details.reason == reason, "\(error)", sourceLocation: sourceLocation) }
+    if let field {
+      #expect(error.details.fieldViolations.first?.field == field, "\(error)", sourceLocation: sourceLocation)
+    }
+    return error
+  } catch {
+    Issue.record("expected \(code) \(reason ?? ""), got \(error)", sourceLocation: sourceLocation)
+  }
+  return nil
+}

@@ -11,28 +11,8 @@ package struct ConfigurationDeclaration: Sendable {
   let validate: @Sendable (ConfigurationValue) throws(ConfigurationError) -> any Sendable
 
   /// `TLS_CERTIFICATE_FILE`.
-  var environmentName: String {
-    words.joined(separator: "_").uppercased()
-  }
+  var environmentName: String { ConfigurationName.environment(name) }
 
   /// `--tls-certificate-file`.
-  var flag: String {
-    "--" + words.joined(separator: "-").lowercased()
-  }
-
-  private var words: [String] {
-    var words: [String] = []
-    for component in name.split(separator: ".") {
-      var word = ""
-      for character in component {
-        if character.isUppercase, !word.isEmpty {
-          words.append(word)
-          word = ""
-        }
-        word.append(character)
-      }
-      words.append(word)
-    }
-    return words
-  }
+  var flag: String { ConfigurationName.flag(name) }
 }

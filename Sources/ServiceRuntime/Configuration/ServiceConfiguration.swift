@@ -140,7 +140,9 @@ package struct ServiceConfiguration: Sendable {
     where name.hasPrefix(environmentPrefix) && name != fileVariable {
       let short = String(name.dropFirst(environmentPrefix.count))
       guard known.contains(short) else {
-        let candidates = known.map { environmentPrefix + $0 } + [fileVariable]
+        // One environment may serve all services: what another one reads is not for this one to refuse.
+        if InstallationKeys.environmentNames.contains(short) { continue }
+        let candidates = known.union(InstallationKeys.environmentNames).map { environmentPrefix + $0 } + [fileVariable]
         throw .unknownKey(
           written: name,
           source: .environment,

@@ -151,6 +151,21 @@ final class ConfigurationTests {
     #expect(try load(environment: ["PATH": "/bin", "LATCHKEYS": "x"])[Self.size] == 10)
   }
 
+  @Test("one environment serves all services: another service's variable is accepted, its misspelling is not")
+  func otherServicesVariables() throws {
+    let others = ["LATCHKEY_TOKEN_ACCESS_LIFETIME": "5m", "LATCHKEY_CLIENTS": "a,b", "LATCHKEY_MIGRATION_COLLECTIONS": "x"]
+    #expect(try load(environment: others)[Self.size] == 10)
+    #expect(
+      throws: ConfigurationError.unknownKey(
+        written: "LATCHKEY_TOKEN_ACCES_LIFETIME",
+        source: .environment,
+        nearest: "LATCHKEY_TOKEN_ACCESS_LIFETIME"
+      )
+    ) { try load(environment: ["LATCHKEY_TOKEN_ACCES_LIFETIME": "5m"]) }
+    // A flag is written for one service.
+    #expect(throws: ConfigurationError.self) { try load(["--token-access-lifetime", "5m"]) }
+  }
+
   @Test(
     "a value that its key cannot have is refused by the key's name",
     arguments: [

@@ -1,0 +1,29 @@
+/// The names of every service's own keys.
+///
+/// The services of one installation are often given one environment: a variable of another service is then no mistake,
+/// while one that no service reads is. A service knows the declarations of its own keys only, so all the names stand
+/// here; each service's tests compare them with what it declares.
+package enum InstallationKeys {
+  /// The names of `service`'s keys, besides ``CommonKeys``.
+  package static func names(of service: PeerService) -> [String] {
+    switch service {
+    case .identity:
+      [
+        "token.accessLifetime", "token.refreshIdle", "token.refreshAbsoluteGuest", "token.refreshAbsoluteAccount",
+        "token.refreshAbsoluteQr", "token.audiences", "signingKey.period", "signingKey.rotate", "guest.perHour",
+        "password.memoryKiB", "password.passes", "password.threads",
+      ]
+    case .qr:
+      [
+        "verification.base", "clients", "instance", "code.lifetime", "poll.interval", "poll.longInterval",
+        "confirm.maximumAuthenticationAge", "confirm.checkCode", "limits.issuesPerMinute", "limits.scansPerMinute",
+      ]
+    case .migrator: ["migration.collections"]
+    }
+  }
+
+  /// The environment variables of all of them, without the prefix.
+  static let environmentNames = Set(
+    PeerService.allCases.flatMap { names(of: $0) }.map(ConfigurationName.environment)
+  )
+}

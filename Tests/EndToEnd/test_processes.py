@@ -1,0 +1,123 @@
+"""The services as processes: how they stop, and what they write down."""
+
+import json
+import os
+import signal
+import stat
+import threading
+import time
+
+import grpc
+import pytest
+import services
+from latchkey.qr.v1 import qr_session_service_pb2
+
+
+@pytest.mark.parametrize("name", services.NAMES)
+def test_terminated(own_world, name):
+    """R42: SIGTERM ends a service with status 0, soon"""
+    started = time.monotonic()
+    assert own_world.fleet[name].stop() == 0
+    assert time.monotonic() - started < 5
+
+
+def test_running_calls_finish(own_world):
+    """R42: SIGTERM lets running calls finish, refuses new ones, and exits 0"""
+    screen = own_world.device()
+    screen.issue_qr()
+    answers = []
+
+    def wait():
+        try:
+            answers.append(screen.poll(wait_ms=10_000, last_version=99).state)
+        except grpc.RpcError as error:
+            answers.append(error.code())
+
+    threads = [threading.Thread(target=wait) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    status = own_world.fleet["qr"].stop()
+    for thread in threads:
+        thread.join(20)
+    assert status == 0
+    # Each poll was answered by the service itself, before its time was over; none was cut off.
+    assert answers == [qr_session_service_pb2.SESSION_STATE_PENDING] * 8
+
+
+def test_health_says_draining(own_world):
+    """R42: a service that drains says so before it is gone"""
+    service = own_world.fleet["identity"]
+    assert service.is_ready()
+    os.kill(service.process.pid, signal.SIGTERM)
+    assert service.process.wait(10) == 0
+    service.process = None
+
+
+def test_files_are_private(own_world):
+    """R2: keys, tokens and databases are readable by their owner only"""
+    own_world.account()
+    folder = own_world.fleet.data_directory
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert len(files) >= 4
+    for path in files:
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, f"{path} is open to others"
+
+
+def test_no_secret_at_rest(own_world):
+    """R2: no token, password, poll secret or verifier is in a database or a log"""
+    phone = own_world.account()
+    screen = own_world.device()
+    code = screen.issue_qr()
+    phone.confirm(phone.scan(code.qr_payload), code.check_code)
+    screen.remember(screen.poll())
+    old = phone.tokens
+    phone.refresh()
+    secrets = {
+        "password": "correct horse battery staple",
+        "access token": phone.tokens.access_token,
+        "refresh token": phone.tokens.refresh_token,
+        "used refresh token": old.refresh_token,
+        "screen's access token": screen.tokens.access_token,
+        "screen's refresh token": screen.tokens.refresh_token,
+        "device code": code.device_code,
+        "code verifier": screen.verifier,
+        "code reference": code.qr_payload.rsplit("/", 1)[1],
+        "user code": code.user_code.replace("-", ""),
+    }
+    for service in own_world.fleet.services.values():
+        service.stop()
+    paths = [path for path in own_world.fleet.data_directory.rglob("*") if path.is_file()]
+    paths += [service.log_path for service in own_world.fleet.services.values()]
+    for path in paths:
+        content = path.read_bytes()
+        for name, secret in secrets.items():
+            assert secret.encode() not in content, f"the {name} is in {path.name}"
+
+
+def test_log_lines_are_json(own_world):
+    """R42: every line of a log is one JSON document, whatever a caller writes"""
+    device = own_world.device(label='evil"\n{"level":"error"}\r\x1b[31m')
+    with pytest.raises(grpc.RpcError):
+        device.start_as_guest()
+    with pytest.raises(grpc.RpcError):
+        own_world.device().authenticate('evil"\n{"level":"error"}@example.com')
+    own_world.fleet.stop()
+    for service in own_world.fleet.services.values():
+        lines = service.log_path.read_text().splitlines()
+        parsed = [line for line in lines if line.startswith("{")]
+        assert parsed
+        for line in parsed:
+            assert isinstance(json.loads(line), dict)
+        # Beside the lines of JSON, a service says only where it listens.
+        assert all("listens on" in line for line in lines if not line.startswith("{")), lines
+
+
+@pytest.mark.parametrize("name", services.NAMES)
+def test_pages(world, name):
+    """R42: the management port answers probes and scrapers"""
+    import urllib.request
+
+    for path, content in (("/livez", b"ok"), ("/readyz", b"ok"), ("/startupz", b"ok"), ("/metrics", b"# TYPE")):
+        with urllib.request.urlopen(world.fleet[name].page_url(path), timeout=5) as answer:
+            assert answer.status == 200 and content in answer.read()

@@ -184,6 +184,11 @@ let package = Package(
         "StorageSQLite", logging,
       ]),
     tests("QRCode", ["CZlib"]),
-    tests("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Cryptography", nio]),
+    tests(
+      "LatchkeyClient",
+      [
+        "IdentityService", "ServiceRuntime", "LatchkeyProtos", "LatchkeyModel", "GRPC", "Cryptography", "StorageSQLite",
+        logging, nio,
+      ]),
   ]
 )

@@ -215,3 +215,11 @@ extension DeviceClient {
     return value
   }
 }
+
+extension CallOptions {
+  /// The access token that the call carries.
+  var bearerToken: String? {
+    guard let value = metadata["authorization"], value.hasPrefix("Bearer ") else { return nil }
+    return String(value.dropFirst("Bearer ".count))
+  }
+}

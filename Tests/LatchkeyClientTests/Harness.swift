@@ -1,27 +1,65 @@
+import Cryptography
 import GRPC
 import Glibc
+@testable import IdentityService
 import LatchkeyClient
 import LatchkeyModel
+import Logging
+import ServiceRuntime
+import StorageSQLite
 import Synchronization
 
-/// A device, its secret store in a temporary folder, and a small identity service in this process.
+/// A device with its secret store, and the identity service with its storage, in a temporary folder and this process.
 final class Harness: Sendable {
   static let refresh = "/latchkey.identity.v1.AuthService/Refresh"
   static let introspect = "/latchkey.identity.v1.AuthService/Introspect"
   static let issueGuest = "/latchkey.identity.v1.GuestService/IssueGuest"
+  static let expired = RPCError(.unauthenticated, "the token expired", reason: "TOKEN_EXPIRED")
 
   let folder: TemporaryFolder
   let store: FaultySecretStore
+  /// The device's clock.
   let clock = TestClock()
-  let identity: SmallIdentity
+  /// The service's clock.
+  let serviceClock = TestClock()
   let channel: LoopbackChannel
 
-  init() {
+  init() async throws {
     folder = TemporaryFolder()
     store = FaultySecretStore(FileSecretStore(directory: "\(folder.path)/profile"))
-    identity = SmallIdentity(clock: clock)
-    channel = LoopbackChannel(identity.routes)
+    let core = try await IdentityCore.assemble(
+      database: SQLiteDatabase.open(path: "\(folder.path)/identity.db", schema: .identity),
+      dataDirectory: folder.path,
+      issuer: "http://identity.test",
+      audiences: ["latchkey-identity"],
+      lifetimes: TokenLifetimes(),
+      guestsPerHour: 1_000_000,
+      passwords: PasswordHasher(parameters: Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1)),
+      migrator: nil,
+      clock: serviceClock,
+      random: RandomSource { SecureRandom.bytes($0) },
+      logger: Logger(label: "client-tests", factory: { _ in SwiftLogNoOpLogHandler() })
+    )
+    guard let serviceToken = ServiceToken("lks_" + String(repeating: "A", count: 43)) else { throw CannotStart() }
+    channel = LoopbackChannel(
+      IdentityProcess.routes(core),
+      interceptors: [
+        AuthenticationInterceptor(
+          policies: IdentityAccess.policies,
+          tokens: TokenAuthenticator(
+            keys: OwnKeys { [keys = core.tokens.keys] in keys.published },
+            issuer: core.tokens.issuer,
+            audience: core.tokens.audiences[0],
+            clock: serviceClock,
+            sessions: core.endedSessions
+          ),
+          serviceToken: serviceToken
+        )
+      ]
+    )
   }
+
+  struct CannotStart: Error {}
 
   /// A fresh start of the app on this device, with a clock that may be wrong by `skew`.
   func device(skew: Duration = .zero) -> DeviceClient {
@@ -38,6 +76,21 @@ final class Harness: Sendable {
   func startGuest() async throws -> GuestStart {
     try await device().startAsGuest(DeviceDescription(label: "test"))
   }
+
+  /// Time passes for both.
+  func advance(by duration: Duration) {
+    clock.advance(by: duration)
+    serviceClock.advance(by: duration)
+  }
+
+  /// The service calls every access token expired that it has issued so far, while the device believes in them.
+  func expireAccessToken() {
+    // The 15 minutes that a token lives, and the minute that a verifier may be lenient.
+    serviceClock.advance(by: .seconds(15 * 60 + 61))
+  }
+
+  /// How often the device asked for new tokens.
+  var refreshes: Int { channel.calls.count { $0 == Self.refresh } }
 }
 
 /// Stands still until a test moves it.

@@ -5,11 +5,13 @@ import Synchronization
 /// A channel to handlers in this process. Messages go through their wire form both ways, and a test may lose the
 /// request or the answer of any call on the way.
 final class LoopbackChannel: RPCChannel {
-  enum Fault {
+  enum Fault: Equatable {
     /// The service never hears of the call.
     case requestLost
     /// The service has done its work, and the caller hears nothing.
     case answerLost
+    /// Something on the way answers for the service.
+    case refused(RPCError)
   }
 
   private struct State {
@@ -18,9 +20,11 @@ final class LoopbackChannel: RPCChannel {
   }
 
   private let routes: [String: RPCRoute]
+  private let interceptors: [any ServerInterceptor]
   private let state = Mutex(State())
 
-  init(_ routes: [RPCRoute]) {
+  init(_ routes: [RPCRoute], interceptors: [any ServerInterceptor]) {
+    self.interceptors = interceptors
     self.routes = Dictionary(routes.map { ($0.method.path, $0) }, uniquingKeysWith: { first, _ in first })
   }
 
@@ -47,10 +51,14 @@ final class LoopbackChannel: RPCChannel {
       return state.faults[method.path]?.removeFirst()
     }
     if fault == .requestLost { throw RPCError(.unavailable, "the request was lost") }
+    if case .refused(let error) = fault { throw error }
     guard let route = routes[method.path] else { throw RPCError(.unimplemented, "no such method") }
     let call = ServerCall()
     try request.encode(into: &call.request)
-    call.context = ServerContext(method: method, metadata: options.metadata)
+    let context = ServerContext(
+      method: method, metadata: options.metadata, peer: Peer(address: "192.0.2.7", port: 4711))
+    for interceptor in interceptors { try interceptor.willHandle(context) }
+    call.context = context
     try await route.run(call)
     if fault == .answerLost { throw RPCError(.unavailable, "the answer was lost") }
     var frame = call.answer

@@ -3,7 +3,9 @@ import Testing
 @testable import LatchkeyClient
 
 @Suite struct QRScannerTests {
-  let harness = Harness()
+  let harness: Harness
+
+  init() async throws { harness = try await Harness() }
 
   @Test(
     "Q3: a code of anybody else is refused before any call",

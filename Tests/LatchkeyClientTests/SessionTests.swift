@@ -1,16 +1,20 @@
+import GRPC
 import LatchkeyModel
 import Testing
 
 @testable import LatchkeyClient
 
 @Suite struct SessionTests {
-  let harness = Harness()
+  let harness: Harness
+
+  init() async throws { harness = try await Harness() }
 
   @Test("G6: calls carry the guest's token")
   func tokenAttached() async throws {
     _ = try await harness.startGuest()
     #expect(try await harness.device().introspect().active)
-    #expect(harness.channel.metadata(ofLast: Harness.introspect)?["authorization"] == "Bearer access-1")
+    let sent = harness.channel.metadata(ofLast: Harness.introspect)?["authorization"]
+    #expect(try await sent == "Bearer \(harness.device().accessToken())")
   }
 
   @Test("P9: a token about to expire is refreshed ahead, by the service's clock", arguments: [-7200, 0, 7200])
@@ -18,16 +22,16 @@ import Testing
     let skew: Duration = .seconds(skewSeconds)
     _ = try await harness.device(skew: skew).startAsGuest(DeviceDescription(label: "test"))
     _ = try await harness.device(skew: skew).introspect()
-    #expect(harness.identity.state.withLock { $0.refreshes } == 0)
-    harness.clock.advance(by: .seconds(900) - Limits.refreshAhead)
+    #expect(harness.refreshes == 0)
+    harness.advance(by: .seconds(900) - Limits.refreshAhead)
     _ = try await harness.device(skew: skew).introspect()
-    #expect(harness.identity.state.withLock { $0.refreshes } == 1)
+    #expect(harness.refreshes == 1)
   }
 
   @Test("P10: a token that the service calls expired is refreshed and the call repeated once")
   func refreshAndRetry() async throws {
     _ = try await harness.startGuest()
-    harness.identity.expireAccessToken()
+    harness.expireAccessToken()
     #expect(try await harness.device().introspect().active)
     let calls = harness.channel.calls.suffix(3)
     #expect(Array(calls) == [Harness.introspect, Harness.refresh, Harness.introspect])
@@ -36,7 +40,7 @@ import Testing
   @Test("P10: a second refusal is the answer")
   func retryOnce() async throws {
     _ = try await harness.startGuest()
-    harness.identity.state.withLock { $0.takesNoToken = true }
+    for _ in 0..<2 { harness.channel.inject(.refused(Harness.expired), into: Harness.introspect) }
     await #expect(throws: ClientError.self) { try await harness.device().introspect() }
     let calls = harness.channel.calls.suffix(3)
     #expect(Array(calls) == [Harness.introspect, Harness.refresh, Harness.introspect])
@@ -45,19 +49,19 @@ import Testing
   @Test("P10: calls that find out together share one refresh")
   func singleFlight() async throws {
     _ = try await harness.startGuest()
-    harness.identity.expireAccessToken()
+    harness.expireAccessToken()
     let device = harness.device()
     try await withThrowingTaskGroup(of: Bool.self) { group in
       for _ in 0..<20 { group.addTask { try await device.introspect().active } }
       for try await active in group { #expect(active) }
     }
-    #expect(harness.identity.state.withLock { $0.refreshes } == 1)
+    #expect(harness.refreshes == 1)
   }
 
   @Test("P11: a new pair is kept before it is used")
   func keptBeforeUse() async throws {
     _ = try await harness.startGuest()
-    harness.identity.expireAccessToken()
+    harness.expireAccessToken()
     harness.store.fail([.save])
     await #expect(throws: ClientError.self) { try await harness.device().introspect() }
     #expect(harness.channel.calls.last == Harness.refresh)
@@ -66,7 +70,7 @@ import Testing
   @Test("P12: a refresh that the network loses keeps the credential")
   func networkKeeps() async throws {
     let start = try await harness.startGuest()
-    harness.identity.expireAccessToken()
+    harness.expireAccessToken()
     harness.channel.inject(.requestLost, into: Harness.refresh)
     await #expect(throws: ClientError.self) { try await harness.device().introspect() }
     #expect(try await harness.device().authState() == .guest(start.session))
@@ -79,8 +83,9 @@ import Testing
   )
   func refusalForgets(reason: String) async throws {
     _ = try await harness.startGuest()
-    harness.identity.expireAccessToken()
-    harness.identity.state.withLock { $0.refusal = reason }
+    harness.expireAccessToken()
+    harness.channel.inject(
+      .refused(RPCError(.unauthenticated, "refused", reason: reason)), into: Harness.refresh)
     await #expect(throws: ClientError.sessionEnded(reason: reason)) { try await harness.device().introspect() }
     #expect(try await harness.device().authState() == .unknown)
     await #expect(throws: ClientError.signedOut) { try await harness.device().introspect() }
@@ -89,8 +94,9 @@ import Testing
   @Test("P13: any other refusal keeps the credential")
   func otherRefusalKeeps() async throws {
     let start = try await harness.startGuest()
-    harness.identity.expireAccessToken()
-    harness.identity.state.withLock { $0.refusal = "SOMETHING_NEW" }
+    harness.expireAccessToken()
+    harness.channel.inject(
+      .refused(RPCError(.unauthenticated, "refused", reason: "SOMETHING_NEW")), into: Harness.refresh)
     await #expect(throws: ClientError.self) { try await harness.device().introspect() }
     #expect(try await harness.device().authState() == .guest(start.session))
   }

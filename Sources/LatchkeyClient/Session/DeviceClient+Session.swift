@@ -12,9 +12,9 @@ extension DeviceClient {
   /// Asks the service whether this device's access token holds now.
   public func introspect() async throws(ClientError) -> TokenStatus {
     let auth = IdentityV1.AuthServiceClient(channel: identity)
-    let token = try await usableSession().accessToken
+    // The token that carries the call is the one asked about, also when the call is repeated with a fresh one.
     let answer = try await authorized { options throws(RPCError) in
-      try await auth.introspect(IdentityV1.IntrospectRequest(token: token), options: options)
+      try await auth.introspect(IdentityV1.IntrospectRequest(token: options.bearerToken ?? ""), options: options)
     }
     return TokenStatus(
       active: answer.active,

@@ -36,4 +36,9 @@ package enum IdentityAccess {
       case .listIdentities, .linkIdentity, .unlinkIdentity: .account
       }
     }
+    + AccessPolicies(IdentityV1.PolicyServiceMethod.self) { method in
+      switch method {
+      case .getUpdatePolicy, .getGatePolicy, .checkAccess: .open
+      }
+    }
 }

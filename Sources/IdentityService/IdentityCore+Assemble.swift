@@ -2,13 +2,16 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import Logging
+import ServiceRuntime
 import Storage
 import StorageSQLite
 
 extension IdentityCore {
   /// The service over SQLite, with its keys in files of the data directory, which are made when there are none.
   ///
-  /// - Parameter migrator: a channel to the migrator that carries the service credential; nil where there is none.
+  /// - Parameters:
+  ///   - migrator: a channel to the migrator that carries the service credential; nil where there is none.
+  ///   - policies: nil for the document in the data directory, read once.
   package static func assemble(
     database: SQLiteDatabase,
     dataDirectory: String,
@@ -19,6 +22,7 @@ extension IdentityCore {
     guestsPerHour: Int = Limits.guestsPerHour,
     passwords: PasswordHasher,
     migrator: (any RPCChannel)?,
+    policies: PolicyFile? = nil,
     clock: any WallClock,
     random: RandomSource,
     logger: Logger
@@ -73,6 +77,7 @@ extension IdentityCore {
           logger: logger
         )
       },
+      policies: try policies ?? PolicyFile(path: "\(dataDirectory)/policies.json", logger: logger),
       clock: clock,
       random: random,
       logger: logger

@@ -2,6 +2,7 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import Logging
+import ServiceRuntime
 import Storage
 
 /// What every handler of the service works with.
@@ -23,6 +24,7 @@ package struct IdentityCore: Sendable {
   package let passwords: PasswordHasher
   /// Nil where no migrator is configured: then nobody can merge.
   package let migrator: Migrator?
+  package let policies: PolicyFile
   package let clock: any WallClock
   package let random: RandomSource
   package let logger: Logger
@@ -44,6 +46,7 @@ package struct IdentityCore: Sendable {
     identifierChecks: NetworkTally,
     passwords: PasswordHasher,
     migrator: Migrator?,
+    policies: PolicyFile,
     clock: any WallClock,
     random: RandomSource,
     logger: Logger
@@ -64,6 +67,7 @@ package struct IdentityCore: Sendable {
     self.identifierChecks = identifierChecks
     self.passwords = passwords
     self.migrator = migrator
+    self.policies = policies
     self.clock = clock
     self.random = random
     self.logger = logger

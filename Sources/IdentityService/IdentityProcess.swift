@@ -38,6 +38,7 @@ package enum IdentityProcess {
       guestsPerHour: configuration[IdentityKeys.guestsPerHour],
       passwords: passwords,
       migrator: resources.channel(to: .migrator),
+      policies: resources.policies,
       clock: resources.clock,
       random: RandomSource { SecureRandom.bytes($0) },
       logger: resources.logger
@@ -70,6 +71,7 @@ package enum IdentityProcess {
       + IdentityV1.sessionServiceRoutes(SessionHandlers(core))
       + IdentityV1.deviceServiceRoutes(DeviceHandlers(core))
       + IdentityV1.linkServiceRoutes(LinkHandlers(core))
+      + IdentityV1.policyServiceRoutes(PolicyHandlers(core))
   }
 
   private static func lifetimes(_ configuration: ServiceConfiguration) -> TokenLifetimes {

@@ -3,6 +3,12 @@ package enum Limits {
   /// The longest configuration or PEM file: a full example has 4 KiB, all of the web's authorities 220 KiB.
   package static let configurationBytes = 256 * 1024
 
+  /// Entries of each list of the policy document, and bytes of a text: a changelog of a page.
+  static let policyEntries = 256
+  static let policyTextBytes = 4096
+  /// How often the policy document is looked at: one system call. A changed one holds after at most this long.
+  static let policyInterval: Duration = .seconds(1)
+
   /// The longest text of one field of a log line; the rest is cut off. Nothing we say ourselves is longer.
   static let logTextBytes = 4096
   /// Lines that refused and failed calls may write in one second. A person reads none of them faster, and a flood of

@@ -43,7 +43,8 @@ extension GuestHandlers {
       subject: CommonV1.Subject(guest.session),
       created: guest.isNew,
       lastLoginHint: guest.lastLogin.map { IdentityV1.LastLoginHint($0) },
-      storageNamespace: guest.session.subject.storageNamespace
+      storageNamespace: guest.session.subject.storageNamespace,
+      gatePolicyVersion: core.policies.current.version
     )
   }
 }

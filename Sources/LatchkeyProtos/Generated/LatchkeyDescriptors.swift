@@ -317,6 +317,51 @@ package enum LatchkeyDescriptors {
         """
     ),
     DescriptorFile(
+      name: "latchkey/identity/v1/policy_service.proto",
+      imports: [],
+      symbols: [
+        "latchkey.identity.v1.UpdateTier",
+        "latchkey.identity.v1.Access",
+        "latchkey.identity.v1.GetUpdatePolicyRequest",
+        "latchkey.identity.v1.GetUpdatePolicyResponse",
+        "latchkey.identity.v1.GetGatePolicyRequest",
+        "latchkey.identity.v1.GetGatePolicyResponse",
+        "latchkey.identity.v1.Gate",
+        "latchkey.identity.v1.CheckAccessRequest",
+        "latchkey.identity.v1.CheckAccessResponse",
+        "latchkey.identity.v1.CompanionApp",
+        "latchkey.identity.v1.PolicyService",
+        "latchkey.identity.v1.PolicyService.GetUpdatePolicy",
+        "latchkey.identity.v1.PolicyService.GetGatePolicy",
+        "latchkey.identity.v1.PolicyService.CheckAccess",
+      ],
+      base64: """
+        CilsYXRjaGtleS9pZGVudGl0eS92MS9wb2xpY3lfc2VydmljZS5wcm90bxIUbGF0Y2hrZXkuaWRlbnRpdHkudjEiVgoWR2V0VXBk\
+        YXRlUG9saWN5UmVxdWVzdBIbCgljbGllbnRfaWQYASABKAlSCGNsaWVudElkEh8KC2FwcF92ZXJzaW9uGAIgASgJUgphcHBWZXJz\
+        aW9uIqACChdHZXRVcGRhdGVQb2xpY3lSZXNwb25zZRI0CgR0aWVyGAEgASgOMiAubGF0Y2hrZXkuaWRlbnRpdHkudjEuVXBkYXRl\
+        VGllclIEdGllchIfCgttaW5fdmVyc2lvbhgCIAEoCVIKbWluVmVyc2lvbhIvChNyZWNvbW1lbmRlZF92ZXJzaW9uGAMgASgJUhJy\
+        ZWNvbW1lbmRlZFZlcnNpb24SHQoKdXBkYXRlX3VybBgEIAEoCVIJdXBkYXRlVXJsEhwKCWNoYW5nZWxvZxgFIAEoCVIJY2hhbmdl\
+        bG9nEhkKCG1pbl92aWV3GAYgASgJUgdtaW5WaWV3EiUKDnBvbGljeV92ZXJzaW9uGAcgASgDUg1wb2xpY3lWZXJzaW9uIlgKFEdl\
+        dEdhdGVQb2xpY3lSZXF1ZXN0EhsKCWNsaWVudF9pZBgBIAEoCVIIY2xpZW50SWQSIwoNa25vd25fdmVyc2lvbhgCIAEoA1IMa25v\
+        d25WZXJzaW9uIoEBChVHZXRHYXRlUG9saWN5UmVzcG9uc2USGAoHdmVyc2lvbhgBIAEoA1IHdmVyc2lvbhIcCgl1bmNoYW5nZWQY\
+        AiABKAhSCXVuY2hhbmdlZBIwCgVnYXRlcxgDIAMoCzIaLmxhdGNoa2V5LmlkZW50aXR5LnYxLkdhdGVSBWdhdGVzImQKBEdhdGUS\
+        FgoGYWN0aW9uGAEgASgJUgZhY3Rpb24SJQoObG9naW5fcmVxdWlyZWQYAiABKAhSDWxvZ2luUmVxdWlyZWQSHQoKcHJvbXB0X2tl\
+        eRgDIAEoCVIJcHJvbXB0S2V5IkkKEkNoZWNrQWNjZXNzUmVxdWVzdBIbCgljbGllbnRfaWQYASABKAlSCGNsaWVudElkEhYKBmFj\
+        dGlvbhgCIAEoCVIGYWN0aW9uIrsBChNDaGVja0FjY2Vzc1Jlc3BvbnNlEjQKBmFjY2VzcxgBIAEoDjIcLmxhdGNoa2V5LmlkZW50\
+        aXR5LnYxLkFjY2Vzc1IGYWNjZXNzEkcKDWNvbXBhbmlvbl9hcHAYAiABKAsyIi5sYXRjaGtleS5pZGVudGl0eS52MS5Db21wYW5p\
+        b25BcHBSDGNvbXBhbmlvbkFwcBIlCg5wb2xpY3lfdmVyc2lvbhgDIAEoA1INcG9saWN5VmVyc2lvbiJQCgxDb21wYW5pb25BcHAS\
+        HQoKc2NoZW1lX3VybBgBIAEoCVIJc2NoZW1lVXJsEiEKDGRvd25sb2FkX3VybBgCIAEoCVILZG93bmxvYWRVcmwqbQoKVXBkYXRl\
+        VGllchIbChdVUERBVEVfVElFUl9VTlNQRUNJRklFRBAAEhQKEFVQREFURV9USUVSX05PTkUQARIUChBVUERBVEVfVElFUl9TT0ZU\
+        EAISFgoSVVBEQVRFX1RJRVJfRk9SQ0VEEAMqVgoGQWNjZXNzEhYKEkFDQ0VTU19VTlNQRUNJRklFRBAAEhIKDkFDQ0VTU19BTExP\
+        V0VEEAESIAocQUNDRVNTX05FVFdPUktfTk9UX1BFUk1JVFRFRBACMs0CCg1Qb2xpY3lTZXJ2aWNlEm4KD0dldFVwZGF0ZVBvbGlj\
+        eRIsLmxhdGNoa2V5LmlkZW50aXR5LnYxLkdldFVwZGF0ZVBvbGljeVJlcXVlc3QaLS5sYXRjaGtleS5pZGVudGl0eS52MS5HZXRV\
+        cGRhdGVQb2xpY3lSZXNwb25zZRJoCg1HZXRHYXRlUG9saWN5EioubGF0Y2hrZXkuaWRlbnRpdHkudjEuR2V0R2F0ZVBvbGljeVJl\
+        cXVlc3QaKy5sYXRjaGtleS5pZGVudGl0eS52MS5HZXRHYXRlUG9saWN5UmVzcG9uc2USYgoLQ2hlY2tBY2Nlc3MSKC5sYXRjaGtl\
+        eS5pZGVudGl0eS52MS5DaGVja0FjY2Vzc1JlcXVlc3QaKS5sYXRjaGtleS5pZGVudGl0eS52MS5DaGVja0FjY2Vzc1Jlc3BvbnNl\
+        YgZwcm90bzM=
+        """
+    ),
+    DescriptorFile(
       name: "latchkey/identity/v1/session_service.proto",
       imports: [
         "google/protobuf/timestamp.proto",

@@ -75,6 +75,11 @@ package enum CommonKeys {
     help: "where the migrator listens"
   )
 
+  package static let policyFile = ConfigurationKey.optionalString(
+    "policyFile",
+    help: "JSON file with gates, updates and networks, read again when it changes; default: policies.json in dataDir"
+  )
+
   package static let logLevel = ConfigurationKey<Logger.Level>.choice(
     "log.level",
     default: .info,
@@ -101,6 +106,7 @@ package enum CommonKeys {
       portsFile.declaration, dataDirectory.declaration, serviceTokenFile.declaration,
       certificateFile.declaration, keyFile.declaration, caFile.declaration, insecureCleartext.declaration,
       issuer.declaration, identityAddress.declaration, qrAddress.declaration, migratorAddress.declaration,
+      policyFile.declaration,
       logLevel.declaration, drainTimeout.declaration, threads.declaration,
     ]
   }

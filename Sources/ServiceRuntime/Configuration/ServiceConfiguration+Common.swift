@@ -13,6 +13,8 @@ extension ServiceConfiguration {
     self[CommonKeys.serviceTokenFile] ?? "\(dataDirectory)/service-token"
   }
 
+  package var policyFile: String { self[CommonKeys.policyFile] ?? "\(dataDirectory)/policies.json" }
+
   /// The certificate chain and its key; nil for cleartext.
   package var certificateFiles: (certificate: String, key: String)? {
     guard let certificate = self[CommonKeys.certificateFile], let key = self[CommonKeys.keyFile] else { return nil }

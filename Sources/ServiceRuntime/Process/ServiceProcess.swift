@@ -71,6 +71,7 @@ package enum ServiceProcess {
     defer { eventLoops.shutdownGracefully { _ in } }
     try DataDirectory.prepare(configuration.dataDirectory)
     let token = try serviceToken(configuration)
+    let policies = try policyFile(configuration, logger)
     let channels = OutgoingChannels(
       configuration,
       token: token,
@@ -82,6 +83,7 @@ package enum ServiceProcess {
       logger: logger,
       clock: SystemClock(),
       metrics: metrics,
+      policies: policies,
       eventLoops: eventLoops,
       channels: channels
     )
@@ -114,6 +116,7 @@ package enum ServiceProcess {
   ) async throws(StartupError) {
     let (configuration, logger) = (resources.configuration, resources.logger)
     var tasks = parts.tasks
+    tasks.append(BackgroundTask("policy document") { await resources.policies.run() })
     var obstacles = [parts.obstacle]
     let keys: any VerificationKeys
     switch parts.tokenKeys {
@@ -226,6 +229,7 @@ package enum ServiceProcess {
       interceptors: [
         MetricsInterceptor(methods: routes.map(\.method), factory: resources.metrics),
         CallLogInterceptor(logger: resources.logger, clock: resources.clock),
+        AppVersionInterceptor(policies: resources.policies),
         AuthenticationInterceptor(policies: policies, tokens: authenticator, serviceToken: token),
       ] + parts.interceptors,
       pages: parts.pages,
@@ -269,6 +273,16 @@ package enum ServiceProcess {
   private static func serviceToken(_ configuration: ServiceConfiguration) throws(StartupError) -> ServiceToken {
     do throws(ConfigurationError) {
       return try ServiceToken.load(configuration.serviceTokenFile)
+    } catch {
+      throw StartupError(error)
+    }
+  }
+
+  private static func policyFile(
+    _ configuration: ServiceConfiguration, _ logger: Logger
+  ) throws(StartupError) -> PolicyFile {
+    do throws(ConfigurationError) {
+      return try PolicyFile(path: configuration.policyFile, logger: logger)
     } catch {
       throw StartupError(error)
     }

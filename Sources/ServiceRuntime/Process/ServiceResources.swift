@@ -10,6 +10,8 @@ package struct ServiceResources: Sendable {
   package let clock: any WallClock
   /// Metrics for `/metrics`.
   package let metrics: PrometheusRegistry
+  /// What the operator decided about apps, actions and networks.
+  package let policies: PolicyFile
   package let eventLoops: any EventLoopGroup
   let channels: OutgoingChannels
 

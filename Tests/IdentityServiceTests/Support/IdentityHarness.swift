@@ -16,21 +16,26 @@ struct IdentityHarness: Sendable {
 
   static let serviceToken = ServiceToken("lks_" + String(repeating: "A", count: 43))
 
+  static let logger = Logger(label: "identity-tests", factory: { _ in SwiftLogNoOpLogHandler() })
+
   let folder: TemporaryFolder
   let clock: TestClock
   let database: SQLiteDatabase
+  let policies: PolicyFile
   let core: IdentityCore
+  let channel: InProcessChannel
   let guests: IdentityV1.GuestServiceClient
   let auth: IdentityV1.AuthServiceClient
   let grants: IdentityV1.GrantServiceClient
   let sessions: IdentityV1.SessionServiceClient
   let devices: IdentityV1.DeviceServiceClient
   let links: IdentityV1.LinkServiceClient
+  let access: IdentityV1.PolicyServiceClient
 
   init(
     folder: TemporaryFolder? = nil,
     clock: TestClock = TestClock(),
-    migrator channel: (any RPCChannel)? = nil,
+    migrator: (any RPCChannel)? = nil,
     lifetimes: TokenLifetimes = TokenLifetimes(),
     guestsPerHour: Int = 1_000_000,
     hashing: Argon2Parameters = Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1)
@@ -39,6 +44,7 @@ struct IdentityHarness: Sendable {
     self.folder = folder
     self.clock = clock
     database = try SQLiteDatabase.open(path: "\(folder.path)/identity.db", schema: .identity)
+    policies = try PolicyFile(path: "\(folder.path)/policies.json", logger: Self.logger)
     core = try await IdentityCore.assemble(
       database: database,
       dataDirectory: folder.path,
@@ -47,14 +53,16 @@ struct IdentityHarness: Sendable {
       lifetimes: lifetimes,
       guestsPerHour: guestsPerHour,
       passwords: PasswordHasher(parameters: hashing),
-      migrator: try channel.map { ServiceChannel($0, token: try Self.serviceToken.orThrow()) },
+      migrator: try migrator.map { ServiceChannel($0, token: try Self.serviceToken.orThrow()) },
+      policies: policies,
       clock: clock,
       random: RandomSource { SecureRandom.bytes($0) },
-      logger: Logger(label: "identity-tests", factory: { _ in SwiftLogNoOpLogHandler() })
+      logger: Self.logger
     )
-    let channel = InProcessChannel(
+    channel = InProcessChannel(
       routes: IdentityProcess.routes(core),
       interceptors: [
+        AppVersionInterceptor(policies: policies),
         AuthenticationInterceptor(
           policies: IdentityAccess.policies,
           tokens: TokenAuthenticator(
@@ -65,7 +73,7 @@ struct IdentityHarness: Sendable {
             sessions: core.endedSessions
           ),
           serviceToken: try Self.serviceToken.orThrow()
-        )
+        ),
       ]
     )
     guests = IdentityV1.GuestServiceClient(channel: channel)
@@ -74,6 +82,7 @@ struct IdentityHarness: Sendable {
     sessions = IdentityV1.SessionServiceClient(channel: channel)
     devices = IdentityV1.DeviceServiceClient(channel: channel)
     links = IdentityV1.LinkServiceClient(channel: channel)
+    access = IdentityV1.PolicyServiceClient(channel: channel)
   }
 
   /// The same service after a restart: same folder, same clock, nothing else kept.

@@ -13,6 +13,13 @@ struct InProcessChannel: RPCChannel {
     self.interceptors = interceptors
   }
 
+  /// Begins a call of any kind and goes no further than its interceptors.
+  func begin(_ method: RPCMethod, options: CallOptions) async throws(RPCError) {
+    let context = ServerContext(
+      method: method, metadata: options.metadata, peer: Peer(address: "192.0.2.7", port: 4711))
+    for interceptor in interceptors { try interceptor.willHandle(context) }
+  }
+
   func unary<Request: RPCMessage, Response: RPCMessage>(
     _ method: RPCMethod, _ request: Request, options: CallOptions
   ) async throws(RPCError) -> Response {

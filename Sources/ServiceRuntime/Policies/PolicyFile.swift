@@ -1,0 +1,105 @@
+internal import Glibc
+package import Logging
+internal import Synchronization
+
+/// The policy document on disk: read at the start, and again whenever it was changed.
+///
+/// A document that cannot be used changes nothing, so an operator's slip closes no gate and opens none. A changed one
+/// must carry a higher version, because apps keep what they know of the version they have.
+package final class PolicyFile: Sendable {
+  /// What tells one state of the file from another.
+  private struct Stamp: Equatable {
+    var inode: UInt64
+    var size: Int64
+    var seconds: Int64
+    var nanoseconds: Int64
+  }
+
+  private struct State {
+    var policies: Policies
+    var stamp: Stamp?
+  }
+
+  private let path: String
+  private let logger: Logger
+  private let state: Mutex<State>
+  /// False while no app is too old: then a call costs one load.
+  private let hasMinimum: Atomic<Bool>
+
+  /// Reads the document. Without a file the built-in policies hold; with one that cannot be used the service does not
+  /// start.
+  package init(path: String, logger: Logger) throws(ConfigurationError) {
+    self.path = path
+    self.logger = logger
+    let stamp = Self.stamp(path)
+    let policies = stamp == nil ? .builtIn : try Self.read(path)
+    state = Mutex(State(policies: policies, stamp: stamp))
+    hasMinimum = Atomic(Self.hasMinimum(policies))
+  }
+
+  package var current: Policies { state.withLock { $0.policies } }
+
+  /// Nil while no app is too old.
+  package var currentWithMinimum: Policies? {
+    hasMinimum.load(ordering: .acquiring) ? current : nil
+  }
+
+  /// Looks at the file until the task is cancelled.
+  package func run() async {
+    while !Task.isCancelled {
+      try? await Task.sleep(for: Limits.policyInterval)
+      refresh()
+    }
+  }
+
+  /// Reads the document if it was changed since the last look.
+  package func refresh() {
+    let stamp = Self.stamp(path)
+    guard stamp != state.withLock({ $0.stamp }) else { return }
+    state.withLock { $0.stamp = stamp }
+    guard stamp != nil else {
+      logger.warning("the policy document is gone; what it said goes on to hold", metadata: ["path": "\(path)"])
+      return
+    }
+    let policies: Policies
+    do throws(ConfigurationError) {
+      policies = try Self.read(path)
+    } catch {
+      logger.error("the policy document is not used", metadata: ["cause": "\(error)"])
+      return
+    }
+    let old = current
+    guard policies != old else { return }
+    guard policies.version > old.version else {
+      logger.error(
+        "the policy document is not used: a changed one needs a higher version",
+        metadata: ["version": "\(policies.version)", "current": "\(old.version)"])
+      return
+    }
+    state.withLock { $0.policies = policies }
+    hasMinimum.store(Self.hasMinimum(policies), ordering: .releasing)
+    logger.notice("the policies changed", metadata: ["version": "\(policies.version)"])
+  }
+
+  private static func hasMinimum(_ policies: Policies) -> Bool {
+    policies.updates.contains { $0.minimum != nil }
+  }
+
+  private static func read(_ path: String) throws(ConfigurationError) -> Policies {
+    let bytes = try FileContents.read(path)
+    do throws(PolicyError) {
+      return try Policies(parsing: bytes)
+    } catch {
+      throw .file(path: path, reason: error.description)
+    }
+  }
+
+  private static func stamp(_ path: String) -> Stamp? {
+    var status = stat()
+    // The path is copied for the call, which fills the one struct it is given.
+    guard unsafe stat(path, &status) == 0 else { return nil }
+    return Stamp(
+      inode: UInt64(status.st_ino), size: Int64(status.st_size), seconds: Int64(status.st_mtim.tv_sec),
+      nanoseconds: Int64(status.st_mtim.tv_nsec))
+  }
+}

@@ -27,12 +27,34 @@ package final class TLSClientContext: Sendable {
     }
   }
 
-  let context: OpenSSLContext
-  /// Sessions to resume, by host, the oldest first. Taken and put back once per handshake, from any thread.
-  private let sessions = Mutex<[(host: String, session: ResumableSession)]>([])
+  private struct State {
+    var context: OpenSSLContext
+    /// Sessions to resume, by host, the oldest first.
+    var sessions: [(host: String, session: ResumableSession)] = []
+  }
+
+  /// Taken and put back once per handshake, from any thread.
+  private let state: Mutex<State>
 
   package init(_ configuration: Configuration) throws(TLSError) {
-    context = try OpenSSLContext(
+    state = Mutex(State(context: try Self.makeContext(configuration)))
+  }
+
+  /// The context for the next handshake.
+  var current: OpenSSLContext {
+    state.withLock { $0.context }
+  }
+
+  /// Takes `configuration` for the handshakes that begin from now on. When it throws, nothing has changed.
+  ///
+  /// Sessions made before are not resumed: the server that they were made with was checked under the old trust.
+  package func reload(_ configuration: Configuration) throws(TLSError) {
+    let context = try Self.makeContext(configuration)
+    state.withLock { $0 = State(context: context) }
+  }
+
+  private static func makeContext(_ configuration: Configuration) throws(TLSError) -> OpenSSLContext {
+    let context = try OpenSSLContext(
       isServer: false,
       versions: configuration.minimumVersion...configuration.maximumVersion,
       protocols: configuration.protocols
@@ -58,23 +80,30 @@ package final class TLSClientContext: Sendable {
     guard unsafe SSL_CTX_set_alpn_protos(pointer, protocols, UInt32(protocols.count)) == 0 else {
       throw TLSError(.configure, .system, .library(TLSError.lastOpenSSLText()))
     }
+    return context
   }
 
-  /// Keeps a session for the next handshake with `host`; beyond the limit the oldest goes.
-  func keep(_ session: ResumableSession, for host: String) {
-    sessions.withLock { sessions in
-      sessions.removeAll { $0.host == host }
-      if sessions.count >= Limits.resumableSessions { sessions.removeFirst() }
-      sessions.append((host, session))
+  /// Keeps a session for the next handshake with `host`; beyond the limit the oldest goes. A session of a context that
+  /// was replaced is not kept.
+  func keep(_ session: ResumableSession, for host: String, of context: OpenSSLContext) {
+    state.withLock { state in
+      guard state.context === context else { return }
+      state.sessions.removeAll { $0.host == host }
+      if state.sessions.count >= Limits.resumableSessions { state.sessions.removeFirst() }
+      state.sessions.append((host, session))
     }
   }
 
   /// The session to resume with `host`. In TLS 1.3 once: a ticket used twice lets an observer link both connections
   /// (RFC 8446 §C.4), and each handshake brings a new one. In TLS 1.2 the same ticket serves until it expires.
-  func takeSession(for host: String) -> ResumableSession? {
-    sessions.withLock { sessions in
-      guard let index = sessions.firstIndex(where: { $0.host == host }) else { return nil }
-      return sessions[index].session.isForOneUse ? sessions.remove(at: index).session : sessions[index].session
+  func takeSession(for host: String, of context: OpenSSLContext) -> ResumableSession? {
+    state.withLock { state in
+      guard state.context === context, let index = state.sessions.firstIndex(where: { $0.host == host }) else {
+        return nil
+      }
+      let session = state.sessions[index].session
+      if session.isForOneUse { state.sessions.remove(at: index) }
+      return session
     }
   }
 }

@@ -45,6 +45,7 @@ package final class TLSServerContext: Sendable {
   }
 
   private struct State {
+    var configuration: Configuration
     var context: OpenSSLContext
     var ticketKeys: [UInt8]
   }
@@ -56,7 +57,7 @@ package final class TLSServerContext: Sendable {
     let context = try Self.makeContext(configuration)
     let keys = try Self.makeTicketKeys(for: context)
     try Self.install(keys, in: context)
-    state = Mutex(State(context: context, ticketKeys: keys))
+    state = Mutex(State(configuration: configuration, context: context, ticketKeys: keys))
   }
 
   /// The context for the next handshake.
@@ -70,18 +71,24 @@ package final class TLSServerContext: Sendable {
   /// with another one they lead to a whole handshake.
   package func reload(_ configuration: Configuration) throws(TLSError) {
     let context = try Self.makeContext(configuration)
-    let keys = state.withLock { $0.ticketKeys }
-    try Self.install(keys, in: context)
-    state.withLock { $0.context = context }
+    try state.withLock { (state) throws(TLSError) in
+      try Self.install(state.ticketKeys, in: context)
+      state.configuration = configuration
+      state.context = context
+    }
   }
 
   /// Makes every ticket handed out so far useless. Call it daily: a ticket key that leaks opens the TLS 1.2 sessions
   /// whose tickets it sealed.
-  package func rotateTicketKeys(_ configuration: Configuration) throws(TLSError) {
-    let context = try Self.makeContext(configuration)
-    let keys = try Self.makeTicketKeys(for: context)
-    try Self.install(keys, in: context)
-    state.withLock { $0 = State(context: context, ticketKeys: keys) }
+  package func rotateTicketKeys() throws(TLSError) {
+    // Under the lock, which handshakes wait for a millisecond: a reload must not come in between.
+    try state.withLock { (state) throws(TLSError) in
+      let context = try Self.makeContext(state.configuration)
+      let keys = try Self.makeTicketKeys(for: context)
+      try Self.install(keys, in: context)
+      state.context = context
+      state.ticketKeys = keys
+    }
   }
 
   private static func makeContext(_ configuration: Configuration) throws(TLSError) -> OpenSSLContext {

@@ -64,7 +64,7 @@ package final class TLSSession {
 
   /// A session with `host`, a name or an IP address, which the server's certificate must be for. Call `start` next.
   package init(client: TLSClientContext, host: String) throws(TLSError) {
-    context = client.context
+    context = client.current
     isServer = false
     resumption = (client, host)
     ERR_clear_error()
@@ -82,7 +82,7 @@ package final class TLSSession {
     // Unretained: callbacks run only within calls on `self`.
     unsafe lk_ssl_set_app_data(ssl, Unmanaged.passUnretained(self).toOpaque())
     try expect(host)
-    if let session = client.takeSession(for: host) {
+    if let session = client.takeSession(for: host, of: context) {
       // OpenSSL takes a reference of its own. A session it cannot use only means a whole handshake.
       unsafe SSL_set_session(ssl, session.pointer)
     }
@@ -281,6 +281,6 @@ package final class TLSSession {
   /// The server lets this client resume.
   func keep(_ session: ResumableSession) {
     guard let resumption else { return }
-    resumption.context.keep(session, for: resumption.host)
+    resumption.context.keep(session, for: resumption.host, of: context)
   }
 }

@@ -96,10 +96,29 @@ struct ResumptionTests {
     let client = try TLSClientContext(.init(trust: authority.trust))
     let server = try TLSServerContext(.init(identity: identity))
     _ = try connect(client, server)
-    try server.rotateTicketKeys(.init(identity: identity))
+    try server.rotateTicketKeys()
     let second = try connect(client, server)
     #expect(!second.server.isResumed)
     #expect(try connect(client, server).server.isResumed)
+  }
+
+  @Test("a client that reloads checks servers under its new trust, without resuming")
+  func clientReload() throws {
+    let client = try TLSClientContext(.init(trust: authority.trust))
+    let server = try TLSServerContext(.init(identity: identity))
+    // Its ticket is handed out before the reload, and read after it.
+    var late = try TLSPair(client: client, server: server)
+    _ = try connect(client, server)
+    try client.reload(.init(trust: TestAuthority(name: "Successor").trust))
+    late.exchange()
+    #expect(late.client.isHandshakeFinished)
+    var pair = try TLSPair(client: client, server: server)
+    pair.exchange()
+    #expect(!pair.server.isResumed)
+    guard case .untrustedCertificate = pair.clientError?.reason else {
+      Issue.record("the client saw \(String(describing: pair.clientError))")
+      return
+    }
   }
 
   @Test("a reload that fails changes nothing")

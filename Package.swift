@@ -17,6 +17,7 @@ let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let metrics: Target.Dependency = .product(name: "CoreMetrics", package: "swift-metrics")
 let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let configuration: Target.Dependency = .product(name: "Configuration", package: "swift-configuration")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 let deque: Target.Dependency = .product(name: "DequeModule", package: "swift-collections")
@@ -97,7 +98,7 @@ let package = Package(
       "ServiceRuntime",
       [
         "GRPC", "Transport", "TLS", "LatchkeyProtos", "LatchkeyModel", "Cryptography", "Storage", "StorageSQLite",
-        nio, nioPosix, logging, metrics, lifecycle, configuration, arguments,
+        nio, nioPosix, logging, metrics, lifecycle, signals, configuration, arguments,
       ]),
     module(
       "IdentityService",
@@ -164,7 +165,7 @@ let package = Package(
     tests("StorageSQLite", ["Storage", "LatchkeyModel"]),
     tests(
       "ServiceRuntime",
-      ["GRPC", "Transport", "LatchkeyProtos", "LatchkeyModel", "Cryptography", nio, nioPosix, logging, metrics]),
+      ["GRPC", "Transport", "TLS", "LatchkeyProtos", "LatchkeyModel", "Cryptography", nio, nioPosix, logging, metrics]),
     tests(
       "IdentityService",
       [

@@ -18,7 +18,8 @@ package enum IdentityAccess {
     }
     + AccessPolicies(IdentityV1.GrantServiceMethod.self) { method in
       switch method {
-      case .issueForQr, .revokeForQr, .completeMigration: .service
+      case .issueForQr, .revokeForQr: .services([.qr])
+      case .completeMigration: .services([.migrator])
       }
     }
     + AccessPolicies(IdentityV1.SessionServiceMethod.self) { method in

@@ -57,6 +57,12 @@ package enum Limits {
   /// How long one fetch of the keys may take.
   package static let keyFetchTimeout: Duration = .seconds(5)
 
+  /// How often the TLS files are looked at. New ones are taken by the second look that sees them, so within this time
+  /// twice; a look costs six system calls.
+  static let certificateInterval: Duration = .seconds(2)
+  /// How long one key seals session tickets (RFC 5077 section 5.5 leaves it open; a day is what large sites use).
+  static let ticketKeyLifetime: Duration = .seconds(24 * 60 * 60)
+
   /// How often the health status is brought in step with what the service needs: well below what a probe notices.
   static let readinessInterval: Duration = .milliseconds(200)
   /// How long the management port's watchers are waited for at the end.

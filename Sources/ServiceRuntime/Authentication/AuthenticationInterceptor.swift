@@ -4,12 +4,22 @@ package import GRPC
 package struct AuthenticationInterceptor: ServerInterceptor {
   private let policies: AccessPolicies
   private let tokens: TokenAuthenticator
-  private let serviceToken: ServiceToken
+  private let serviceToken: ServiceToken?
+  private let certificateNames: CertificateNames?
 
-  package init(policies: AccessPolicies, tokens: TokenAuthenticator, serviceToken: ServiceToken) {
+  /// - Parameters:
+  ///   - serviceToken: the secret of the services; nil where it is no proof.
+  ///   - certificateNames: who a service is by its certificate; nil where that is no proof.
+  package init(
+    policies: AccessPolicies,
+    tokens: TokenAuthenticator,
+    serviceToken: ServiceToken?,
+    certificateNames: CertificateNames? = nil
+  ) {
     self.policies = policies
     self.tokens = tokens
     self.serviceToken = serviceToken
+    self.certificateNames = certificateNames
   }
 
   package func willHandle(_ context: ServerContext) throws(RPCError) {
@@ -20,37 +30,42 @@ package struct AuthenticationInterceptor: ServerInterceptor {
     let credential = Credential(context.metadata)
     // Most calls: nothing to verify and nobody to remember.
     if policy == .open, case .none = credential { return }
-    context[CallerKey.self] = try caller(policy, credential)
+    context[CallerKey.self] = try caller(policy, credential, context.peer)
   }
 
-  private func caller(_ policy: AccessPolicy, _ credential: Credential) throws(RPCError) -> Caller {
-    switch (policy, credential) {
-    case (.open, .token(let token)):
+  private func caller(_ policy: AccessPolicy, _ credential: Credential, _ peer: Peer) throws(RPCError) -> Caller {
+    switch credential {
+    case .token(let token):
       // A client may attach an expired token to the very call that renews it.
-      return (try? tokens.authenticate(token)).map { .subject($0) } ?? .anonymous
-    case (.open, _):
-      return .anonymous
-    case (_, .service(let secret)):
-      guard serviceToken.matches(secret) else {
+      if policy == .open { return (try? tokens.authenticate(token)).map { .subject($0) } ?? .anonymous }
+      if policy.isForServicesOnly { throw Self.serviceOnly }
+      let subject = try tokens.authenticate(token)
+      if subject.isGuest, policy.refusesGuests {
+        throw RPCError(.permissionDenied, "this needs an account: sign in first", reason: "LOGIN_REQUIRED")
+      }
+      return .subject(subject)
+    case .service(let secret):
+      if policy == .open { return .anonymous }
+      guard let serviceToken, serviceToken.matches(secret) else {
         throw RPCError(.unauthenticated, "the service credential does not hold", reason: "TOKEN_INVALID")
       }
       guard policy.admitsService else {
         throw RPCError(.permissionDenied, "a service credential is not accepted here", reason: "USER_TOKEN_REQUIRED")
       }
       return .service
-    case (.service, .token), (.service, .unsupported):
-      throw RPCError(.permissionDenied, "only services may call this method", reason: "SERVICE_ONLY")
-    case (.service, .none):
-      throw RPCError(.unauthenticated, "a service credential is required", reason: "SERVICE_ONLY")
-    case (_, .token(let token)):
-      let subject = try tokens.authenticate(token)
-      if subject.isGuest, policy.refusesGuests {
-        throw RPCError(.permissionDenied, "this needs an account: sign in first", reason: "LOGIN_REQUIRED")
+    case .none:
+      // A connection's certificate speaks for calls that bring no credential of their own.
+      if policy.admitsService, let service = certificateNames?.service(peer.tlsNames) {
+        guard policy.admits(service) else { throw Self.serviceOnly }
+        return .service
       }
-      return .subject(subject)
-    case (_, .none):
+      if policy.isForServicesOnly {
+        throw RPCError(.unauthenticated, "a service credential is required", reason: "SERVICE_ONLY")
+      }
       throw RPCError(.unauthenticated, "an access token is required", reason: "TOKEN_INVALID")
-    case (_, .unsupported):
+    case .unsupported:
+      if policy == .open { return .anonymous }
+      if policy.isForServicesOnly { throw Self.serviceOnly }
       throw RPCError(
         .unauthenticated,
         "the authorization metadata must be one Bearer credential",
@@ -58,4 +73,10 @@ package struct AuthenticationInterceptor: ServerInterceptor {
       )
     }
   }
+
+  private static let serviceOnly = RPCError(
+    .permissionDenied,
+    "only services may call this method",
+    reason: "SERVICE_ONLY"
+  )
 }

@@ -7,12 +7,14 @@ internal import Transport
 /// The channels to the other services. None connects before its first call.
 final class OutgoingChannels: Sendable {
   private let connections: [PeerService: ClientChannel]
-  private let token: ServiceToken
+  private let token: ServiceToken?
 
-  /// - Parameter tls: how the services are called; nil speaks cleartext.
+  /// - Parameters:
+  ///   - token: what each call carries; nil where the connection's certificate is the proof.
+  ///   - tls: how the services are called; nil speaks cleartext.
   init(
     _ configuration: ServiceConfiguration,
-    token: ServiceToken,
+    token: ServiceToken?,
     tls: TLSClientContext?,
     eventLoops: any EventLoopGroup
   ) {

@@ -1,13 +1,13 @@
 package import GRPC
 
-/// A channel to another service: each call carries the service credential, and one with one answer has a timeout.
+/// A channel to another service: each call carries the service credential where there is one, and one with one answer has a timeout.
 package struct ServiceChannel: RPCChannel {
   private let channel: any RPCChannel
   private let credential: Metadata
 
-  package init(_ channel: any RPCChannel, token: ServiceToken) {
+  package init(_ channel: any RPCChannel, token: ServiceToken?) {
     self.channel = channel
-    credential = token.metadata
+    credential = token?.metadata ?? [:]
   }
 
   private func authenticated(_ options: CallOptions) -> CallOptions {

@@ -48,6 +48,36 @@ package enum CommonKeys {
     "tls.caFile",
     help: "PEM certificates that other services' certificates must chain to; set, they are called by TLS"
   )
+  package static let serviceAuthentication = ConfigurationKey<ServiceAuthentication>.choice(
+    "services.authentication",
+    default: .token,
+    help: "how services prove themselves to each other: token (serviceTokenFile) or certificate (mutual TLS)"
+  )
+  package static let callerCAFile = ConfigurationKey.optionalString(
+    "tls.callerCaFile",
+    help: "PEM certificates that calling services' certificates must chain to, for services.authentication certificate"
+  )
+  package static let clientCertificateFile = ConfigurationKey.optionalString(
+    "tls.clientCertificateFile",
+    help: "PEM chain that this service shows when it calls others; default: tls.certificateFile"
+  )
+  package static let clientKeyFile = ConfigurationKey.optionalString(
+    "tls.clientKeyFile",
+    help: "PEM key of that certificate, unencrypted"
+  )
+  package static let certificateNames = ConfigurationKey<CertificateNames>(
+    "services.certificateNames",
+    default: .strings(CertificateNames.standard),
+    help: "who a service is by a name of its certificate (SAN): identity=NAME, qr=NAME or migrator=NAME"
+  ) { value throws(ConfigurationError) in
+    guard case .strings(let entries) = value, let names = CertificateNames(entries) else {
+      throw .invalidValue(
+        key: "services.certificateNames",
+        reason: "must be entries such as qr=qr.internal, each name once, for identity, qr and migrator"
+      )
+    }
+    return names
+  }
   package static let insecureCleartext = ConfigurationKey.boolean(
     "insecureCleartext",
     default: false,
@@ -105,6 +135,8 @@ package enum CommonKeys {
       managementHost.declaration, managementPort(default: service.managementPort).declaration,
       portsFile.declaration, dataDirectory.declaration, serviceTokenFile.declaration,
       certificateFile.declaration, keyFile.declaration, caFile.declaration, insecureCleartext.declaration,
+      serviceAuthentication.declaration, callerCAFile.declaration, clientCertificateFile.declaration,
+      clientKeyFile.declaration, certificateNames.declaration,
       issuer.declaration, identityAddress.declaration, qrAddress.declaration, migratorAddress.declaration,
       policyFile.declaration,
       logLevel.declaration, drainTimeout.declaration, threads.declaration,

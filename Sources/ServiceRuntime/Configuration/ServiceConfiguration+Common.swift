@@ -21,11 +21,30 @@ extension ServiceConfiguration {
     return (certificate, key)
   }
 
+  /// What this service shows to others that it calls, where services prove themselves by certificate: a certificate of
+  /// its own, or the one that the port presents.
+  package var clientCertificateFiles: (certificate: String, key: String)? {
+    guard let certificate = self[CommonKeys.clientCertificateFile], let key = self[CommonKeys.clientKeyFile] else {
+      return certificateFiles
+    }
+    return (certificate, key)
+  }
+
   /// What one key alone cannot say.
   func checkTogether() throws(ConfigurationError) {
     let (certificate, key) = (self[CommonKeys.certificateFile], self[CommonKeys.keyFile])
     guard (certificate == nil) == (key == nil) else {
       throw .conflict("tls.certificateFile and tls.keyFile must be set together")
+    }
+    guard (self[CommonKeys.clientCertificateFile] == nil) == (self[CommonKeys.clientKeyFile] == nil) else {
+      throw .conflict("tls.clientCertificateFile and tls.clientKeyFile must be set together")
+    }
+    if self[CommonKeys.serviceAuthentication] == .certificate {
+      guard certificate != nil, self[CommonKeys.caFile] != nil, self[CommonKeys.callerCAFile] != nil else {
+        throw .conflict(
+          "services.authentication certificate needs tls.certificateFile, tls.keyFile, tls.caFile and tls.callerCaFile"
+        )
+      }
     }
     if certificate == nil, !listen.isLoopback, !self[CommonKeys.insecureCleartext] {
       throw .conflict(

@@ -9,6 +9,7 @@ internal import NIOPosix
 internal import ServiceLifecycle
 internal import TLS
 internal import Transport
+internal import UnixSignals
 
 /// Runs a service from its command line to its exit status. The whole of a `main.swift`:
 ///
@@ -24,6 +25,8 @@ package enum ServiceProcess {
   package static func main(_ service: ServiceDescription, make: @escaping Make) async -> Never {
     // A peer that hangs up is an error of one write, not the end of the process.
     signal(SIGPIPE, SIG_IGN)
+    // Until somebody listens for it; by default it would end the process.
+    signal(SIGHUP, SIG_IGN)
     do throws(StartupError) {
       switch try invocation(service) {
       case .show(let text): StandardStream.show(text)
@@ -72,12 +75,8 @@ package enum ServiceProcess {
     try DataDirectory.prepare(configuration.dataDirectory)
     let token = try serviceToken(configuration)
     let policies = try policyFile(configuration, logger)
-    let channels = OutgoingChannels(
-      configuration,
-      token: token,
-      tls: try TLSFiles.client(configuration),
-      eventLoops: eventLoops
-    )
+    let tls = try TLSContexts(TLSFiles(configuration), logger: logger)
+    let channels = OutgoingChannels(configuration, token: token, tls: tls.client, eventLoops: eventLoops)
     let resources = ServiceResources(
       configuration: configuration,
       logger: logger,
@@ -95,7 +94,7 @@ package enum ServiceProcess {
       throw StartupError("cannot start", error)
     }
     do throws(StartupError) {
-      try await serve(service, parts, resources, token: token, handlesSignals: handlesSignals, onReady: onReady)
+      try await serve(service, parts, resources, tls: tls, token: token, handlesSignals: handlesSignals, onReady: onReady)
     } catch {
       await parts.close()
       await channels.close()
@@ -110,7 +109,8 @@ package enum ServiceProcess {
     _ service: ServiceDescription,
     _ parts: ServiceParts,
     _ resources: ServiceResources,
-    token: ServiceToken,
+    tls: TLSContexts,
+    token: ServiceToken?,
     handlesSignals: Bool,
     onReady: @Sendable (RunningService) -> Void
   ) async throws(StartupError) {
@@ -130,8 +130,14 @@ package enum ServiceProcess {
     let health = HealthService(services: healthNames(parts.routes))
     let readiness = ReadinessMonitor(health: health, obstacles: obstacles)
     tasks.append(BackgroundTask("readiness monitor") { await readiness.run() })
+    tasks.append(BackgroundTask("TLS files") { await tls.run() })
+    if handlesSignals {
+      tasks.append(
+        BackgroundTask("SIGHUP") { for await _ in await UnixSignalsSequence(trapping: .sighup) { tls.reload() } }
+      )
+    }
 
-    let server = try grpcServer(service, parts, resources, health: health, keys: keys, token: token)
+    let server = try grpcServer(service, parts, resources, tls: tls.server, health: health, keys: keys, token: token)
     let management = managementServer(resources, health: health, readiness: readiness)
     let grpcAddress = try await start(server, configuration.listen)
     let managementAddress: Endpoint
@@ -190,9 +196,10 @@ package enum ServiceProcess {
     _ service: ServiceDescription,
     _ parts: ServiceParts,
     _ resources: ServiceResources,
+    tls: TLSServerContext?,
     health: HealthService,
     keys: any VerificationKeys,
-    token: ServiceToken
+    token: ServiceToken?
   ) throws(StartupError) -> RPCServer {
     let configuration = resources.configuration
     let served = parts.routes + HealthV1.healthRoutes(health)
@@ -219,7 +226,7 @@ package enum ServiceProcess {
     var transport = RPCServer.Configuration(
       host: configuration.listen.host,
       port: configuration.listen.port,
-      tls: try TLSFiles.server(configuration)
+      tls: tls
     )
     transport.drainGrace = TimeAmount(configuration[CommonKeys.drainTimeout])
     return RPCServer(
@@ -230,7 +237,12 @@ package enum ServiceProcess {
         MetricsInterceptor(methods: routes.map(\.method), factory: resources.metrics),
         CallLogInterceptor(logger: resources.logger, clock: resources.clock),
         AppVersionInterceptor(policies: resources.policies),
-        AuthenticationInterceptor(policies: policies, tokens: authenticator, serviceToken: token),
+        AuthenticationInterceptor(
+          policies: policies,
+          tokens: authenticator,
+          serviceToken: token,
+          certificateNames: token == nil ? configuration[CommonKeys.certificateNames] : nil
+        ),
       ] + parts.interceptors,
       pages: parts.pages,
       statusDetailsEncoder: { StatusDetails.encode($0) },
@@ -270,7 +282,9 @@ package enum ServiceProcess {
     Set(routes.compactMap { $0.method.path.split(separator: "/").first.map(String.init) }).sorted()
   }
 
-  private static func serviceToken(_ configuration: ServiceConfiguration) throws(StartupError) -> ServiceToken {
+  /// The services' shared secret; nil where they prove themselves by certificate.
+  private static func serviceToken(_ configuration: ServiceConfiguration) throws(StartupError) -> ServiceToken? {
+    guard configuration[CommonKeys.serviceAuthentication] == .token else { return nil }
     do throws(ConfigurationError) {
       return try ServiceToken.load(configuration.serviceTokenFile)
     } catch {

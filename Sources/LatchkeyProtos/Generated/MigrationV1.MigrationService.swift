@@ -140,9 +140,9 @@ extension MigrationV1 {
     case sum
     /// The larger number stays.
     case max
-    /// The guest's items follow the account's.
+    /// The guest's items follow the account's. Reserved: this version refuses it with INVALID_ARGUMENT.
     case append
-    /// A person decides, row by row.
+    /// A person decides, row by row. Reserved: this version refuses it with INVALID_ARGUMENT.
     case ask
     /// A number that this build has no name for.
     case unrecognized(Int32)

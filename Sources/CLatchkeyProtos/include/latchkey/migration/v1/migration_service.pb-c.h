@@ -59,11 +59,11 @@ typedef enum _Latchkey__Migration__V1__Policy {
    */
   LATCHKEY__MIGRATION__V1__POLICY__POLICY_MAX = 6,
   /*
-   * The guest's items follow the account's.
+   * The guest's items follow the account's. Reserved: this version refuses it with INVALID_ARGUMENT.
    */
   LATCHKEY__MIGRATION__V1__POLICY__POLICY_APPEND = 7,
   /*
-   * A person decides, row by row.
+   * A person decides, row by row. Reserved: this version refuses it with INVALID_ARGUMENT.
    */
   LATCHKEY__MIGRATION__V1__POLICY__POLICY_ASK = 8
     PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__MIGRATION__V1__POLICY)

@@ -42,4 +42,9 @@ package enum IdentityAccess {
       case .getUpdatePolicy, .getGatePolicy, .checkAccess: .open
       }
     }
+    + AccessPolicies(IdentityV1.AuditServiceMethod.self) { method in
+      switch method {
+      case .listAuditEvents, .verifyAuditLog: .service
+      }
+    }
 }

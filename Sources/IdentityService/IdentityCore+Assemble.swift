@@ -44,7 +44,9 @@ extension IdentityCore {
     )
     let endedSessions = EndedSessions(keepingFor: lifetimes.access + Cryptography.Limits.clockSkew, clock: clock)
     let events = SessionEventHub()
-    let database = IdentityDatabase(database, listeners: [endedSessions, events])
+    let auditKey = secret.key(for: "audit-log")
+    let auditChain = AuditChain { HMACSHA256.authenticate($0, key: auditKey.exposed) }
+    let database = IdentityDatabase(database, audit: auditChain, listeners: [endedSessions, events])
     let accounts = SQLiteAccountStore(database)
     let sessions = SQLiteSessionStore(database)
     let merges = SQLiteMergeStore(database)
@@ -58,6 +60,8 @@ extension IdentityCore {
       links: SQLiteLinkStore(database),
       merges: merges,
       qrGrants: SQLiteQRGrantStore(database),
+      audit: SQLiteAuditStore(database),
+      auditChain: auditChain,
       tokens: tokens,
       endedSessions: endedSessions,
       sessionEvents: events,

@@ -15,6 +15,9 @@ package struct IdentityCore: Sendable {
   package let links: any LinkStore
   package let merges: any MergeStore
   package let qrGrants: any QRGrantStore
+  package let audit: any AuditStore
+  package let auditChain: AuditChain
+  package let refusals: RefusalRecorder
   package let tokens: TokenIssuer
   package let endedSessions: EndedSessions
   package let sessionEvents: SessionEventHub
@@ -38,6 +41,8 @@ package struct IdentityCore: Sendable {
     links: any LinkStore,
     merges: any MergeStore,
     qrGrants: any QRGrantStore,
+    audit: any AuditStore,
+    auditChain: AuditChain,
     tokens: TokenIssuer,
     endedSessions: EndedSessions,
     sessionEvents: SessionEventHub,
@@ -59,6 +64,9 @@ package struct IdentityCore: Sendable {
     self.links = links
     self.merges = merges
     self.qrGrants = qrGrants
+    self.audit = audit
+    self.auditChain = auditChain
+    refusals = RefusalRecorder(audit, clock: clock, logger: logger)
     self.tokens = tokens
     self.endedSessions = endedSessions
     self.sessionEvents = sessionEvents

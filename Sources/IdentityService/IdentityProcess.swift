@@ -54,10 +54,12 @@ package enum IdentityProcess {
       tokenKeys: .own(OwnKeys { core.tokens.keys.published })
     )
     parts.sessions = core.endedSessions
+    parts.observers = [core.refusals]
     parts.pages = [JWKSPage.make(core.tokens.keys)]
     parts.tasks = Upkeep(core).tasks
     parts.drain = { core.sessionEvents.drain() }
     parts.close = {
+      await core.refusals.flush()
       passwords.stop()
       await database.close()
     }
@@ -72,6 +74,7 @@ package enum IdentityProcess {
       + IdentityV1.deviceServiceRoutes(DeviceHandlers(core))
       + IdentityV1.linkServiceRoutes(LinkHandlers(core))
       + IdentityV1.policyServiceRoutes(PolicyHandlers(core))
+      + IdentityV1.auditServiceRoutes(AuditHandlers(core))
   }
 
   private static func lifetimes(_ configuration: ServiceConfiguration) -> TokenLifetimes {

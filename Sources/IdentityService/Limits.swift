@@ -69,6 +69,15 @@ package enum Limits {
   /// Networks that are counted, about 32 bytes each. When more are active, those not counted are asked for work.
   package static let countedNetworks = 65_536
 
+  /// Events of one page of the audit log, about 200 bytes each.
+  package static let auditPage = 1000
+
+  /// Refused calls that are recorded one by one in a second, and that may wait to be written: a person guessing, not a
+  /// flood, which is recorded as a number.
+  package static let auditRefusalsPerSecond = 50
+  package static let auditRefusalsWaiting = 500
+  package static let auditInterval: Duration = .milliseconds(250)
+
   /// Identifiers that a network may ask about in a minute: a person typing, each pause a question; not a list of a
   /// million addresses.
   package static let identifierChecksPerMinute = 30

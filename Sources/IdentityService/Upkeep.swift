@@ -14,6 +14,7 @@ package struct Upkeep: Sendable {
     var tasks = [
       BackgroundTask("signing keys") { await keepSigningKeys() },
       BackgroundTask("purge") { await purge() },
+      BackgroundTask("refusals") { await core.refusals.run() },
     ]
     if let migrator = core.migrator { tasks.append(BackgroundTask("merges") { await migrator.run() }) }
     return tasks

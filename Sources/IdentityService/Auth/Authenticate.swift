@@ -37,7 +37,8 @@ extension AuthHandlers {
       proof: proof,
       guest: guest.map { SignIn.Guest(session: $0, choice: choice.forStore(core.random, at: now)) },
       draft: SessionDraft(
-        client: client, method: method, label: label, lifetimes: core.lifetimes, at: now, random: core.random)
+        client: client, method: method, label: label, address: context.peer.address, lifetimes: core.lifetimes, at: now,
+        random: core.random)
     )
     let outcome = try await core.stored { () throws(StorageError) in try await core.accounts.signIn(signIn) }
     switch outcome {

@@ -27,6 +27,7 @@ extension AuthHandlers {
           method: .guest,
           label: session.device.label,
           platform: session.device.platform,
+          address: context.peer.address,
           lifetimes: core.lifetimes,
           at: now,
           random: core.random

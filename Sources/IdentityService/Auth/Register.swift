@@ -37,7 +37,8 @@ extension AuthHandlers {
       newSubject: SubjectID(from: core.random),
       guestSession: guest,
       draft: SessionDraft(
-        client: client, method: .password, lifetimes: core.lifetimes, at: now, random: core.random)
+        client: client, method: .password, address: context.peer.address, lifetimes: core.lifetimes, at: now,
+        random: core.random)
     )
     let outcome = try await core.stored { () throws(StorageError) in try await core.accounts.register(registration) }
     switch outcome {

@@ -24,6 +24,7 @@ extension GuestHandlers {
         method: .guest,
         label: proven.device.label,
         platform: proven.device.platform,
+        address: context.peer.address,
         lifetimes: core.lifetimes,
         at: now,
         random: core.random

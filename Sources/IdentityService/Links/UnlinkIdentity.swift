@@ -17,8 +17,9 @@ extension LinkHandlers {
     }
     let notFound = RPCError(.notFound, "the account has no such identity", reason: "IDENTITY_NOT_FOUND")
     guard let identity = identities.first(where: { Self.id(of: $0) == request.identityID }) else { throw notFound }
+    let now = core.clock.now()
     switch try await core.stored({ () throws(StorageError) in
-      try await core.links.unlink(identity, from: account)
+      try await core.links.unlink(identity, from: account, at: now)
     }) {
     case .unlinked: return IdentityV1.UnlinkIdentityResponse()
     case .notFound: throw notFound

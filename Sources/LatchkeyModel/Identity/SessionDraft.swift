@@ -7,6 +7,8 @@ package struct SessionDraft: Sendable {
   package let platform: DisplayText?
   /// Nil grants what the kind of subject may have.
   package let scope: Scope?
+  /// The network address that asks for it, for the record.
+  package let address: String
   package let boundKeyThumbprint: String?
   package let refreshSeed: RedactedSecret
   package let now: Timestamp
@@ -18,6 +20,7 @@ package struct SessionDraft: Sendable {
     label: DisplayText? = nil,
     platform: DisplayText? = nil,
     scope: Scope? = nil,
+    address: String = "",
     boundKeyThumbprint: String? = nil,
     lifetimes: TokenLifetimes,
     at now: Timestamp,
@@ -29,6 +32,7 @@ package struct SessionDraft: Sendable {
     self.label = label
     self.platform = platform
     self.scope = scope
+    self.address = address
     self.boundKeyThumbprint = boundKeyThumbprint
     self.refreshSeed = RedactedSecret(random.bytes(16))
     self.now = now

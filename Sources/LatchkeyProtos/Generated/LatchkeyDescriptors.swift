@@ -66,6 +66,36 @@ package enum LatchkeyDescriptors {
         """
     ),
     DescriptorFile(
+      name: "latchkey/identity/v1/audit_service.proto",
+      imports: [
+        "google/protobuf/timestamp.proto",
+      ],
+      symbols: [
+        "latchkey.identity.v1.ListAuditEventsRequest",
+        "latchkey.identity.v1.AuditEvent",
+        "latchkey.identity.v1.ListAuditEventsResponse",
+        "latchkey.identity.v1.VerifyAuditLogRequest",
+        "latchkey.identity.v1.VerifyAuditLogResponse",
+        "latchkey.identity.v1.AuditService",
+        "latchkey.identity.v1.AuditService.ListAuditEvents",
+        "latchkey.identity.v1.AuditService.VerifyAuditLog",
+      ],
+      base64: """
+        CihsYXRjaGtleS9pZGVudGl0eS92MS9hdWRpdF9zZXJ2aWNlLnByb3RvEhRsYXRjaGtleS5pZGVudGl0eS52MRofZ29vZ2xlL3By\
+        b3RvYnVmL3RpbWVzdGFtcC5wcm90byJWChZMaXN0QXVkaXRFdmVudHNSZXF1ZXN0EhQKBWFmdGVyGAEgASgDUgVhZnRlchIUCgVs\
+        aW1pdBgCIAEoBVIFbGltaXQSEAoDc3ViGAMgASgJUgNzdWIi0gEKCkF1ZGl0RXZlbnQSGgoIc2VxdWVuY2UYASABKANSCHNlcXVl\
+        bmNlEioKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcFICYXQSEgoEa2luZBgDIAEoCVIEa2luZBIQCgNzdWIY\
+        BCABKAlSA3N1YhIQCgNzaWQYBSABKAlSA3NpZBIYCgdhZGRyZXNzGAYgASgJUgdhZGRyZXNzEhYKBmRldGFpbBgHIAEoCVIGZGV0\
+        YWlsEhIKBGxpbmsYCCABKAlSBGxpbmsiUwoXTGlzdEF1ZGl0RXZlbnRzUmVzcG9uc2USOAoGZXZlbnRzGAEgAygLMiAubGF0Y2hr\
+        ZXkuaWRlbnRpdHkudjEuQXVkaXRFdmVudFIGZXZlbnRzIhcKFVZlcmlmeUF1ZGl0TG9nUmVxdWVzdCJgChZWZXJpZnlBdWRpdExv\
+        Z1Jlc3BvbnNlEhYKBmludGFjdBgBIAEoCFIGaW50YWN0EhoKCHZlcmlmaWVkGAIgASgDUgh2ZXJpZmllZBISCgRoZWFkGAMgASgJ\
+        UgRoZWFkMusBCgxBdWRpdFNlcnZpY2USbgoPTGlzdEF1ZGl0RXZlbnRzEiwubGF0Y2hrZXkuaWRlbnRpdHkudjEuTGlzdEF1ZGl0\
+        RXZlbnRzUmVxdWVzdBotLmxhdGNoa2V5LmlkZW50aXR5LnYxLkxpc3RBdWRpdEV2ZW50c1Jlc3BvbnNlEmsKDlZlcmlmeUF1ZGl0\
+        TG9nEisubGF0Y2hrZXkuaWRlbnRpdHkudjEuVmVyaWZ5QXVkaXRMb2dSZXF1ZXN0GiwubGF0Y2hrZXkuaWRlbnRpdHkudjEuVmVy\
+        aWZ5QXVkaXRMb2dSZXNwb25zZWIGcHJvdG8z
+        """
+    ),
+    DescriptorFile(
       name: "latchkey/identity/v1/auth_service.proto",
       imports: [
         "google/protobuf/timestamp.proto",

@@ -17,6 +17,8 @@ package struct ServiceParts: Sendable {
   package var pages: [Page] = []
   package var tokenKeys: TokenKeys
   package var sessions: (any SessionAuthority)?
+  /// Run before authentication, so that they see also the calls that it refuses.
+  package var observers: [any ServerInterceptor] = []
   /// Run after authentication.
   package var interceptors: [any ServerInterceptor] = []
   package var tasks: [BackgroundTask] = []

@@ -233,7 +233,7 @@ package enum ServiceProcess {
       configuration: transport,
       group: resources.eventLoops,
       routes: routes,
-      interceptors: [
+      interceptors: parts.observers + [
         MetricsInterceptor(methods: routes.map(\.method), factory: resources.metrics),
         CallLogInterceptor(logger: resources.logger, clock: resources.clock),
         AppVersionInterceptor(policies: resources.policies),

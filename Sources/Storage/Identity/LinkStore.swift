@@ -12,5 +12,7 @@ package protocol LinkStore: Sendable {
   ) async throws(StorageError) -> LinkOutcome
 
   /// Lets an identity lead to the account no longer, as one change; never the last one.
-  func unlink(_ identity: Identity, from account: SubjectID) async throws(StorageError) -> UnlinkOutcome
+  func unlink(
+    _ identity: Identity, from account: SubjectID, at now: Timestamp
+  ) async throws(StorageError) -> UnlinkOutcome
 }

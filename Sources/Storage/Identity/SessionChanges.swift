@@ -1,9 +1,13 @@
 import LatchkeyModel
 
-/// What one change did to sessions.
+/// What one change did to sessions, and what else of it is a security event.
 package struct SessionChanges: Sendable, Equatable {
   package var began: [Session] = []
   package var ended: [EndedSession] = []
+  /// Events besides sessions that begin and end, which are recorded by themselves.
+  package var notes: [AuditNote] = []
+  /// Where the call came from that brought the change about; empty when it is not told.
+  package var address = ""
 
   package init(began: [Session] = [], ended: [EndedSession] = []) {
     self.began = began
@@ -11,4 +15,18 @@ package struct SessionChanges: Sendable, Equatable {
   }
 
   package var isEmpty: Bool { began.isEmpty && ended.isEmpty }
+
+  /// Everything that goes on record.
+  package var auditNotes: [AuditNote] {
+    notes
+      + ended.map {
+        AuditNote(
+          .sessionEnded, at: $0.at, subject: $0.subject, session: $0.id, address: address, detail: "\($0.why)")
+      }
+      + began.map {
+        AuditNote(
+          .sessionBegan, at: $0.authenticatedAt, subject: $0.subject, session: $0.id, address: address,
+          detail: "\($0.method.rawValue) \($0.client)")
+      }
+  }
 }

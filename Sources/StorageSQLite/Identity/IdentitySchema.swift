@@ -143,5 +143,24 @@ extension SQLiteSchema {
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX sign_in_attempts_by_time ON sign_in_attempts (last_at);
     """,
+
+    // 4: security events are recorded, each tied to those before it.
+    """
+    CREATE TABLE audit_events (
+      seq     INTEGER NOT NULL PRIMARY KEY,
+      kind    TEXT NOT NULL,
+      at      INTEGER NOT NULL,
+      sub     BLOB,
+      sid     BLOB,
+      address TEXT NOT NULL,
+      detail  TEXT NOT NULL,
+      link    BLOB NOT NULL CHECK (length(link) = 32)
+    ) STRICT;
+    CREATE INDEX audit_events_by_subject ON audit_events (sub, seq) WHERE sub IS NOT NULL;
+    CREATE TRIGGER audit_events_stay BEFORE DELETE ON audit_events
+      BEGIN SELECT RAISE(ABORT, 'audit events are never removed'); END;
+    CREATE TRIGGER audit_events_are_final BEFORE UPDATE ON audit_events
+      BEGIN SELECT RAISE(ABORT, 'audit events are never changed'); END;
+    """,
   ])
 }

@@ -20,6 +20,7 @@ package struct SQLiteAccountStore: AccountStore {
   package func register(_ registration: Registration) async throws(StorageError) -> RegistrationOutcome {
     try await database.write { db, changes throws(StorageError) in
       let now = registration.draft.now
+      changes.address = registration.draft.address
       var subject = Subject(id: registration.newSubject, kind: .account, createdAt: now)
       var device: String?
       if let guestSession = registration.guestSession {
@@ -50,6 +51,10 @@ package struct SQLiteAccountStore: AccountStore {
       )
       let session = registration.draft.session(of: subject.id, isGuest: false, deviceKeyThumbprint: device)
       try SessionRow.insert(session, into: db, noting: &changes)
+      changes.notes.append(
+        AuditNote(
+          .accountCreated, at: now, subject: subject.id, session: session.id, address: registration.draft.address,
+          detail: registration.identifier.mask))
       let isWipeRequired = try Self.noteLogin(
         session, mask: registration.identifier.mask, in: db)
       return .registered(
@@ -66,6 +71,7 @@ package struct SQLiteAccountStore: AccountStore {
   package func signIn(_ signIn: SignIn) async throws(StorageError) -> SignInOutcome {
     try await database.write { db, changes throws(StorageError) in
       let now = signIn.draft.now
+      changes.address = signIn.draft.address
       var guest: Guest?
       if let choice = signIn.guest {
         switch try Guest.find(choice.session, at: now, in: db) {

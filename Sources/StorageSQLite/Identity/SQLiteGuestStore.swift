@@ -15,6 +15,7 @@ package struct SQLiteGuestStore: GuestStore {
         "INSERT INTO used_challenges (hash, expires_at) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING",
         .blob(issue.challengeHash), .time(issue.challengeExpiry)
       )
+      changes.address = issue.draft.address
       guard spent == 1 else { return .challengeUsed }
       try DeviceRow.register(issue.device, at: issue.draft.now, in: db)
       return .issued(

@@ -22,20 +22,23 @@ package struct SQLiteLinkStore: LinkStore {
   package func link(
     _ identifier: AccountIdentifier, to account: SubjectID, at now: Timestamp
   ) async throws(StorageError) -> LinkOutcome {
-    try await database.write { db, _ throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       guard try SubjectRow.find(account, in: db)?.isAccount == true else { return .noAccount }
       if let (identity, owner) = try IdentityRow.find(identifier, in: db) {
         return owner == account ? .already(identity) : .taken
       }
       guard try IdentityRow.all(of: account, in: db).count < IdentityRow.mostPerAccount else { return .full }
       guard try IdentityRow.insert(identifier, of: account, at: now, in: db) else { return .taken }
+      changes.notes.append(AuditNote(.identityLinked, at: now, subject: account, detail: identifier.mask))
       return .linked(
         Identity(kind: identifier.kind, value: identifier.canonical, mask: identifier.mask, linkedAt: now))
     }
   }
 
-  package func unlink(_ identity: Identity, from account: SubjectID) async throws(StorageError) -> UnlinkOutcome {
-    try await database.write { db, _ throws(StorageError) in
+  package func unlink(
+    _ identity: Identity, from account: SubjectID, at now: Timestamp
+  ) async throws(StorageError) -> UnlinkOutcome {
+    try await database.write { db, changes throws(StorageError) in
       let all = try IdentityRow.all(of: account, in: db)
       guard all.contains(where: { $0.kind == identity.kind && $0.value == identity.value }) else { return .notFound }
       guard all.count > 1 else { return .last }
@@ -43,6 +46,7 @@ package struct SQLiteLinkStore: LinkStore {
         "DELETE FROM identities WHERE kind = ? AND value = ? AND sub = ?",
         .integer(identity.kind.rawValue), .text(identity.value), .id(account)
       )
+      changes.notes.append(AuditNote(.identityUnlinked, at: now, subject: account, detail: identity.mask))
       return .unlinked
     }
   }

@@ -78,6 +78,7 @@ package struct SQLiteMergeStore: MergeStore {
         "UPDATE merges SET state = 2, migration_id = ?, changed_at = ? WHERE guest_sub = ? AND state IN (0, 1)",
         .text(migration), .time(now), .id(guest)
       )
+      changes.notes.append(AuditNote(.guestMerged, at: now, subject: guest, detail: "into \(target)"))
       return .completed(sessionsEnded: changes.ended.count)
     }
   }

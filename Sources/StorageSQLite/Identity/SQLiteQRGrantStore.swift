@@ -12,6 +12,7 @@ package struct SQLiteQRGrantStore: QRGrantStore {
   package func issue(_ grant: QRGrant) async throws(StorageError) -> QRGrantOutcome {
     try await database.write { db, changes throws(StorageError) in
       let now = grant.draft.now
+      changes.address = grant.draft.address
       let earlier = try Self.find(grant.qrSession, in: db)
       if earlier?.isRevoked == true { return .revoked }
       guard let subject = try SubjectRow.find(grant.subject, in: db), subject.isAccount else { return .noAccount }

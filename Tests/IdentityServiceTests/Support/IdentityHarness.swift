@@ -30,6 +30,7 @@ struct IdentityHarness: Sendable {
   let sessions: IdentityV1.SessionServiceClient
   let devices: IdentityV1.DeviceServiceClient
   let links: IdentityV1.LinkServiceClient
+  let audit: IdentityV1.AuditServiceClient
   let access: IdentityV1.PolicyServiceClient
 
   init(
@@ -62,6 +63,7 @@ struct IdentityHarness: Sendable {
     channel = InProcessChannel(
       routes: IdentityProcess.routes(core),
       interceptors: [
+        core.refusals,
         AppVersionInterceptor(policies: policies),
         AuthenticationInterceptor(
           policies: IdentityAccess.policies,
@@ -82,6 +84,7 @@ struct IdentityHarness: Sendable {
     sessions = IdentityV1.SessionServiceClient(channel: channel)
     devices = IdentityV1.DeviceServiceClient(channel: channel)
     links = IdentityV1.LinkServiceClient(channel: channel)
+    audit = IdentityV1.AuditServiceClient(channel: channel)
     access = IdentityV1.PolicyServiceClient(channel: channel)
   }
 

@@ -26,11 +26,17 @@ struct InProcessChannel: RPCChannel {
     guard let route = routes[method.path] else { throw RPCError(.unimplemented, method.path) }
     let context = ServerContext(
       method: method, metadata: options.metadata, peer: Peer(address: "192.0.2.7", port: 4711))
-    for interceptor in interceptors { try interceptor.willHandle(context) }
     let call = ServerCall()
     call.context = context
-    try request.encode(into: &call.request)
-    try await route.run(call)
+    do throws(RPCError) {
+      for interceptor in interceptors { try interceptor.willHandle(context) }
+      try request.encode(into: &call.request)
+      try await route.run(call)
+    } catch {
+      for interceptor in interceptors { interceptor.didFinish(context, status: error.code, duration: .zero) }
+      throw error
+    }
+    for interceptor in interceptors { interceptor.didFinish(context, status: .ok, duration: .zero) }
     // What follows the prefix of compression flag and length.
     guard call.answer.readableBytes >= 5 else { throw RPCError(.internal, "no answer") }
     call.answer.moveReaderIndex(forwardBy: 5)

@@ -29,7 +29,7 @@ struct IdentitySchemaTests {
       await old.close()
       let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)
       let id = try #require(SessionID(bytes: [UInt8](repeating: 0, count: 16)))
-      let session = try await SQLiteSessionStore(IdentityDatabase(database)).session(id)
+      let session = try await SQLiteSessionStore(IdentityDatabase(database, audit: .plain)).session(id)
       #expect(session?.family.generation == 3 && session?.confirmedAt == nil)
       await database.close()
     }

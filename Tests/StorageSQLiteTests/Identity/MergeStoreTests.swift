@@ -14,7 +14,7 @@ struct MergeStoreTests {
   init() throws {
     folder = try TemporaryFolder()
     database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)
-    merges = SQLiteMergeStore(IdentityDatabase(database))
+    merges = SQLiteMergeStore(IdentityDatabase(database, audit: .plain))
   }
 
   private func id<ID: OpaqueID>(_ byte: UInt8) -> ID {

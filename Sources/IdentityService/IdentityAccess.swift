@@ -20,6 +20,7 @@ package enum IdentityAccess {
       switch method {
       case .issueForQr, .revokeForQr: .services([.qr])
       case .completeMigration: .services([.migrator])
+      case .watchRevocations: .services([.qr, .migrator])
       }
     }
     + AccessPolicies(IdentityV1.SessionServiceMethod.self) { method in

@@ -57,7 +57,10 @@ package enum IdentityProcess {
     parts.observers = [core.refusals]
     parts.pages = [JWKSPage.make(core.tokens.keys)]
     parts.tasks = Upkeep(core).tasks
-    parts.drain = { core.sessionEvents.drain() }
+    parts.drain = {
+      core.sessionEvents.drain()
+      core.endedSessions.watches.drain()
+    }
     parts.close = {
       await core.refusals.flush()
       passwords.stop()

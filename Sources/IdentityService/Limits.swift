@@ -50,6 +50,14 @@ package enum Limits {
   package static let purgeInterval: Duration = .seconds(60)
   package static let purgeRows = 1000
 
+  /// Other services that watch sessions end: each instance of each needs one.
+  package static let revocationWatches = 64
+  /// Ends that wait for a service that is behind, a few bytes each. One further behind begins anew.
+  static let batchesPerRevocationWatch = 1024
+  /// Sessions in one message to a service: about 16 KiB.
+  static let sessionsPerRevocationMessage = 512
+  /// How often a service hears that nothing ended: well below `ServiceRuntime.Limits.revocationSilence`.
+  static let revocationBeat: Duration = .seconds(1)
   /// Open watches of one subject: a person has fewer devices than this.
   package static let watchesPerSubject = 16
 

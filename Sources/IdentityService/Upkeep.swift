@@ -15,6 +15,7 @@ package struct Upkeep: Sendable {
       BackgroundTask("signing keys") { await keepSigningKeys() },
       BackgroundTask("purge") { await purge() },
       BackgroundTask("refusals") { await core.refusals.run() },
+      BackgroundTask("revocation beat") { await beat() },
     ]
     if let migrator = core.migrator { tasks.append(BackgroundTask("merges") { await migrator.run() }) }
     return tasks
@@ -29,6 +30,10 @@ package struct Upkeep: Sendable {
         core.logger.error("the signing keys cannot be maintained", metadata: ["cause": "\(error)"])
       }
     }
+  }
+
+  private func beat() async {
+    while await pause(Limits.revocationBeat) { core.endedSessions.watches.beat() }
   }
 
   private func purge() async {

@@ -20,7 +20,8 @@ package enum MigratorProcess {
       migrations: SQLiteMigrationStore(database),
       rules: configuration[MigratorKeys.collections],
       tokens: TokenAuthenticator(
-        keys: keys, issuer: configuration[CommonKeys.issuer], audience: description.name, clock: resources.clock),
+        keys: keys, issuer: configuration[CommonKeys.issuer], audience: description.name, clock: resources.clock,
+        sessions: resources.revocations),
       clock: resources.clock,
       random: RandomSource { SecureRandom.bytes($0) },
       logger: resources.logger)

@@ -57,6 +57,14 @@ package enum Limits {
   /// How long one fetch of the keys may take.
   package static let keyFetchTimeout: Duration = .seconds(5)
 
+  /// For how long what identity last said of ended sessions is relied on. Longer than a restart of identity takes;
+  /// beyond it no token is accepted.
+  package static let revocationGrace: Duration = .seconds(5)
+  /// The silence after which the feed's connection is given up: identity speaks every second.
+  package static let revocationSilence: Duration = .seconds(3)
+  /// How soon a lost feed is asked for again.
+  static let revocationRetryInterval: Duration = .milliseconds(100)
+
   /// How often the TLS files are looked at. New ones are taken by the second look that sees them, so within this time
   /// twice; a look costs six system calls.
   static let certificateInterval: Duration = .seconds(2)

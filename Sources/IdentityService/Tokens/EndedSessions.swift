@@ -15,6 +15,8 @@ package final class EndedSessions: SessionAuthority, SessionListener {
     var turned: Timestamp
   }
 
+  /// The other services, which are told of each end.
+  package let watches = RevocationWatches()
   /// For how long an ended session is remembered, at least.
   package let retention: Duration
   private let clock: any WallClock
@@ -27,7 +29,10 @@ package final class EndedSessions: SessionAuthority, SessionListener {
   }
 
   package func sessionsChanged(_ changes: SessionChanges) {
-    if !changes.ended.isEmpty { remember(changes.ended) }
+    guard !changes.ended.isEmpty else { return }
+    // Remembered first: a watch that begins in between finds it among all.
+    remember(changes.ended)
+    watches.tell(changes.ended.map(\.id))
   }
 
   package func remember(_ sessions: [EndedSession]) {
@@ -41,6 +46,9 @@ package final class EndedSessions: SessionAuthority, SessionListener {
       for session in sessions { state.young.insert(session.id) }
     }
   }
+
+  /// Every session that is remembered.
+  package var all: Set<SessionID> { state.withLock { $0.young.union($0.old) } }
 
   package func hasEnded(_ subject: AuthenticatedSubject) -> Bool {
     guard let id = SessionID(subject.sessionID) else { return true }

@@ -26,6 +26,14 @@ extension IdentityV1 {
       _ request: IdentityV1.CompleteMigrationRequest,
       context: ServerContext
     ) async throws(RPCError) -> IdentityV1.CompleteMigrationResponse
+
+    /// The sessions that ended while an access token of theirs may still hold, then each further one as it ends. A message
+    /// comes at least every second, so that silence means that the connection is lost.
+    func watchRevocations(
+      _ request: IdentityV1.WatchRevocationsRequest,
+      responses: ResponseWriter<IdentityV1.WatchRevocationsResponse>,
+      context: ServerContext
+    ) async throws(RPCError)
   }
 
   /// Every method of `GrantService`, by its path on the wire.
@@ -33,9 +41,13 @@ extension IdentityV1 {
     case issueForQr = "/latchkey.identity.v1.GrantService/IssueForQr"
     case revokeForQr = "/latchkey.identity.v1.GrantService/RevokeForQr"
     case completeMigration = "/latchkey.identity.v1.GrantService/CompleteMigration"
+    case watchRevocations = "/latchkey.identity.v1.GrantService/WatchRevocations"
 
     package var rpc: RPCMethod {
-      RPCMethod(path: rawValue, kind: .unary)
+      switch self {
+      case .issueForQr, .revokeForQr, .completeMigration: RPCMethod(path: rawValue, kind: .unary)
+      case .watchRevocations: RPCMethod(path: rawValue, kind: .serverStreaming)
+      }
     }
   }
 
@@ -62,6 +74,14 @@ extension IdentityV1 {
           context: ServerContext
         ) async throws(RPCError) -> IdentityV1.CompleteMigrationResponse in
         try await service.completeMigration(request, context: context)
+      },
+      .serverStreaming(GrantServiceMethod.watchRevocations.rpc) {
+        (
+          request: IdentityV1.WatchRevocationsRequest,
+          responses: ResponseWriter<IdentityV1.WatchRevocationsResponse>,
+          context: ServerContext
+        ) async throws(RPCError) in
+        try await service.watchRevocations(request, responses: responses, context: context)
       },
     ]
   }
@@ -97,6 +117,16 @@ extension IdentityV1 {
       options: CallOptions = CallOptions()
     ) async throws(RPCError) -> IdentityV1.CompleteMigrationResponse {
       try await channel.unary(GrantServiceMethod.completeMigration.rpc, request, options: options)
+    }
+
+    /// The sessions that ended while an access token of theirs may still hold, then each further one as it ends. A message
+    /// comes at least every second, so that silence means that the connection is lost.
+    package func watchRevocations<Result: Sendable>(
+      _ request: IdentityV1.WatchRevocationsRequest,
+      options: CallOptions = CallOptions(),
+      _ body: (ResponseStream<IdentityV1.WatchRevocationsResponse>) async throws(RPCError) -> Result
+    ) async throws(RPCError) -> Result {
+      try await channel.serverStreaming(GrantServiceMethod.watchRevocations.rpc, request, options: options, body)
     }
   }
 
@@ -177,6 +207,25 @@ extension IdentityV1 {
 
   package struct CompleteMigrationResponse: Sendable, Equatable {
     package init() {}
+  }
+
+  package struct WatchRevocationsRequest: Sendable, Equatable {
+    package init() {}
+  }
+
+  package struct WatchRevocationsResponse: Sendable, Equatable {
+    /// Sessions that ended. A session may be told more than once.
+    package var endedSids: [String]
+    /// Everything that ended before this message has been told.
+    package var caughtUp: Bool
+    /// For how long an ended session must be remembered: no access token of it holds longer.
+    package var retentionSeconds: Int64
+
+    package init(endedSids: [String] = [], caughtUp: Bool = false, retentionSeconds: Int64 = 0) {
+      self.endedSids = endedSids
+      self.caughtUp = caughtUp
+      self.retentionSeconds = retentionSeconds
+    }
   }
 }
 
@@ -380,6 +429,64 @@ extension IdentityV1.CompleteMigrationResponse: RPCMessage {
   ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__CompleteMigrationResponse> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__CompleteMigrationResponse.self)
     unsafe latchkey__identity__v1__complete_migration_response__init(c)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.WatchRevocationsRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__watch_revocations_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) {}
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__WatchRevocationsRequest>) throws(ProtobufError) {
+    self.init()
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__WatchRevocationsRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__WatchRevocationsRequest.self)
+    unsafe latchkey__identity__v1__watch_revocations_request__init(c)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.WatchRevocationsResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__watch_revocations_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__watch_revocations_response__get_packed_size,
+      latchkey__identity__v1__watch_revocations_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__WatchRevocationsResponse>) throws(ProtobufError) {
+    unsafe self.init(
+      endedSids: try FieldReader.strings(c.pointee.n_ended_sids, c.pointee.ended_sids, "ended_sids"),
+      caughtUp: c.pointee.caught_up != 0,
+      retentionSeconds: c.pointee.retention_seconds
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__WatchRevocationsResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__WatchRevocationsResponse.self)
+    unsafe latchkey__identity__v1__watch_revocations_response__init(c)
+    unsafe (c.pointee.n_ended_sids, c.pointee.ended_sids) = try arena.list(endedSids, arena.string)
+    unsafe c.pointee.caught_up = caughtUp ? 1 : 0
+    unsafe c.pointee.retention_seconds = retentionSeconds
     return unsafe c
   }
 }

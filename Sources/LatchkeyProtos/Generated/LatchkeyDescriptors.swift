@@ -246,10 +246,13 @@ package enum LatchkeyDescriptors {
         "latchkey.identity.v1.RevokeForQrResponse",
         "latchkey.identity.v1.CompleteMigrationRequest",
         "latchkey.identity.v1.CompleteMigrationResponse",
+        "latchkey.identity.v1.WatchRevocationsRequest",
+        "latchkey.identity.v1.WatchRevocationsResponse",
         "latchkey.identity.v1.GrantService",
         "latchkey.identity.v1.GrantService.IssueForQr",
         "latchkey.identity.v1.GrantService.RevokeForQr",
         "latchkey.identity.v1.GrantService.CompleteMigration",
+        "latchkey.identity.v1.GrantService.WatchRevocations",
       ],
       base64: """
         CihsYXRjaGtleS9pZGVudGl0eS92MS9ncmFudF9zZXJ2aWNlLnByb3RvEhRsYXRjaGtleS5pZGVudGl0eS52MRofbGF0Y2hrZXkv\
@@ -263,12 +266,15 @@ package enum LatchkeyDescriptors {
         c3QSIgoNcXJfc2Vzc2lvbl9pZBgBIAEoCVILcXJTZXNzaW9uSWQSFgoGcmVhc29uGAIgASgJUgZyZWFzb24iPAoTUmV2b2tlRm9y\
         UXJSZXNwb25zZRIlCg5zZXNzaW9uc19lbmRlZBgBIAEoA1INc2Vzc2lvbnNFbmRlZCJ5ChhDb21wbGV0ZU1pZ3JhdGlvblJlcXVl\
         c3QSIQoMbWlncmF0aW9uX2lkGAEgASgJUgttaWdyYXRpb25JZBIbCglndWVzdF9zdWIYAiABKAlSCGd1ZXN0U3ViEh0KCnRhcmdl\
-        dF9zdWIYAyABKAlSCXRhcmdldFN1YiIbChlDb21wbGV0ZU1pZ3JhdGlvblJlc3BvbnNlMskCCgxHcmFudFNlcnZpY2USXwoKSXNz\
-        dWVGb3JRchInLmxhdGNoa2V5LmlkZW50aXR5LnYxLklzc3VlRm9yUXJSZXF1ZXN0GigubGF0Y2hrZXkuaWRlbnRpdHkudjEuSXNz\
-        dWVGb3JRclJlc3BvbnNlEmIKC1Jldm9rZUZvclFyEigubGF0Y2hrZXkuaWRlbnRpdHkudjEuUmV2b2tlRm9yUXJSZXF1ZXN0Giku\
-        bGF0Y2hrZXkuaWRlbnRpdHkudjEuUmV2b2tlRm9yUXJSZXNwb25zZRJ0ChFDb21wbGV0ZU1pZ3JhdGlvbhIuLmxhdGNoa2V5Lmlk\
-        ZW50aXR5LnYxLkNvbXBsZXRlTWlncmF0aW9uUmVxdWVzdBovLmxhdGNoa2V5LmlkZW50aXR5LnYxLkNvbXBsZXRlTWlncmF0aW9u\
-        UmVzcG9uc2ViBnByb3RvMw==
+        dF9zdWIYAyABKAlSCXRhcmdldFN1YiIbChlDb21wbGV0ZU1pZ3JhdGlvblJlc3BvbnNlIhkKF1dhdGNoUmV2b2NhdGlvbnNSZXF1\
+        ZXN0IoMBChhXYXRjaFJldm9jYXRpb25zUmVzcG9uc2USHQoKZW5kZWRfc2lkcxgBIAMoCVIJZW5kZWRTaWRzEhsKCWNhdWdodF91\
+        cBgCIAEoCFIIY2F1Z2h0VXASKwoRcmV0ZW50aW9uX3NlY29uZHMYAyABKANSEHJldGVudGlvblNlY29uZHMyvgMKDEdyYW50U2Vy\
+        dmljZRJfCgpJc3N1ZUZvclFyEicubGF0Y2hrZXkuaWRlbnRpdHkudjEuSXNzdWVGb3JRclJlcXVlc3QaKC5sYXRjaGtleS5pZGVu\
+        dGl0eS52MS5Jc3N1ZUZvclFyUmVzcG9uc2USYgoLUmV2b2tlRm9yUXISKC5sYXRjaGtleS5pZGVudGl0eS52MS5SZXZva2VGb3JR\
+        clJlcXVlc3QaKS5sYXRjaGtleS5pZGVudGl0eS52MS5SZXZva2VGb3JRclJlc3BvbnNlEnQKEUNvbXBsZXRlTWlncmF0aW9uEi4u\
+        bGF0Y2hrZXkuaWRlbnRpdHkudjEuQ29tcGxldGVNaWdyYXRpb25SZXF1ZXN0Gi8ubGF0Y2hrZXkuaWRlbnRpdHkudjEuQ29tcGxl\
+        dGVNaWdyYXRpb25SZXNwb25zZRJzChBXYXRjaFJldm9jYXRpb25zEi0ubGF0Y2hrZXkuaWRlbnRpdHkudjEuV2F0Y2hSZXZvY2F0\
+        aW9uc1JlcXVlc3QaLi5sYXRjaGtleS5pZGVudGl0eS52MS5XYXRjaFJldm9jYXRpb25zUmVzcG9uc2UwAWIGcHJvdG8z
         """
     ),
     DescriptorFile(

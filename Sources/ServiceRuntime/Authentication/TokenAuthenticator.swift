@@ -45,8 +45,12 @@ package final class TokenAuthenticator: Sendable {
       throw refusal(error)
     }
     let subject = AuthenticatedSubject(claims)
-    if let sessions, sessions.hasEnded(subject) {
-      throw RPCError(.unauthenticated, "the session has ended", reason: "SESSION_REVOKED")
+    if let sessions {
+      // What is known to have ended needs no news to be refused.
+      if sessions.hasEnded(subject) {
+        throw RPCError(.unauthenticated, "the session has ended", reason: "SESSION_REVOKED")
+      }
+      guard sessions.isCurrent else { throw Self.sessionsUnknown }
     }
     return subject
   }
@@ -82,6 +86,11 @@ package final class TokenAuthenticator: Sendable {
     .unauthenticated,
     "the access token does not hold",
     reason: "TOKEN_INVALID"
+  )
+  private static let sessionsUnknown = RPCError(
+    .unavailable,
+    "sessions cannot be checked for a moment",
+    retryAfter: .seconds(1)
   )
   private static let keysMissing = RPCError(
     .unavailable,

@@ -16,6 +16,7 @@ package struct ServiceParts: Sendable {
   /// Pages of the gRPC port.
   package var pages: [Page] = []
   package var tokenKeys: TokenKeys
+  /// Who knows which sessions have ended; nil lets identity tell it.
   package var sessions: (any SessionAuthority)?
   /// Run before authentication, so that they see also the calls that it refuses.
   package var observers: [any ServerInterceptor] = []

@@ -84,6 +84,7 @@ package enum ServiceProcess {
       metrics: metrics,
       policies: policies,
       eventLoops: eventLoops,
+      revocations: RevocationFeed(identity: channels[.identity], logger: logger),
       channels: channels
     )
     let parts: ServiceParts
@@ -127,6 +128,15 @@ package enum ServiceProcess {
       obstacles.append { cache.current == nil ? "the keys of the identity service are not known yet" : nil }
     case .own(let own): keys = own
     }
+    let sessions: any SessionAuthority
+    if let own = parts.sessions {
+      sessions = own
+    } else {
+      let feed = resources.revocations
+      sessions = feed
+      tasks.append(BackgroundTask("revocation feed") { await feed.run() })
+      obstacles.append { feed.hasBegun ? nil : "the ended sessions are not known yet" }
+    }
     let health = HealthService(services: healthNames(parts.routes))
     let readiness = ReadinessMonitor(health: health, obstacles: obstacles)
     tasks.append(BackgroundTask("readiness monitor") { await readiness.run() })
@@ -137,7 +147,7 @@ package enum ServiceProcess {
       )
     }
 
-    let server = try grpcServer(service, parts, resources, tls: tls.server, health: health, keys: keys, token: token)
+    let server = try grpcServer(service, parts, resources, tls: tls.server, health: health, keys: keys, sessions: sessions, token: token)
     let management = managementServer(resources, health: health, readiness: readiness)
     let grpcAddress = try await start(server, configuration.listen)
     let managementAddress: Endpoint
@@ -199,6 +209,7 @@ package enum ServiceProcess {
     tls: TLSServerContext?,
     health: HealthService,
     keys: any VerificationKeys,
+    sessions: any SessionAuthority,
     token: ServiceToken?
   ) throws(StartupError) -> RPCServer {
     let configuration = resources.configuration
@@ -221,7 +232,7 @@ package enum ServiceProcess {
       issuer: configuration[CommonKeys.issuer],
       audience: service.name,
       clock: resources.clock,
-      sessions: parts.sessions
+      sessions: sessions
     )
     var transport = RPCServer.Configuration(
       host: configuration.listen.host,

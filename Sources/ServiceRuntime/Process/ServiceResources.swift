@@ -13,6 +13,8 @@ package struct ServiceResources: Sendable {
   /// What the operator decided about apps, actions and networks.
   package let policies: PolicyFile
   package let eventLoops: any EventLoopGroup
+  /// Knows which sessions have ended, for whoever verifies tokens besides the interceptor. Identity has its own.
+  package let revocations: RevocationFeed
   let channels: OutgoingChannels
 
   /// A channel to another service that proves this service with each call. It connects with its first call, and lives

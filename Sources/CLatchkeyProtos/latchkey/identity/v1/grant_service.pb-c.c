@@ -277,6 +277,96 @@ void   latchkey__identity__v1__complete_migration_response__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__complete_migration_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__identity__v1__watch_revocations_request__init
+                     (Latchkey__Identity__V1__WatchRevocationsRequest         *message)
+{
+  static const Latchkey__Identity__V1__WatchRevocationsRequest init_value = LATCHKEY__IDENTITY__V1__WATCH_REVOCATIONS_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__watch_revocations_request__get_packed_size
+                     (const Latchkey__Identity__V1__WatchRevocationsRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__watch_revocations_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__watch_revocations_request__pack
+                     (const Latchkey__Identity__V1__WatchRevocationsRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__watch_revocations_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__watch_revocations_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__WatchRevocationsRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__watch_revocations_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__WatchRevocationsRequest *
+       latchkey__identity__v1__watch_revocations_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__WatchRevocationsRequest *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__watch_revocations_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__watch_revocations_request__free_unpacked
+                     (Latchkey__Identity__V1__WatchRevocationsRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__watch_revocations_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__watch_revocations_response__init
+                     (Latchkey__Identity__V1__WatchRevocationsResponse         *message)
+{
+  static const Latchkey__Identity__V1__WatchRevocationsResponse init_value = LATCHKEY__IDENTITY__V1__WATCH_REVOCATIONS_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__watch_revocations_response__get_packed_size
+                     (const Latchkey__Identity__V1__WatchRevocationsResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__watch_revocations_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__watch_revocations_response__pack
+                     (const Latchkey__Identity__V1__WatchRevocationsResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__watch_revocations_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__watch_revocations_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__WatchRevocationsResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__watch_revocations_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__WatchRevocationsResponse *
+       latchkey__identity__v1__watch_revocations_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__WatchRevocationsResponse *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__watch_revocations_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__watch_revocations_response__free_unpacked
+                     (Latchkey__Identity__V1__WatchRevocationsResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__watch_revocations_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 static const ProtobufCFieldDescriptor latchkey__identity__v1__issue_for_qr_request__field_descriptors[8] =
 {
   {
@@ -639,5 +729,87 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__complete_migration_resp
   latchkey__identity__v1__complete_migration_response__field_indices_by_name,
   0,  latchkey__identity__v1__complete_migration_response__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__complete_migration_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+#define latchkey__identity__v1__watch_revocations_request__field_descriptors NULL
+#define latchkey__identity__v1__watch_revocations_request__field_indices_by_name NULL
+#define latchkey__identity__v1__watch_revocations_request__number_ranges NULL
+const ProtobufCMessageDescriptor latchkey__identity__v1__watch_revocations_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.WatchRevocationsRequest",
+  "WatchRevocationsRequest",
+  "Latchkey__Identity__V1__WatchRevocationsRequest",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__WatchRevocationsRequest),
+  0,
+  latchkey__identity__v1__watch_revocations_request__field_descriptors,
+  latchkey__identity__v1__watch_revocations_request__field_indices_by_name,
+  0,  latchkey__identity__v1__watch_revocations_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__watch_revocations_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__watch_revocations_response__field_descriptors[3] =
+{
+  {
+    "ended_sids",
+    1,
+    PROTOBUF_C_LABEL_REPEATED,
+    PROTOBUF_C_TYPE_BYTES,
+    offsetof(Latchkey__Identity__V1__WatchRevocationsResponse, n_ended_sids),
+    offsetof(Latchkey__Identity__V1__WatchRevocationsResponse, ended_sids),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "caught_up",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__WatchRevocationsResponse, caught_up),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "retention_seconds",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__WatchRevocationsResponse, retention_seconds),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__watch_revocations_response__field_indices_by_name[] = {
+  1,   /* field[1] = caught_up */
+  0,   /* field[0] = ended_sids */
+  2,   /* field[2] = retention_seconds */
+};
+static const ProtobufCIntRange latchkey__identity__v1__watch_revocations_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 3 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__watch_revocations_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.WatchRevocationsResponse",
+  "WatchRevocationsResponse",
+  "Latchkey__Identity__V1__WatchRevocationsResponse",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__WatchRevocationsResponse),
+  3,
+  latchkey__identity__v1__watch_revocations_response__field_descriptors,
+  latchkey__identity__v1__watch_revocations_response__field_indices_by_name,
+  1,  latchkey__identity__v1__watch_revocations_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__watch_revocations_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };

@@ -22,6 +22,8 @@ typedef struct Latchkey__Identity__V1__RevokeForQrRequest Latchkey__Identity__V1
 typedef struct Latchkey__Identity__V1__RevokeForQrResponse Latchkey__Identity__V1__RevokeForQrResponse;
 typedef struct Latchkey__Identity__V1__CompleteMigrationRequest Latchkey__Identity__V1__CompleteMigrationRequest;
 typedef struct Latchkey__Identity__V1__CompleteMigrationResponse Latchkey__Identity__V1__CompleteMigrationResponse;
+typedef struct Latchkey__Identity__V1__WatchRevocationsRequest Latchkey__Identity__V1__WatchRevocationsRequest;
+typedef struct Latchkey__Identity__V1__WatchRevocationsResponse Latchkey__Identity__V1__WatchRevocationsResponse;
 
 
 /* --- enums --- */
@@ -104,6 +106,37 @@ struct  Latchkey__Identity__V1__CompleteMigrationResponse
 #define LATCHKEY__IDENTITY__V1__COMPLETE_MIGRATION_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__complete_migration_response__descriptor) \
      }
+
+
+struct  Latchkey__Identity__V1__WatchRevocationsRequest
+{
+  ProtobufCMessage base;
+};
+#define LATCHKEY__IDENTITY__V1__WATCH_REVOCATIONS_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__watch_revocations_request__descriptor) \
+     }
+
+
+struct  Latchkey__Identity__V1__WatchRevocationsResponse
+{
+  ProtobufCMessage base;
+  /*
+   * Sessions that ended. A session may be told more than once.
+   */
+  size_t n_ended_sids;
+  ProtobufCBinaryData *ended_sids;
+  /*
+   * Everything that ended before this message has been told.
+   */
+  protobuf_c_boolean caught_up;
+  /*
+   * For how long an ended session must be remembered: no access token of it holds longer.
+   */
+  int64_t retention_seconds;
+};
+#define LATCHKEY__IDENTITY__V1__WATCH_REVOCATIONS_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__watch_revocations_response__descriptor) \
+    , 0,NULL, 0, 0 }
 
 
 /* Latchkey__Identity__V1__IssueForQrRequest methods */
@@ -220,6 +253,44 @@ Latchkey__Identity__V1__CompleteMigrationResponse *
 void   latchkey__identity__v1__complete_migration_response__free_unpacked
                      (Latchkey__Identity__V1__CompleteMigrationResponse *message,
                       ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__WatchRevocationsRequest methods */
+void   latchkey__identity__v1__watch_revocations_request__init
+                     (Latchkey__Identity__V1__WatchRevocationsRequest         *message);
+size_t latchkey__identity__v1__watch_revocations_request__get_packed_size
+                     (const Latchkey__Identity__V1__WatchRevocationsRequest   *message);
+size_t latchkey__identity__v1__watch_revocations_request__pack
+                     (const Latchkey__Identity__V1__WatchRevocationsRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__watch_revocations_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__WatchRevocationsRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__WatchRevocationsRequest *
+       latchkey__identity__v1__watch_revocations_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__watch_revocations_request__free_unpacked
+                     (Latchkey__Identity__V1__WatchRevocationsRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__WatchRevocationsResponse methods */
+void   latchkey__identity__v1__watch_revocations_response__init
+                     (Latchkey__Identity__V1__WatchRevocationsResponse         *message);
+size_t latchkey__identity__v1__watch_revocations_response__get_packed_size
+                     (const Latchkey__Identity__V1__WatchRevocationsResponse   *message);
+size_t latchkey__identity__v1__watch_revocations_response__pack
+                     (const Latchkey__Identity__V1__WatchRevocationsResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__watch_revocations_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__WatchRevocationsResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__WatchRevocationsResponse *
+       latchkey__identity__v1__watch_revocations_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__watch_revocations_response__free_unpacked
+                     (Latchkey__Identity__V1__WatchRevocationsResponse *message,
+                      ProtobufCAllocator *allocator);
 /* --- per-message closures --- */
 
 typedef void (*Latchkey__Identity__V1__IssueForQrRequest_Closure)
@@ -240,6 +311,12 @@ typedef void (*Latchkey__Identity__V1__CompleteMigrationRequest_Closure)
 typedef void (*Latchkey__Identity__V1__CompleteMigrationResponse_Closure)
                  (const Latchkey__Identity__V1__CompleteMigrationResponse *message,
                   void *closure_data);
+typedef void (*Latchkey__Identity__V1__WatchRevocationsRequest_Closure)
+                 (const Latchkey__Identity__V1__WatchRevocationsRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__WatchRevocationsResponse_Closure)
+                 (const Latchkey__Identity__V1__WatchRevocationsResponse *message,
+                  void *closure_data);
 
 /* --- services --- */
 
@@ -252,6 +329,8 @@ extern const ProtobufCMessageDescriptor latchkey__identity__v1__revoke_for_qr_re
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__revoke_for_qr_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__complete_migration_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__complete_migration_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__watch_revocations_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__watch_revocations_response__descriptor;
 
 PROTOBUF_C__END_DECLS
 

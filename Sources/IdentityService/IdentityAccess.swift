@@ -11,7 +11,7 @@ package enum IdentityAccess {
     }
     + AccessPolicies(IdentityV1.AuthServiceMethod.self) { method in
       switch method {
-      case .checkIdentifier, .register, .authenticate, .refresh, .revoke, .getJwks: .open
+      case .checkIdentifier, .sendOtp, .register, .authenticate, .refresh, .revoke, .getJwks: .open
       case .introspect: .subjectOrService
       case .logout: .subject
       }

@@ -15,6 +15,11 @@ package struct IdentityCore: Sendable {
   package let links: any LinkStore
   package let merges: any MergeStore
   package let qrGrants: any QRGrantStore
+  package let oneTimeCodes: any OneTimeCodeStore
+  package let codes: CodeMint
+  package let codePolicy: OneTimeCodePolicy
+  package let codeSends: NetworkTally
+  package let courier: CodeCourier
   package let audit: any AuditStore
   package let auditChain: AuditChain
   package let refusals: RefusalRecorder
@@ -41,6 +46,11 @@ package struct IdentityCore: Sendable {
     links: any LinkStore,
     merges: any MergeStore,
     qrGrants: any QRGrantStore,
+    oneTimeCodes: any OneTimeCodeStore,
+    codes: CodeMint,
+    codePolicy: OneTimeCodePolicy,
+    codeSends: NetworkTally,
+    courier: CodeCourier,
     audit: any AuditStore,
     auditChain: AuditChain,
     tokens: TokenIssuer,
@@ -64,6 +74,11 @@ package struct IdentityCore: Sendable {
     self.links = links
     self.merges = merges
     self.qrGrants = qrGrants
+    self.oneTimeCodes = oneTimeCodes
+    self.codes = codes
+    self.codePolicy = codePolicy
+    self.codeSends = codeSends
+    self.courier = courier
     self.audit = audit
     self.auditChain = auditChain
     refusals = RefusalRecorder(audit, clock: clock, logger: logger)

@@ -77,6 +77,14 @@ package enum Limits {
   /// Networks that are counted, about 32 bytes each. When more are active, those not counted are asked for work.
   package static let countedNetworks = 65_536
 
+  /// Codes that a network may ask for in an hour without work: a household.
+  package static let codesPerHour = 10
+
+  /// Codes that wait for their delivery, some 200 bytes each, and how long a failed delivery is held against the next:
+  /// as long as a mail server takes to come back, and short enough to try.
+  package static let codesWaiting = 1000
+  package static let codeSinkRest: Duration = .seconds(10)
+
   /// Events of one page of the audit log, about 200 bytes each.
   package static let auditPage = 1000
 

@@ -14,6 +14,7 @@ package struct Upkeep: Sendable {
     var tasks = [
       BackgroundTask("signing keys") { await keepSigningKeys() },
       BackgroundTask("purge") { await purge() },
+      BackgroundTask("code courier") { await core.courier.run() },
       BackgroundTask("refusals") { await core.refusals.run() },
       BackgroundTask("revocation beat") { await beat() },
     ]

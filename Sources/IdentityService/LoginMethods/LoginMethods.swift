@@ -12,6 +12,7 @@ struct LoginMethods: Sendable {
   ) async throws(RPCError) -> VerifiedLogin {
     switch method {
     case .password(let credential): try await PasswordLoginMethod(core).verify(credential, guest: guest)
+    case .otp(let credential): try await OTPLoginMethod(core).verify(credential, guest: guest)
     }
   }
 }

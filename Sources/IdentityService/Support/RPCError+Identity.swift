@@ -29,6 +29,24 @@ extension RPCError {
     RPCError(.unauthenticated, "no account has this identifier and secret", reason: "INVALID_CREDENTIALS")
   }
 
+  /// Told apart from a wrong password: the person looks at the message again.
+  static func codeInvalid(attemptsLeft: Int64) -> RPCError {
+    RPCError(
+      .unauthenticated, "the code is not the one that was sent", reason: "CODE_INVALID",
+      info: [KeyValue("attempts_left", "\(attemptsLeft)")])
+  }
+
+  static var codeVoid: RPCError {
+    RPCError(
+      .unauthenticated, "there is no code, it expired, was used or was tried too often; ask for another",
+      reason: "CODE_VOID")
+  }
+
+  static var codeNotDelivered: RPCError {
+    RPCError(
+      .unavailable, "codes cannot be sent just now", reason: "CODE_DELIVERY_FAILED", retryAfter: Limits.codeSinkRest)
+  }
+
   static func tooManyAttempts(retryAfter: Duration) -> RPCError {
     RPCError(
       .resourceExhausted, "too many tries were not right; wait before the next", reason: "TOO_MANY_ATTEMPTS",

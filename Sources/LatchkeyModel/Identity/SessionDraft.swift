@@ -40,7 +40,12 @@ package struct SessionDraft: Sendable {
   }
 
   /// The session of this subject, on the device with this key.
-  package func session(of subject: SubjectID, isGuest: Bool, deviceKeyThumbprint: String?) -> Session {
+  ///
+  /// - Parameter method: nil for the draft's own; a link ticket knows better.
+  package func session(
+    of subject: SubjectID, isGuest: Bool, deviceKeyThumbprint: String?, method: SignInMethod? = nil
+  ) -> Session {
+    let method = method ?? self.method
     let allowed = isGuest ? Scope.basic : Scope.account
     return Session(
       id: id,

@@ -14,6 +14,13 @@ extension IdentityV1 {
       context: ServerContext
     ) async throws(RPCError) -> IdentityV1.CheckIdentifierResponse
 
+    /// Sends a one-time code to an e-mail address or phone number. Answers alike whether an account has it or not. A
+    /// network that asks for many is refused with CHALLENGE_REQUIRED, whose metadata holds the challenge and pow_bits.
+    func sendOtp(
+      _ request: IdentityV1.SendOtpRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> IdentityV1.SendOtpResponse
+
     /// Makes an account from an identifier and a password. With a guest's token the guest becomes the account.
     func register(
       _ request: IdentityV1.RegisterRequest,
@@ -60,6 +67,7 @@ extension IdentityV1 {
   /// Every method of `AuthService`, by its path on the wire.
   package enum AuthServiceMethod: String, CaseIterable, Sendable {
     case checkIdentifier = "/latchkey.identity.v1.AuthService/CheckIdentifier"
+    case sendOtp = "/latchkey.identity.v1.AuthService/SendOtp"
     case register = "/latchkey.identity.v1.AuthService/Register"
     case authenticate = "/latchkey.identity.v1.AuthService/Authenticate"
     case refresh = "/latchkey.identity.v1.AuthService/Refresh"
@@ -82,6 +90,13 @@ extension IdentityV1 {
           context: ServerContext
         ) async throws(RPCError) -> IdentityV1.CheckIdentifierResponse in
         try await service.checkIdentifier(request, context: context)
+      },
+      .unary(AuthServiceMethod.sendOtp.rpc) {
+        (
+          request: IdentityV1.SendOtpRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> IdentityV1.SendOtpResponse in
+        try await service.sendOtp(request, context: context)
       },
       .unary(AuthServiceMethod.register.rpc) {
         (
@@ -149,6 +164,15 @@ extension IdentityV1 {
       options: CallOptions = CallOptions()
     ) async throws(RPCError) -> IdentityV1.CheckIdentifierResponse {
       try await channel.unary(AuthServiceMethod.checkIdentifier.rpc, request, options: options)
+    }
+
+    /// Sends a one-time code to an e-mail address or phone number. Answers alike whether an account has it or not. A
+    /// network that asks for many is refused with CHALLENGE_REQUIRED, whose metadata holds the challenge and pow_bits.
+    package func sendOtp(
+      _ request: IdentityV1.SendOtpRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> IdentityV1.SendOtpResponse {
+      try await channel.unary(AuthServiceMethod.sendOtp.rpc, request, options: options)
     }
 
     /// Makes an account from an identifier and a password. With a guest's token the guest becomes the account.
@@ -306,6 +330,58 @@ extension IdentityV1 {
     }
   }
 
+  /// An e-mail address or phone number and the code that SendOtp sent there.
+  package struct OtpCredential: Sendable, Equatable {
+    package var identifier: String
+    package var code: String
+
+    package init(identifier: String = "", code: String = "") {
+      self.identifier = identifier
+      self.code = code
+    }
+  }
+
+  package struct SendOtpRequest: Sendable, Equatable {
+    package var clientID: String
+    /// An e-mail address or phone number.
+    package var identifier: String
+    /// The language of the message.
+    package var locale: String
+    /// From a CHALLENGE_REQUIRED, with bytes s such that SHA-256 over the challenge's characters followed by s begins with
+    /// the asked-for zero bits.
+    package var challenge: String
+    package var powSolution: [UInt8]
+
+    package init(
+      clientID: String = "",
+      identifier: String = "",
+      locale: String = "",
+      challenge: String = "",
+      powSolution: [UInt8] = []
+    ) {
+      self.clientID = clientID
+      self.identifier = identifier
+      self.locale = locale
+      self.challenge = challenge
+      self.powSolution = powSolution
+    }
+  }
+
+  package struct SendOtpResponse: Sendable, Equatable {
+    /// Seconds for which the code holds.
+    package var expiresIn: Int64
+    /// Seconds until another code may be asked for.
+    package var resendAfter: Int64
+    /// How often the code may be tried.
+    package var attemptsLeft: Int32
+
+    package init(expiresIn: Int64 = 0, resendAfter: Int64 = 0, attemptsLeft: Int32 = 0) {
+      self.expiresIn = expiresIn
+      self.resendAfter = resendAfter
+      self.attemptsLeft = attemptsLeft
+    }
+  }
+
   package struct CheckIdentifierRequest: Sendable, Equatable {
     package var subject: Subject?
 
@@ -440,6 +516,7 @@ extension IdentityV1 {
 
     package enum Method: Sendable, Equatable {
       case password(IdentityV1.PasswordCredential)
+      case otp(IdentityV1.OtpCredential)
     }
   }
 
@@ -673,6 +750,110 @@ extension IdentityV1.PasswordCredential: RPCMessage {
   }
 }
 
+extension IdentityV1.OtpCredential: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__otp_credential__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__otp_credential__get_packed_size,
+      latchkey__identity__v1__otp_credential__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__OtpCredential>) throws(ProtobufError) {
+    unsafe self.init(
+      identifier: try FieldReader.string(c.pointee.identifier, "identifier"),
+      code: try FieldReader.string(c.pointee.code, "code")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__OtpCredential> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__OtpCredential.self)
+    unsafe latchkey__identity__v1__otp_credential__init(c)
+    unsafe c.pointee.identifier = try arena.string(identifier)
+    unsafe c.pointee.code = try arena.string(code)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.SendOtpRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__send_otp_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__send_otp_request__get_packed_size,
+      latchkey__identity__v1__send_otp_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__SendOtpRequest>) throws(ProtobufError) {
+    unsafe self.init(
+      clientID: try FieldReader.string(c.pointee.client_id, "client_id"),
+      identifier: try FieldReader.string(c.pointee.identifier, "identifier"),
+      locale: try FieldReader.string(c.pointee.locale, "locale"),
+      challenge: try FieldReader.string(c.pointee.challenge, "challenge"),
+      powSolution: FieldReader.bytes(c.pointee.pow_solution)
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__SendOtpRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__SendOtpRequest.self)
+    unsafe latchkey__identity__v1__send_otp_request__init(c)
+    unsafe c.pointee.client_id = try arena.string(clientID)
+    unsafe c.pointee.identifier = try arena.string(identifier)
+    unsafe c.pointee.locale = try arena.string(locale)
+    unsafe c.pointee.challenge = try arena.string(challenge)
+    unsafe c.pointee.pow_solution = try arena.bytes(powSolution)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.SendOtpResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__send_otp_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__send_otp_response__get_packed_size,
+      latchkey__identity__v1__send_otp_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__SendOtpResponse>) throws(ProtobufError) {
+    unsafe self.init(
+      expiresIn: c.pointee.expires_in,
+      resendAfter: c.pointee.resend_after,
+      attemptsLeft: c.pointee.attempts_left
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__SendOtpResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__SendOtpResponse.self)
+    unsafe latchkey__identity__v1__send_otp_response__init(c)
+    unsafe c.pointee.expires_in = expiresIn
+    unsafe c.pointee.resend_after = resendAfter
+    unsafe c.pointee.attempts_left = attemptsLeft
+    return unsafe c
+  }
+}
+
 extension IdentityV1.CheckIdentifierRequest: RPCMessage {
   package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
     self = try unsafe decoded(bytes, latchkey__identity__v1__check_identifier_request__unpack, Self.init(reading:))
@@ -890,6 +1071,9 @@ extension IdentityV1.AuthenticateRequest: RPCMessage {
     case 2: unsafe method = try FieldReader.message(
       c.pointee.password, "password", IdentityV1.PasswordCredential.init(reading:)
     ).map { .password($0) }
+    case 3: unsafe method = try FieldReader.message(
+      c.pointee.otp, "otp", IdentityV1.OtpCredential.init(reading:)
+    ).map { .otp($0) }
     default: method = nil
     }
     unsafe self.init(
@@ -914,6 +1098,9 @@ extension IdentityV1.AuthenticateRequest: RPCMessage {
     case .password(let value):
       unsafe c.pointee.method_case = .init(rawValue: 2)
       unsafe c.pointee.password = try value.filled(in: arena)
+    case .otp(let value):
+      unsafe c.pointee.method_case = .init(rawValue: 3)
+      unsafe c.pointee.otp = try value.filled(in: arena)
     case nil: break
     }
     unsafe c.pointee.guest_token = try arena.string(guestToken)

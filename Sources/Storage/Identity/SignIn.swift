@@ -6,6 +6,8 @@ package struct SignIn: Sendable {
   package enum Proof: Sendable, Equatable {
     /// The password matched this hash, which must still be the account's.
     case password(account: SubjectID, identifier: AccountIdentifier, hash: String)
+    /// The code matched, and is spent.
+    case code(account: SubjectID, identifier: AccountIdentifier, code: OneTimeCode)
     /// SHA-256 of a link ticket. It is spent.
     case ticket(hash: [UInt8])
   }

@@ -162,5 +162,19 @@ extension SQLiteSchema {
     CREATE TRIGGER audit_events_are_final BEFORE UPDATE ON audit_events
       BEGIN SELECT RAISE(ABORT, 'audit events are never changed'); END;
     """,
+
+    // 5: one-time codes.
+    """
+    CREATE TABLE one_time_codes (
+      identifier_hash BLOB NOT NULL PRIMARY KEY,
+      code_hash       BLOB NOT NULL,
+      expires_at      INTEGER NOT NULL,
+      attempts_left   INTEGER NOT NULL,
+      sent_at         INTEGER NOT NULL,
+      window_began_at INTEGER NOT NULL,
+      sends           INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX one_time_codes_by_time ON one_time_codes (sent_at);
+    """,
   ])
 }

@@ -83,6 +83,8 @@ package struct SQLiteAccountStore: AccountStore {
       let account: SubjectID
       let mask: String
       var ticketHash: [UInt8]?
+      var spentCode: OneTimeCode?
+      var method = signIn.draft.method
       switch signIn.proof {
       case .password(let subject, let identifier, let hash):
         guard let current = try Self.account(for: identifier, in: db), current.subject == subject,
@@ -90,6 +92,11 @@ package struct SQLiteAccountStore: AccountStore {
         else { return .credentialChanged }
         account = subject
         mask = identifier.mask
+      case .code(let subject, let identifier, let code):
+        guard try Self.account(for: identifier, in: db)?.subject == subject else { return .credentialChanged }
+        account = subject
+        mask = identifier.mask
+        spentCode = code
       case .ticket(let hash):
         guard let guest, let ticket = try TicketRow.find(hash, of: guest.session.id, at: now, in: db) else {
           return .ticketInvalid
@@ -97,11 +104,13 @@ package struct SQLiteAccountStore: AccountStore {
         account = ticket.account
         mask = ticket.accountMask
         ticketHash = hash
+        method = ticket.method
       }
       guard let subject = try SubjectRow.find(account, in: db), subject.isAccount else { return .credentialChanged }
       if let guest, let open = try MergeRow.openMerge(of: guest.subject.id, in: db), open.target != account {
         return .guestMerging
       }
+      if let spentCode, try !SQLiteOneTimeCodeStore.spend(spentCode, at: now, in: db) { return .credentialChanged }
       if let ticketHash { try TicketRow.void(ticketHash, in: db) }
 
       let device = guest?.session.device.keyThumbprint
@@ -110,7 +119,8 @@ package struct SQLiteAccountStore: AccountStore {
         isFirstLogin = try !SessionRow.hasSession(of: account, onDevice: device, in: db)
         try SessionRow.endAll(of: account, onDevice: device, because: .replaced, at: now, in: db, noting: &changes)
       }
-      let session = signIn.draft.session(of: account, isGuest: false, deviceKeyThumbprint: device)
+      let session = signIn.draft.session(
+        of: account, isGuest: false, deviceKeyThumbprint: device, method: method)
       try SessionRow.insert(session, into: db, noting: &changes)
 
       var merge: PendingMerge?

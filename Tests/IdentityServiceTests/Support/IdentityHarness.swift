@@ -39,6 +39,8 @@ struct IdentityHarness: Sendable {
     migrator: (any RPCChannel)? = nil,
     lifetimes: TokenLifetimes = TokenLifetimes(),
     guestsPerHour: Int = 1_000_000,
+    codesPerHour: Int = 1_000_000,
+    codeSink: (any CodeSink)? = nil,
     hashing: Argon2Parameters = Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1)
   ) async throws {
     let folder = try folder ?? TemporaryFolder()
@@ -53,6 +55,8 @@ struct IdentityHarness: Sendable {
       audiences: ["latchkey-identity", "latchkey-qr"],
       lifetimes: lifetimes,
       guestsPerHour: guestsPerHour,
+      codesPerHour: codesPerHour,
+      codeSink: codeSink,
       passwords: PasswordHasher(parameters: hashing),
       migrator: try migrator.map { ServiceChannel($0, token: try Self.serviceToken.orThrow()) },
       policies: policies,

@@ -52,6 +52,141 @@ void   latchkey__identity__v1__password_credential__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__password_credential__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__identity__v1__otp_credential__init
+                     (Latchkey__Identity__V1__OtpCredential         *message)
+{
+  static const Latchkey__Identity__V1__OtpCredential init_value = LATCHKEY__IDENTITY__V1__OTP_CREDENTIAL__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__otp_credential__get_packed_size
+                     (const Latchkey__Identity__V1__OtpCredential *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__otp_credential__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__otp_credential__pack
+                     (const Latchkey__Identity__V1__OtpCredential *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__otp_credential__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__otp_credential__pack_to_buffer
+                     (const Latchkey__Identity__V1__OtpCredential *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__otp_credential__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__OtpCredential *
+       latchkey__identity__v1__otp_credential__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__OtpCredential *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__otp_credential__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__otp_credential__free_unpacked
+                     (Latchkey__Identity__V1__OtpCredential *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__otp_credential__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__send_otp_request__init
+                     (Latchkey__Identity__V1__SendOtpRequest         *message)
+{
+  static const Latchkey__Identity__V1__SendOtpRequest init_value = LATCHKEY__IDENTITY__V1__SEND_OTP_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__send_otp_request__get_packed_size
+                     (const Latchkey__Identity__V1__SendOtpRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__send_otp_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__send_otp_request__pack
+                     (const Latchkey__Identity__V1__SendOtpRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__send_otp_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__send_otp_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__SendOtpRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__send_otp_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__SendOtpRequest *
+       latchkey__identity__v1__send_otp_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__SendOtpRequest *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__send_otp_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__send_otp_request__free_unpacked
+                     (Latchkey__Identity__V1__SendOtpRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__send_otp_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__send_otp_response__init
+                     (Latchkey__Identity__V1__SendOtpResponse         *message)
+{
+  static const Latchkey__Identity__V1__SendOtpResponse init_value = LATCHKEY__IDENTITY__V1__SEND_OTP_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__send_otp_response__get_packed_size
+                     (const Latchkey__Identity__V1__SendOtpResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__send_otp_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__send_otp_response__pack
+                     (const Latchkey__Identity__V1__SendOtpResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__send_otp_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__send_otp_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__SendOtpResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__send_otp_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__SendOtpResponse *
+       latchkey__identity__v1__send_otp_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__SendOtpResponse *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__send_otp_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__send_otp_response__free_unpacked
+                     (Latchkey__Identity__V1__SendOtpResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__send_otp_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 void   latchkey__identity__v1__check_identifier_request__init
                      (Latchkey__Identity__V1__CheckIdentifierRequest         *message)
 {
@@ -1003,6 +1138,211 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__password_credential__de
   (ProtobufCMessageInit) latchkey__identity__v1__password_credential__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
+static const ProtobufCFieldDescriptor latchkey__identity__v1__otp_credential__field_descriptors[2] =
+{
+  {
+    "identifier",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__OtpCredential, identifier),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "code",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__OtpCredential, code),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__otp_credential__field_indices_by_name[] = {
+  1,   /* field[1] = code */
+  0,   /* field[0] = identifier */
+};
+static const ProtobufCIntRange latchkey__identity__v1__otp_credential__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 2 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__otp_credential__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.OtpCredential",
+  "OtpCredential",
+  "Latchkey__Identity__V1__OtpCredential",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__OtpCredential),
+  2,
+  latchkey__identity__v1__otp_credential__field_descriptors,
+  latchkey__identity__v1__otp_credential__field_indices_by_name,
+  1,  latchkey__identity__v1__otp_credential__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__otp_credential__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__send_otp_request__field_descriptors[5] =
+{
+  {
+    "client_id",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SendOtpRequest, client_id),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "identifier",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SendOtpRequest, identifier),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "locale",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SendOtpRequest, locale),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "challenge",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SendOtpRequest, challenge),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "pow_solution",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SendOtpRequest, pow_solution),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__send_otp_request__field_indices_by_name[] = {
+  3,   /* field[3] = challenge */
+  0,   /* field[0] = client_id */
+  1,   /* field[1] = identifier */
+  2,   /* field[2] = locale */
+  4,   /* field[4] = pow_solution */
+};
+static const ProtobufCIntRange latchkey__identity__v1__send_otp_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 5 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__send_otp_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.SendOtpRequest",
+  "SendOtpRequest",
+  "Latchkey__Identity__V1__SendOtpRequest",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__SendOtpRequest),
+  5,
+  latchkey__identity__v1__send_otp_request__field_descriptors,
+  latchkey__identity__v1__send_otp_request__field_indices_by_name,
+  1,  latchkey__identity__v1__send_otp_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__send_otp_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__send_otp_response__field_descriptors[3] =
+{
+  {
+    "expires_in",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SendOtpResponse, expires_in),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "resend_after",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SendOtpResponse, resend_after),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "attempts_left",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT32,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SendOtpResponse, attempts_left),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__send_otp_response__field_indices_by_name[] = {
+  2,   /* field[2] = attempts_left */
+  0,   /* field[0] = expires_in */
+  1,   /* field[1] = resend_after */
+};
+static const ProtobufCIntRange latchkey__identity__v1__send_otp_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 3 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__send_otp_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.SendOtpResponse",
+  "SendOtpResponse",
+  "Latchkey__Identity__V1__SendOtpResponse",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__SendOtpResponse),
+  3,
+  latchkey__identity__v1__send_otp_response__field_descriptors,
+  latchkey__identity__v1__send_otp_response__field_indices_by_name,
+  1,  latchkey__identity__v1__send_otp_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__send_otp_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
 static const ProtobufCFieldDescriptor latchkey__identity__v1__check_identifier_request__field_descriptors[2] =
 {
   {
@@ -1388,7 +1728,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__account_change__descrip
   (ProtobufCMessageInit) latchkey__identity__v1__account_change__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__authenticate_request__field_descriptors[7] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__authenticate_request__field_descriptors[8] =
 {
   {
     "client_id",
@@ -1410,6 +1750,18 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__authenticate_reque
     offsetof(Latchkey__Identity__V1__AuthenticateRequest, method_case),
     offsetof(Latchkey__Identity__V1__AuthenticateRequest, password),
     &latchkey__identity__v1__password_credential__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "otp",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__AuthenticateRequest, method_case),
+    offsetof(Latchkey__Identity__V1__AuthenticateRequest, otp),
+    &latchkey__identity__v1__otp_credential__descriptor,
     NULL,
     0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
@@ -1477,18 +1829,19 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__authenticate_reque
 };
 static const unsigned latchkey__identity__v1__authenticate_request__field_indices_by_name[] = {
   0,   /* field[0] = client_id */
-  5,   /* field[5] = device_label */
-  2,   /* field[2] = guest_token */
-  4,   /* field[4] = link_ticket */
-  6,   /* field[6] = locale */
-  3,   /* field[3] = on_conflict */
+  6,   /* field[6] = device_label */
+  3,   /* field[3] = guest_token */
+  5,   /* field[5] = link_ticket */
+  7,   /* field[7] = locale */
+  4,   /* field[4] = on_conflict */
+  2,   /* field[2] = otp */
   1,   /* field[1] = password */
 };
 static const ProtobufCIntRange latchkey__identity__v1__authenticate_request__number_ranges[2 + 1] =
 {
   { 1, 0 },
-  { 10, 2 },
-  { 0, 7 }
+  { 10, 3 },
+  { 0, 8 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__authenticate_request__descriptor =
 {
@@ -1498,7 +1851,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__authenticate_request__d
   "Latchkey__Identity__V1__AuthenticateRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__AuthenticateRequest),
-  7,
+  8,
   latchkey__identity__v1__authenticate_request__field_descriptors,
   latchkey__identity__v1__authenticate_request__field_indices_by_name,
   2,  latchkey__identity__v1__authenticate_request__number_ranges,

@@ -18,6 +18,9 @@ PROTOBUF_C__BEGIN_DECLS
 #include "latchkey/common/v1/common.pb-c.h"
 
 typedef struct Latchkey__Identity__V1__PasswordCredential Latchkey__Identity__V1__PasswordCredential;
+typedef struct Latchkey__Identity__V1__OtpCredential Latchkey__Identity__V1__OtpCredential;
+typedef struct Latchkey__Identity__V1__SendOtpRequest Latchkey__Identity__V1__SendOtpRequest;
+typedef struct Latchkey__Identity__V1__SendOtpResponse Latchkey__Identity__V1__SendOtpResponse;
 typedef struct Latchkey__Identity__V1__CheckIdentifierRequest Latchkey__Identity__V1__CheckIdentifierRequest;
 typedef struct Latchkey__Identity__V1__CheckIdentifierResponse Latchkey__Identity__V1__CheckIdentifierResponse;
 typedef struct Latchkey__Identity__V1__RegisterRequest Latchkey__Identity__V1__RegisterRequest;
@@ -86,6 +89,65 @@ struct  Latchkey__Identity__V1__PasswordCredential
 #define LATCHKEY__IDENTITY__V1__PASSWORD_CREDENTIAL__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__password_credential__descriptor) \
     , {0,NULL}, {0,NULL} }
+
+
+/*
+ * An e-mail address or phone number and the code that SendOtp sent there.
+ */
+struct  Latchkey__Identity__V1__OtpCredential
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData identifier;
+  ProtobufCBinaryData code;
+};
+#define LATCHKEY__IDENTITY__V1__OTP_CREDENTIAL__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__otp_credential__descriptor) \
+    , {0,NULL}, {0,NULL} }
+
+
+struct  Latchkey__Identity__V1__SendOtpRequest
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData client_id;
+  /*
+   * An e-mail address or phone number.
+   */
+  ProtobufCBinaryData identifier;
+  /*
+   * The language of the message.
+   */
+  ProtobufCBinaryData locale;
+  /*
+   * From a CHALLENGE_REQUIRED, with bytes s such that SHA-256 over the challenge's characters followed by s begins with
+   * the asked-for zero bits.
+   */
+  ProtobufCBinaryData challenge;
+  ProtobufCBinaryData pow_solution;
+};
+#define LATCHKEY__IDENTITY__V1__SEND_OTP_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__send_otp_request__descriptor) \
+    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL} }
+
+
+struct  Latchkey__Identity__V1__SendOtpResponse
+{
+  ProtobufCMessage base;
+  /*
+   * Seconds for which the code holds.
+   */
+  int64_t expires_in;
+  /*
+   * Seconds until another code may be asked for.
+   */
+  int64_t resend_after;
+  /*
+   * How often the code may be tried.
+   */
+  int32_t attempts_left;
+};
+#define LATCHKEY__IDENTITY__V1__SEND_OTP_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__send_otp_response__descriptor) \
+    , 0, 0, 0 }
 
 
 typedef enum {
@@ -202,7 +264,8 @@ struct  Latchkey__Identity__V1__AccountChange
 
 typedef enum {
   LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD__NOT_SET = 0,
-  LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD_PASSWORD = 2
+  LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD_PASSWORD = 2,
+  LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD_OTP = 3
     PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD__CASE)
 } Latchkey__Identity__V1__AuthenticateRequest__MethodCase;
 
@@ -221,6 +284,7 @@ struct  Latchkey__Identity__V1__AuthenticateRequest
   Latchkey__Identity__V1__AuthenticateRequest__MethodCase method_case;
   union {
     Latchkey__Identity__V1__PasswordCredential *password;
+    Latchkey__Identity__V1__OtpCredential *otp;
   };
 };
 #define LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__INIT \
@@ -437,6 +501,63 @@ Latchkey__Identity__V1__PasswordCredential *
                       const uint8_t       *data);
 void   latchkey__identity__v1__password_credential__free_unpacked
                      (Latchkey__Identity__V1__PasswordCredential *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__OtpCredential methods */
+void   latchkey__identity__v1__otp_credential__init
+                     (Latchkey__Identity__V1__OtpCredential         *message);
+size_t latchkey__identity__v1__otp_credential__get_packed_size
+                     (const Latchkey__Identity__V1__OtpCredential   *message);
+size_t latchkey__identity__v1__otp_credential__pack
+                     (const Latchkey__Identity__V1__OtpCredential   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__otp_credential__pack_to_buffer
+                     (const Latchkey__Identity__V1__OtpCredential   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__OtpCredential *
+       latchkey__identity__v1__otp_credential__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__otp_credential__free_unpacked
+                     (Latchkey__Identity__V1__OtpCredential *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__SendOtpRequest methods */
+void   latchkey__identity__v1__send_otp_request__init
+                     (Latchkey__Identity__V1__SendOtpRequest         *message);
+size_t latchkey__identity__v1__send_otp_request__get_packed_size
+                     (const Latchkey__Identity__V1__SendOtpRequest   *message);
+size_t latchkey__identity__v1__send_otp_request__pack
+                     (const Latchkey__Identity__V1__SendOtpRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__send_otp_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__SendOtpRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__SendOtpRequest *
+       latchkey__identity__v1__send_otp_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__send_otp_request__free_unpacked
+                     (Latchkey__Identity__V1__SendOtpRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__SendOtpResponse methods */
+void   latchkey__identity__v1__send_otp_response__init
+                     (Latchkey__Identity__V1__SendOtpResponse         *message);
+size_t latchkey__identity__v1__send_otp_response__get_packed_size
+                     (const Latchkey__Identity__V1__SendOtpResponse   *message);
+size_t latchkey__identity__v1__send_otp_response__pack
+                     (const Latchkey__Identity__V1__SendOtpResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__send_otp_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__SendOtpResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__SendOtpResponse *
+       latchkey__identity__v1__send_otp_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__send_otp_response__free_unpacked
+                     (Latchkey__Identity__V1__SendOtpResponse *message,
                       ProtobufCAllocator *allocator);
 /* Latchkey__Identity__V1__CheckIdentifierRequest methods */
 void   latchkey__identity__v1__check_identifier_request__init
@@ -823,6 +944,15 @@ void   latchkey__identity__v1__logout_response__free_unpacked
 typedef void (*Latchkey__Identity__V1__PasswordCredential_Closure)
                  (const Latchkey__Identity__V1__PasswordCredential *message,
                   void *closure_data);
+typedef void (*Latchkey__Identity__V1__OtpCredential_Closure)
+                 (const Latchkey__Identity__V1__OtpCredential *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__SendOtpRequest_Closure)
+                 (const Latchkey__Identity__V1__SendOtpRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__SendOtpResponse_Closure)
+                 (const Latchkey__Identity__V1__SendOtpResponse *message,
+                  void *closure_data);
 typedef void (*Latchkey__Identity__V1__CheckIdentifierRequest_Closure)
                  (const Latchkey__Identity__V1__CheckIdentifierRequest *message,
                   void *closure_data);
@@ -893,6 +1023,9 @@ extern const ProtobufCEnumDescriptor    latchkey__identity__v1__on_conflict__des
 extern const ProtobufCEnumDescriptor    latchkey__identity__v1__logout_scope__descriptor;
 extern const ProtobufCEnumDescriptor    latchkey__identity__v1__logout_next__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__password_credential__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__otp_credential__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__send_otp_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__send_otp_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__check_identifier_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__check_identifier_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__register_request__descriptor;

@@ -68,6 +68,7 @@ extension IdentityCore {
       codeSends: NetworkTally(codesPerHour, per: .seconds(3600)),
       courier: CodeCourier(
         codeSink ?? FileCodeSink(path: "\(dataDirectory)/otp-outbox.jsonl"), clock: clock, logger: logger),
+      replayKey: secret.key(for: "sign-in-replay"),
       audit: SQLiteAuditStore(database),
       auditChain: auditChain,
       tokens: tokens,

@@ -20,6 +20,8 @@ package struct IdentityCore: Sendable {
   package let codePolicy: OneTimeCodePolicy
   package let codeSends: NetworkTally
   package let courier: CodeCourier
+  /// Keys the hashes of requests that may be asked for again.
+  package let replayKey: RedactedSecret
   package let audit: any AuditStore
   package let auditChain: AuditChain
   package let refusals: RefusalRecorder
@@ -51,6 +53,7 @@ package struct IdentityCore: Sendable {
     codePolicy: OneTimeCodePolicy,
     codeSends: NetworkTally,
     courier: CodeCourier,
+    replayKey: RedactedSecret,
     audit: any AuditStore,
     auditChain: AuditChain,
     tokens: TokenIssuer,
@@ -79,6 +82,7 @@ package struct IdentityCore: Sendable {
     self.codePolicy = codePolicy
     self.codeSends = codeSends
     self.courier = courier
+    self.replayKey = replayKey
     self.audit = audit
     self.auditChain = auditChain
     refusals = RefusalRecorder(audit, clock: clock, logger: logger)

@@ -77,6 +77,9 @@ package enum Limits {
   /// Networks that are counted, about 32 bytes each. When more are active, those not counted are asked for work.
   package static let countedNetworks = 65_536
 
+  /// How long a sign-in asked for again is answered the same: longer than any client goes on trying.
+  package static let signInReplay: Duration = .seconds(600)
+
   /// Codes that a network may ask for in an hour without work: a household.
   package static let codesPerHour = 10
 

@@ -1,11 +1,16 @@
+import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import NIOCore
 import Storage
 
 extension AuthHandlers {
   /// Signs in. A guest who meets an existing account is told so first, unless the request already says what is to
   /// happen to the guest's data; the ticket in that answer stands for the credential, which is not used up.
+  ///
+  /// The same request with the same `idempotency-key` begins no second session: it is answered with the first one's,
+  /// also when both come at the same time or when a code or ticket in it was spent by the first.
   package func authenticate(
     _ request: IdentityV1.AuthenticateRequest,
     context: ServerContext
@@ -15,7 +20,23 @@ extension AuthHandlers {
     _ = try RequestFields.locale(request.locale)
     let guest = try guestSession(of: request.guestToken, at: core.clock.now())
     let choice = try Self.choice(request.onConflict)
+    guard let replay = try replay(request, context) else {
+      return try await begin(request, client, label, guest, choice, replay: nil, context)
+    }
+    if let first = try await answered(replay) { return first }
+    do throws(RPCError) {
+      return try await begin(request, client, label, guest, choice, replay: replay, context)
+    } catch {
+      // An equal request may have finished while this one was looked at, and have spent what it presents.
+      if let first = try await answered(replay) { return first }
+      throw error
+    }
+  }
 
+  private func begin(
+    _ request: IdentityV1.AuthenticateRequest, _ client: ClientID, _ label: DisplayText?, _ guest: SessionID?,
+    _ choice: Choice, replay: SignIn.Replay?, _ context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
     let login: VerifiedLogin?
     let proof: SignIn.Proof
     let method: SignInMethod
@@ -38,7 +59,8 @@ extension AuthHandlers {
       guest: guest.map { SignIn.Guest(session: $0, choice: choice.forStore(core.random, at: now)) },
       draft: SessionDraft(
         client: client, method: method, label: label, address: context.peer.address, lifetimes: core.lifetimes, at: now,
-        random: core.random)
+        random: core.random),
+      replay: replay
     )
     let outcome = try await core.stored { () throws(StorageError) in try await core.accounts.signIn(signIn) }
     switch outcome {
@@ -51,6 +73,31 @@ extension AuthHandlers {
     case .guestGone: throw .sessionRevoked
     case .guestMerging: throw .migrationRunning
     }
+  }
+
+  /// Nil without an `idempotency-key`.
+  private func replay(
+    _ request: IdentityV1.AuthenticateRequest, _ context: ServerContext
+  ) throws(RPCError) -> SignIn.Replay? {
+    guard let key = context.firstValue("idempotency-key") else { return nil }
+    _ = try RequestFields.foreignID(key, "idempotency-key")
+    var bytes = ByteBuffer()
+    try request.encode(into: &bytes)
+    // The whole request, credential included: who does not know it gets nobody's session by a key that leaked.
+    let message = Array(key.utf8) + [0] + Array(bytes.readableBytesView)
+    return SignIn.Replay(
+      key: HMACSHA256.authenticate(message, key: core.replayKey.exposed),
+      expiry: core.clock.now() + Limits.signInReplay
+    )
+  }
+
+  private func answered(_ replay: SignIn.Replay) async throws(RPCError) -> IdentityV1.AuthenticateResponse? {
+    let now = core.clock.now()
+    let first = try await core.stored { () throws(StorageError) in
+      try await core.accounts.signedIn(replaying: replay.key, at: now)
+    }
+    guard let first else { return nil }
+    return try await answer(first, at: now)
   }
 
   /// The sign-in is durable by now, and so is the wish to merge: handing it to the migrator at once only makes the

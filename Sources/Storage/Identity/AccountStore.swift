@@ -12,6 +12,9 @@ package protocol AccountStore: Sendable {
   /// as one change.
   func signIn(_ signIn: SignIn) async throws(StorageError) -> SignInOutcome
 
+  /// What a sign-in with this replay key was answered; nil when there was none, or when its session has ended.
+  func signedIn(replaying key: [UInt8], at now: Timestamp) async throws(StorageError) -> SignedIn?
+
   /// Keeps a ticket by which the guest's device may choose later; an earlier one of the same session is void.
   func keep(_ ticket: LinkTicket, at now: Timestamp) async throws(StorageError) -> Bool
 

@@ -33,8 +33,21 @@ package struct SignIn: Sendable {
   package var proof: Proof
   package var guest: Guest?
   package var draft: SessionDraft
+  /// What the same request would have again, and until when it is answered the same.
+  package var replay: Replay?
 
-  package init(proof: Proof, guest: Guest?, draft: SessionDraft) {
+  package struct Replay: Sendable, Equatable {
+    package var key: [UInt8]
+    package var expiry: Timestamp
+
+    package init(key: [UInt8], expiry: Timestamp) {
+      self.key = key
+      self.expiry = expiry
+    }
+  }
+
+  package init(proof: Proof, guest: Guest?, draft: SessionDraft, replay: Replay? = nil) {
+    self.replay = replay
     self.proof = proof
     self.guest = guest
     self.draft = draft

@@ -176,5 +176,19 @@ extension SQLiteSchema {
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX one_time_codes_by_time ON one_time_codes (sent_at);
     """,
+
+    // 6: sign-ins that are asked for again.
+    """
+    CREATE TABLE sign_in_replays (
+      -- A keyed hash over the caller's idempotency key and its whole request, credential included.
+      key_hash     BLOB NOT NULL PRIMARY KEY,
+      sid          BLOB NOT NULL,
+      previous_sub BLOB,
+      wipe         INTEGER NOT NULL,
+      merge_id     BLOB,
+      expires_at   INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX sign_in_replays_by_expiry ON sign_in_replays (expires_at);
+    """,
   ])
 }

@@ -72,6 +72,10 @@ package struct SQLiteAccountStore: AccountStore {
     try await database.write { db, changes throws(StorageError) in
       let now = signIn.draft.now
       changes.address = signIn.draft.address
+      // First of all: the first of two equal requests may have spent the guest and the code.
+      if let replay = signIn.replay, let first = try SignInReplayRow.find(replay.key, at: now, in: db) {
+        return .signedIn(first)
+      }
       var guest: Guest?
       if let choice = signIn.guest {
         switch try Guest.find(choice.session, at: now, in: db) {
@@ -142,15 +146,22 @@ package struct SQLiteAccountStore: AccountStore {
       }
       try SubjectRow.touch(account, at: now, in: db)
       let isWipeRequired = try Self.noteLogin(session, mask: mask, in: db)
-      return .signedIn(
-        SignedIn(
-          session: session,
-          profile: subject.profile,
-          previousSubject: guest?.subject.id,
-          isWipeRequired: isWipeRequired,
-          merge: merge
-        ))
+      let signedIn = SignedIn(
+        session: session,
+        profile: subject.profile,
+        previousSubject: guest?.subject.id,
+        isWipeRequired: isWipeRequired,
+        merge: merge
+      )
+      if let replay = signIn.replay {
+        try SignInReplayRow.keep(signedIn, under: replay.key, until: replay.expiry, at: now, in: db)
+      }
+      return .signedIn(signedIn)
     }
+  }
+
+  package func signedIn(replaying key: [UInt8], at now: Timestamp) async throws(StorageError) -> SignedIn? {
+    try await database.read { db throws(StorageError) in try SignInReplayRow.find(key, at: now, in: db) }
   }
 
   package func keep(_ ticket: LinkTicket, at now: Timestamp) async throws(StorageError) -> Bool {

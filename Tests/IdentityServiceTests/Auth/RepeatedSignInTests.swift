@@ -1,0 +1,78 @@
+import GRPC
+import LatchkeyProtos
+import Testing
+
+@testable import IdentityService
+
+@Suite("Repeated sign-ins")
+struct RepeatedSignInTests {
+  private func signIn(
+    _ harness: IdentityHarness, key: String, password: String = IdentityHarness.password,
+    guest: CommonV1.TokenSet? = nil, onConflict: IdentityV1.OnConflict = .unspecified
+  ) async throws -> IdentityV1.AuthenticateResponse {
+    try await harness.auth.authenticate(
+      IdentityV1.AuthenticateRequest(
+        clientID: "app.test",
+        method: .password(IdentityV1.PasswordCredential(identifier: "ada@example.com", password: password)),
+        guestToken: guest?.accessToken ?? "",
+        onConflict: onConflict
+      ),
+      options: CallOptions(metadata: ["idempotency-key": key]))
+  }
+
+  @Test("G24: a double tap begins one session, also when both taps arrive together")
+  func doubleTap() async throws {
+    let harness = try await IdentityHarness()
+    let registered = try await harness.register("ada@example.com")
+    let sids = try await withThrowingTaskGroup(of: String.self) { group in
+      for _ in 0..<8 {
+        group.addTask { try await signIn(harness, key: "tap-1").tokens.orThrow().sid }
+      }
+      return try await group.reduce(into: Set<String>()) { $0.insert($1) }
+    }
+    #expect(sids.count == 1)
+    let sessions = try await harness.sessions.listSessions(
+      IdentityV1.ListSessionsRequest(), options: .bearer(registered.tokens)
+    ).sessions
+    #expect(sessions.count == 2)
+    #expect(try await signIn(harness, key: "tap-2").tokens?.sid != sids.first)
+  }
+
+  @Test("G24: a sign-in whose answer was lost is answered again, though it ended the guest's session")
+  func lostAnswer() async throws {
+    let harness = try await IdentityHarness()
+    _ = try await harness.register("ada@example.com")
+    let guest = try await harness.issueGuest(try TestDevice())
+    let first = try await signIn(harness, key: "tap", guest: guest.tokens, onConflict: .switch)
+    #expect(try await !harness.isActive(guest.tokens.orThrow().accessToken))
+    let again = try await signIn(harness, key: "tap", guest: guest.tokens, onConflict: .switch)
+    #expect(again.tokens?.sid == first.tokens?.sid)
+    #expect(again.accountChange == first.accountChange)
+    #expect(try await harness.refresh(again.tokens).sid == first.tokens?.sid)
+  }
+
+  @Test("G24: a key alone opens nothing: another credential under it is looked at by itself")
+  func keyAlone() async throws {
+    let harness = try await IdentityHarness()
+    _ = try await harness.register("ada@example.com")
+    _ = try await signIn(harness, key: "tap")
+    await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") {
+      try await signIn(harness, key: "tap", password: "wrong horse battery")
+    }
+    for key in ["", "a b", String(repeating: "k", count: 129)] {
+      await expectRefusal(.invalidArgument, field: "idempotency-key") { try await signIn(harness, key: key) }
+    }
+  }
+
+  @Test("G24: a session that ended is not brought back by asking for it again, nor one after ten minutes")
+  func over() async throws {
+    let harness = try await IdentityHarness()
+    _ = try await harness.register("ada@example.com")
+    let first = try await signIn(harness, key: "tap")
+    _ = try await harness.logOut(first.tokens)
+    let second = try await signIn(harness, key: "tap")
+    #expect(second.tokens?.sid != first.tokens?.sid)
+    harness.clock.advance(by: Limits.signInReplay)
+    #expect(try await signIn(harness, key: "tap").tokens?.sid != second.tokens?.sid)
+  }
+}

@@ -36,8 +36,11 @@ package enum HTTP2Role: Sendable {
   private var freeSlots: [Int] = []
   private var closedStreams = ClosedStreams()
   private var highestPeerStream: Int32 = 0
+  private var scanner = FrameScanner()
   private var idleFrames: Budget
   private var ownResets: Budget
+  private var initialWindowBefore: UInt32 = 0
+  private var widestWindow: Int32 = 0
   private var now: NIODeadline
   private var isDraining = false
 
@@ -67,12 +70,48 @@ package enum HTTP2Role: Sendable {
   /// Parses what the peer sent. Events are delivered before it returns; `failure` says whether it made sense.
   package func receive(_ bytes: UnsafeRawBufferPointer, now: NIODeadline) {
     self.now = now
-    guard failure == nil, let base = bytes.baseAddress, bytes.count > 0 else { return }
+    guard failure == nil else { return }
+    guard role == .server else { return unsafe feed(bytes) }
+    // The pointer is only passed on to calls that end before this one.
+    let violation = unsafe scan(bytes)
+    guard let violation else { return unsafe feed(bytes) }
+    // In bounds: the scan ends within the bytes.
+    unsafe feed(UnsafeRawBufferPointer(rebasing: bytes[..<violation.index]))
+    terminate(violation.code, debug: violation.debug)
+  }
+
+  private func feed(_ bytes: UnsafeRawBufferPointer) {
+    guard let base = bytes.baseAddress, bytes.count > 0 else { return }
     // The library reads `bytes.count` bytes and keeps no pointer into them.
     let read = unsafe nghttp2_session_mem_recv(raw, base.assumingMemoryBound(to: UInt8.self), bytes.count)
     guard read < 0 else { return }
     // No GOAWAY is queued by itself for errors of this kind.
     terminate(Int32(truncatingIfNeeded: read) == NGHTTP2_ERR_FLOODED.rawValue ? .enhanceYourCalm : .protocolError)
+  }
+
+  /// A frame that ends the session and that the library would not tell us about, if `bytes` have one: where its
+  /// header is complete or begins, whichever is within the bytes.
+  private func scan(_ bytes: UnsafeRawBufferPointer) -> (index: Int, code: HTTP2ErrorCode, debug: StaticString)? {
+    var index = 0
+    var lastReset: Int32 = 0
+    // The scanner reads within bounds and keeps no pointer.
+    while let header = unsafe scanner.next(in: bytes, from: &index) {
+      switch UInt32(header.type) {
+      case NGHTTP2_DATA.rawValue:
+        // RFC 9113 §5.1. A stream cannot be answered within the read that ends it, so what is closed was so before.
+        guard header.streamID & 1 == 1, header.streamID <= highestPeerStream || header.streamID == lastReset else {
+          continue
+        }
+        guard header.streamID == lastReset || closedStreams.verdict(header.streamID) == .closedByPeer else { continue }
+        return (max(0, header.end - 9), .streamClosed, "")
+      case NGHTTP2_RST_STREAM.rawValue:
+        lastReset = header.streamID
+      case 10...:
+        guard idleFrames.spend(now: now) else { return (max(0, header.end - 9), .enhanceYourCalm, "too_many_frames") }
+      default: break
+      }
+    }
+    return nil
   }
 
   /// Appends to `output` what the session has to say, up to the limit on waiting output.
@@ -375,6 +414,12 @@ package enum HTTP2Role: Sendable {
       if role == .server { checkPeerStream(streamID, opens: false) }
       if length > 0 || flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0 { idleFrames.earn() } else { spendIdle() }
     case NGHTTP2_CONTINUATION.rawValue: break
+    case NGHTTP2_PRIORITY.rawValue:
+      // RFC 9113 §6.3. The library takes no more than the length from a PRIORITY, as we asked it to.
+      if streamID == 0 { terminate(.protocolError) } else { spendIdle() }
+    case NGHTTP2_SETTINGS.rawValue:
+      if role == .server, flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0 { noteWindows() }
+      spendIdle()
     default: spendIdle()
     }
   }
@@ -461,7 +506,26 @@ package enum HTTP2Role: Sendable {
     stream.handler?.streamReceivedEnd(stream)
   }
 
+  /// Before a SETTINGS frame is applied: how far it may raise the streams' windows.
+  private func noteWindows() {
+    initialWindowBefore = unsafe nghttp2_session_get_remote_settings(raw, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE)
+    widestWindow = 0
+    for stream in streams where stream.id != 0 {
+      widestWindow = max(widestWindow, unsafe nghttp2_session_get_stream_remote_window_size(raw, stream.id))
+    }
+  }
+
+  /// RFC 9113 §6.9.2: a window that SETTINGS raise beyond 2^31-1 is the connection's error; the library resets only
+  /// the stream.
+  private func checkWindows() {
+    let initial = unsafe nghttp2_session_get_remote_settings(raw, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE)
+    if Int64(widestWindow) + Int64(initial) - Int64(initialWindowBefore) > Int64(Int32.max) {
+      terminate(.flowControlError)
+    }
+  }
+
   func receivedSettings(acknowledged: Bool) {
+    if role == .server, !acknowledged { checkWindows() }
     delegate?.session(self, receivedSettings: acknowledged)
   }
 

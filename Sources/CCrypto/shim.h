@@ -9,9 +9,8 @@
 #include <openssl/rand.h>
 
 // Swift does not import this macro, because it is an expression of other macros.
-static const int latchkey_evp_pkey_public_key = EVP_PKEY_PUBLIC_KEY;
+static const int latchkey_evp_pkey_parameters = EVP_PKEY_KEY_PARAMETERS;
 
 // Parameter names as pointers that live for ever: Swift would pass the macros as copies that die with the call, and an
 // OSSL_PARAM keeps the pointer.
 static const char *const latchkey_param_group_name = OSSL_PKEY_PARAM_GROUP_NAME;
-static const char *const latchkey_param_public_key = OSSL_PKEY_PARAM_PUB_KEY;

@@ -44,32 +44,47 @@ package struct P256PublicKey: Sendable {
     return key.verify(signature: der, digest: SHA256Hash.hash(message))
   }
 
-  /// OpenSSL checks while it loads that the point satisfies the curve's equation; the cofactor of P-256 is 1, so no
+  /// The curve without a point, which new keys copy: measured, a key made this way costs 4 µs, one that names its curve
+  /// to EVP_PKEY_fromdata 16 µs and one decoded by d2i_PUBKEY 100 µs. Nil only when OpenSSL has no P-256.
+  private static let parameters = makeParameters()
+
+  private static func makeParameters() -> EVPKey? {
+    var curve = Array(Self.curve.utf8CString)
+    var made: OpaquePointer?
+    // The parameter points into the array, which lives until EVP_PKEY_fromdata has copied it; the context is freed here
+    // and the key handed to its owner.
+    let status = unsafe curve.withUnsafeMutableBufferPointer { curve -> Int32 in
+      var parameters = unsafe [
+        OSSL_PARAM_construct_utf8_string(latchkey_param_group_name, curve.baseAddress, 0),
+        OSSL_PARAM_construct_end(),
+      ]
+      guard let context = unsafe EVP_PKEY_CTX_new_from_name(nil, "EC", nil) else { return 0 }
+      defer { unsafe EVP_PKEY_CTX_free(context) }
+      guard unsafe EVP_PKEY_fromdata_init(context) == 1 else { return 0 }
+      return unsafe EVP_PKEY_fromdata(context, &made, latchkey_evp_pkey_parameters, &parameters)
+    }
+    guard status == 1, let made = unsafe made else {
+      ERR_clear_error()
+      return nil
+    }
+    return unsafe EVPKey(owning: made)
+  }
+
+  /// OpenSSL checks while it sets the point that it satisfies the curve's equation; the cofactor of P-256 is 1, so no
   /// other check is needed (SP 800-56A section 5.6.2.3.4).
   private static func load(point: [UInt8]) throws(CryptographyError) -> EVPKey {
-    var point = point
-    var curve = Array(Self.curve.utf8CString)
-    var loaded: OpaquePointer?
-    // The parameters point into the two arrays, which live until EVP_PKEY_fromdata has copied them; the context is
-    // freed here and the key handed to its owner.
-    let status = unsafe point.withUnsafeMutableBytes { point in
-      unsafe curve.withUnsafeMutableBufferPointer { curve -> Int32 in
-        var parameters = unsafe [
-          OSSL_PARAM_construct_utf8_string(latchkey_param_group_name, curve.baseAddress, 0),
-          OSSL_PARAM_construct_octet_string(latchkey_param_public_key, point.baseAddress, point.count),
-          OSSL_PARAM_construct_end(),
-        ]
-        guard let context = unsafe EVP_PKEY_CTX_new_from_name(nil, "EC", nil) else { return 0 }
-        defer { unsafe EVP_PKEY_CTX_free(context) }
-        guard unsafe EVP_PKEY_fromdata_init(context) == 1 else { return 0 }
-        return unsafe EVP_PKEY_fromdata(context, &loaded, latchkey_evp_pkey_public_key, &parameters)
-      }
-    }
-    guard status == 1, let loaded = unsafe loaded else {
+    guard let parameters, let made = unsafe EVP_PKEY_new() else { throw .system(operation: "make a key") }
+    // From here its owner frees it.
+    let key = unsafe EVPKey(owning: made)
+    // The parameters live for ever and are only read; the point is copied within its count.
+    let isSet =
+      unsafe EVP_PKEY_copy_parameters(key.pointer, parameters.pointer) == 1
+      && EVP_PKEY_set1_encoded_public_key(key.pointer, point, point.count) == 1
+    guard isSet else {
       ERR_clear_error()
       throw .invalidKey("not a point of P-256")
     }
-    return unsafe EVPKey(owning: loaded)
+    return key
   }
 }
 

@@ -47,6 +47,14 @@ package enum Limits {
   /// callers than that cost a verification each time, not memory.
   package static let verifiedTokens = 16_384
 
+  /// How far the time of a proof of possession may be from ours (RFC 9449 section 11.1): as far as clocks may disagree.
+  static let proofAge: Duration = .seconds(60)
+  /// The longest identifier of a proof; 96 random bits in any encoding are shorter.
+  static let proofIdentifierBytes = 128
+  /// Proofs that are remembered so that none is good twice, about 100 bytes each: a thousand calls a second. Beyond it
+  /// calls with proofs are refused, for a forgotten proof could be replayed.
+  package static let rememberedProofs = 262_144
+
   /// How often the keys of identity are fetched. Identity publishes a key at least twice this long before signing
   /// with it.
   package static let keyRefreshInterval: Duration = .seconds(60)

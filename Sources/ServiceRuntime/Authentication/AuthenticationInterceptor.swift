@@ -6,6 +6,7 @@ package struct AuthenticationInterceptor: ServerInterceptor {
   private let tokens: TokenAuthenticator
   private let serviceToken: ServiceToken?
   private let certificateNames: CertificateNames?
+  private let proofs = DPoPVerifier()
 
   /// - Parameters:
   ///   - serviceToken: the secret of the services; nil where it is no proof.
@@ -30,16 +31,16 @@ package struct AuthenticationInterceptor: ServerInterceptor {
     let credential = Credential(context.metadata)
     // Most calls: nothing to verify and nobody to remember.
     if policy == .open, case .none = credential { return }
-    context[CallerKey.self] = try caller(policy, credential, context.peer)
+    context[CallerKey.self] = try caller(policy, credential, context)
   }
 
-  private func caller(_ policy: AccessPolicy, _ credential: Credential, _ peer: Peer) throws(RPCError) -> Caller {
+  private func caller(_ policy: AccessPolicy, _ credential: Credential, _ context: ServerContext) throws(RPCError) -> Caller {
     switch credential {
-    case .token(let token):
+    case .token, .bound:
       // A client may attach an expired token to the very call that renews it.
-      if policy == .open { return (try? tokens.authenticate(token)).map { .subject($0) } ?? .anonymous }
+      if policy == .open { return (try? subject(credential, context)).map { .subject($0) } ?? .anonymous }
       if policy.isForServicesOnly { throw Self.serviceOnly }
-      let subject = try tokens.authenticate(token)
+      let subject = try subject(credential, context)
       if subject.isGuest, policy.refusesGuests {
         throw RPCError(.permissionDenied, "this needs an account: sign in first", reason: "LOGIN_REQUIRED")
       }
@@ -55,7 +56,7 @@ package struct AuthenticationInterceptor: ServerInterceptor {
       return .service
     case .none:
       // A connection's certificate speaks for calls that bring no credential of their own.
-      if policy.admitsService, let service = certificateNames?.service(peer.tlsNames) {
+      if policy.admitsService, let service = certificateNames?.service(context.peer.tlsNames) {
         guard policy.admits(service) else { throw Self.serviceOnly }
         return .service
       }
@@ -68,9 +69,29 @@ package struct AuthenticationInterceptor: ServerInterceptor {
       if policy.isForServicesOnly { throw Self.serviceOnly }
       throw RPCError(
         .unauthenticated,
-        "the authorization metadata must be one Bearer credential",
+        "the authorization metadata must be one Bearer or DPoP credential",
         reason: "TOKEN_INVALID"
       )
+    }
+  }
+
+  /// The subject of a token: one that is bound to a key must come with a proof, one that is not must not pretend.
+  private func subject(
+    _ credential: Credential,
+    _ context: ServerContext
+  ) throws(RPCError) -> AuthenticatedSubject {
+    switch credential {
+    case .bound(let token, let proof):
+      let subject = try tokens.authenticate(token)
+      guard let thumbprint = subject.keyThumbprint else { throw DPoPVerifier.invalid }
+      try proofs.check(proof, of: token, boundTo: thumbprint, method: context.method, at: tokens.clock.now())
+      return subject
+    case .token(let token):
+      let subject = try tokens.authenticate(token)
+      guard subject.keyThumbprint == nil else { throw DPoPVerifier.invalid }
+      return subject
+    case .none, .service, .unsupported:
+      throw RPCError(.unauthenticated, "an access token is required", reason: "TOKEN_INVALID")
     }
   }
 

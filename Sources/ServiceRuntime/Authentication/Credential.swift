@@ -5,6 +5,8 @@ enum Credential {
   case none
   /// An access token, yet to be verified.
   case token(String)
+  /// An access token and the proof of possession that came with it (RFC 9449 section 7.1).
+  case bound(String, proof: String)
   /// What claims to be the services' secret.
   case service(String)
   /// Another scheme, or more than one value: which of two counts must not be a matter of who reads them.
@@ -24,11 +26,25 @@ enum Credential {
       return
     }
     let parts = value.split(separator: " ", maxSplits: 1)
-    guard parts.count == 2, parts[0].lowercased() == "bearer", !parts[1].contains(" ") else {
+    guard parts.count == 2, !parts[1].contains(" ") else {
       self = .unsupported
       return
     }
     let token = String(parts[1])
-    self = token.hasPrefix(ServiceToken.prefix) ? .service(token) : .token(token)
+    switch parts[0].lowercased() {
+    case "bearer": self = token.hasPrefix(ServiceToken.prefix) ? .service(token) : .token(token)
+    case "dpop": self = .bound(token, proof: Self.proof(metadata) ?? "")
+    default: self = .unsupported
+    }
+  }
+
+  /// The one proof of the call; nil when there is none or more than one (RFC 9449 section 4.3).
+  private static func proof(_ metadata: Metadata) -> String? {
+    var proof: String?
+    for entry in metadata.entries where entry.name == "dpop" {
+      guard proof == nil, case .ascii(let text) = entry.value else { return nil }
+      proof = text
+    }
+    return proof
   }
 }

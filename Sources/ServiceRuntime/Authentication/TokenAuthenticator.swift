@@ -7,7 +7,7 @@ package final class TokenAuthenticator: Sendable {
   private let keys: any VerificationKeys
   private let issuer: String
   private let audience: String
-  private let clock: any WallClock
+  let clock: any WallClock
   private let sessions: (any SessionAuthority)?
   private let cache: VerifiedTokenCache
 

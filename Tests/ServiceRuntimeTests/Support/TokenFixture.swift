@@ -64,7 +64,8 @@ struct TokenFixture {
     subject: String = "u_1",
     isGuest: Bool = false,
     audience: String = Self.audience,
-    tokenID: String = "t1"
+    tokenID: String = "t1",
+    boundTo thumbprint: String? = nil
   ) -> AccessTokenClaims {
     AccessTokenClaims(
       subject: subject,
@@ -77,7 +78,8 @@ struct TokenFixture {
       scope: "read write",
       sessionID: "s_\(subject)",
       authenticatedAt: isGuest ? nil : clock.now(),
-      isGuest: isGuest
+      isGuest: isGuest,
+      keyThumbprint: thumbprint
     )
   }
 

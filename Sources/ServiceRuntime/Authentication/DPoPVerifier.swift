@@ -1,0 +1,103 @@
+internal import Cryptography
+package import GRPC
+package import LatchkeyModel
+internal import Synchronization
+
+/// Decides whether a proof shows that the caller has the key that its token is bound to (RFC 9449 section 4.3, R22).
+///
+/// Of the proof's address (`htu`) the path is compared, which names service and method. Scheme and host are not: a proxy
+/// may change both, and `ath` ties the proof to one token, which names the services that accept it.
+package final class DPoPVerifier: Sendable {
+  private struct State {
+    var young: Set<[UInt8]> = []
+    var old: Set<[UInt8]> = []
+    var turned: Timestamp?
+  }
+
+  private let capacity: Int
+  /// Proofs that were accepted, by hash: two generations, each as long as a proof can be shown.
+  private let state = Mutex(State())
+
+  package init(capacity: Int = Limits.rememberedProofs) {
+    self.capacity = capacity
+  }
+
+  /// Errors: `UNAUTHENTICATED` with `invalid_dpop_proof`; `UNAVAILABLE` when more proofs came in a short time than can
+  /// be remembered.
+  package func check(
+    _ proof: String,
+    of token: String,
+    boundTo thumbprint: String,
+    method: RPCMethod,
+    at now: Timestamp
+  ) throws(RPCError) {
+    let identifier: String
+    do {
+      let jws = try CompactJWS(parsing: proof)
+      try jws.checkHeader(type: "dpop+jwt", allowingKey: true)
+      let key = try P256PublicKey(jwk: jws.header["jwk"] ?? .null)
+      let payload = try jws.verifiedPayload(with: key)
+      identifier = try Self.identifier(payload, token, method, now)
+      guard ConstantTime.equals(Array(key.thumbprint.utf8), Array(thumbprint.utf8)) else { throw Self.invalid }
+    } catch {
+      // One answer for all: what exactly is wrong helps only whoever forges.
+      throw Self.invalid
+    }
+    try remember(SHA256Hash.hash(Array("\(thumbprint) \(identifier)".utf8)), at: now)
+  }
+
+  /// The proof's identifier, when it is made for this token, this method and this time.
+  private static func identifier(
+    _ payload: JSONValue,
+    _ token: String,
+    _ method: RPCMethod,
+    _ now: Timestamp
+  ) throws -> String {
+    guard let identifier = payload["jti"]?.string, !identifier.isEmpty,
+      identifier.utf8.count <= Limits.proofIdentifierBytes,
+      payload["htm"]?.string == "POST",
+      let address = payload["htu"]?.string, path(of: address) == method.path,
+      payload["ath"]?.string == Base64URL.encode(SHA256Hash.hash(Array(token.utf8))),
+      let seconds = payload["iat"]?.integer, (0...253_402_300_799).contains(seconds)
+    else { throw invalid }
+    let issued = Timestamp(secondsSinceEpoch: seconds)
+    guard issued <= now + Limits.proofAge, now <= issued + Limits.proofAge else { throw invalid }
+    return identifier
+  }
+
+  /// The path of an `http` or `https` address without query and fragment; nil for anything else.
+  private static func path(of address: String) -> String? {
+    guard let scheme = ["https://", "http://"].first(where: { address.hasPrefix($0) }) else { return nil }
+    let rest = address.dropFirst(scheme.count)
+    guard let slash = rest.firstIndex(of: "/"), slash > rest.startIndex else { return nil }
+    return String(rest[slash...].prefix { $0 != "?" && $0 != "#" })
+  }
+
+  /// A proof is good once. It is remembered for at least as long as its time is accepted.
+  private func remember(_ hash: [UInt8], at now: Timestamp) throws(RPCError) {
+    let refusal = state.withLock { state -> RPCError? in
+      let turned = state.turned ?? now
+      state.turned = turned
+      // From the earliest to the latest moment at which one proof is accepted.
+      if now >= turned + Limits.proofAge * 2 {
+        state.old = state.young
+        state.young = []
+        state.turned = now
+      }
+      if state.young.contains(hash) || state.old.contains(hash) { return Self.invalid }
+      if state.young.count + state.old.count >= capacity { return Self.full }
+      state.young.insert(hash)
+      return nil
+    }
+    if let refusal { throw refusal }
+  }
+
+  var count: Int { state.withLock { $0.young.count + $0.old.count } }
+
+  static let invalid = RPCError(
+    .unauthenticated,
+    "the proof of possession does not hold",
+    reason: "invalid_dpop_proof"
+  )
+  private static let full = RPCError(.unavailable, "too many proofs in a short time", retryAfter: .seconds(1))
+}

@@ -50,6 +50,7 @@ extension HTTP2Session {
 
     unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { raw, frame, userData in
       guard let session = unsafe sessionObject(userData), let frame = unsafe frame else { return 0 }
+      session.beganBlock()
       let id = unsafe frame.pointee.hd.stream_id
       // Trailers and responses belong to a stream that has its object already.
       if unsafe streamObject(raw, id) != nil { return 0 }
@@ -57,19 +58,18 @@ extension HTTP2Session {
     }
 
     unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks) {
-      raw,
-      frame,
+      _,
+      _,
       name,
       nameCount,
       value,
       valueCount,
       _,
       userData in
-      guard let session = unsafe sessionObject(userData), let frame = unsafe frame,
-        let stream = unsafe streamObject(raw, frame.pointee.hd.stream_id)
-      else { return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue }
+      guard let session = unsafe sessionObject(userData) else {
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
+      }
       let accepted = unsafe session.receivedField(
-        stream,
         UnsafeRawBufferPointer(start: name, count: nameCount),
         UnsafeRawBufferPointer(start: value, count: valueCount)
       )

@@ -33,7 +33,12 @@ package enum HTTP2Role: Sendable {
   private let raw: OpaquePointer
 
   private var streams: [HTTP2Stream] = []
-  private var freeSlots: [Int] = []
+  /// Streams to use again, linked by `nextFree`.
+  private var firstFree: HTTP2Stream?
+  private var freeCount = 0
+  private var gathered = GatheredFields()
+  /// Bytes of the header list that is being received, as RFC 9113 §6.5.2 counts them.
+  private var fieldBytes = 0
   private var closedStreams = ClosedStreams()
   private var highestPeerStream: Int32 = 0
   private var scanner = FrameScanner()
@@ -142,7 +147,7 @@ package enum HTTP2Role: Sendable {
   // MARK: Streams
 
   /// Streams that are open.
-  package var openStreams: Int { streams.count - freeSlots.count }
+  package var openStreams: Int { streams.count - freeCount }
 
   /// How many streams the peer lets us open at once.
   package var peerConcurrentStreams: UInt32 {
@@ -391,16 +396,22 @@ package enum HTTP2Role: Sendable {
   // MARK: The pool of streams
 
   func takeStream() -> HTTP2Stream {
-    if let slot = freeSlots.popLast() { return streams[slot] }
+    if let stream = firstFree {
+      firstFree = stream.nextFree
+      stream.nextFree = nil
+      freeCount -= 1
+      return stream
+    }
     let stream = HTTP2Stream()
-    stream.slot = streams.count
     streams.append(stream)
     return stream
   }
 
   func release(_ stream: HTTP2Stream) {
     stream.reset()
-    freeSlots.append(stream.slot)
+    stream.nextFree = firstFree
+    firstFree = stream
+    freeCount += 1
   }
 
   // MARK: Events from the library
@@ -462,19 +473,33 @@ package enum HTTP2Role: Sendable {
     return stream
   }
 
-  /// False resets the stream.
-  func receivedField(
-    _ stream: HTTP2Stream,
-    _ name: UnsafeRawBufferPointer,
-    _ value: UnsafeRawBufferPointer
-  ) -> Bool {
-    stream.fieldBytes += name.count + value.count + 32
-    guard stream.fieldBytes <= Int(limits.headerListBytes), failure == nil else { return false }
-    // RFC 9110 §15.2: only a response can be informational, and only its status says so.
-    if role == .client, !stream.hasFinalFields, unsafe name.elementsEqual(":status".utf8) {
-      stream.isInformational = unsafe value.first == UInt8(ascii: "1")
+  /// A header block begins: what an unfinished one left is of no use.
+  func beganBlock() {
+    gathered.removeAll()
+    fieldBytes = 0
+  }
+
+  /// Takes one field of the block. False resets the stream.
+  func receivedField(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Bool {
+    fieldBytes += name.count + value.count + 32
+    guard fieldBytes <= Int(limits.headerListBytes), failure == nil else { return false }
+    // Copied before the call returns.
+    unsafe gathered.append(name, value)
+    return true
+  }
+
+  /// Hands the gathered fields to the stream's handler. False when it does not want the stream.
+  private func deliverFields(_ stream: HTTP2Stream) -> Bool {
+    defer { beganBlock() }
+    guard let handler = stream.handler else { return false }
+    let seeksStatus = role == .client && !stream.hasFinalFields
+    return unsafe gathered.deliver { name, value in
+      // RFC 9110 §15.2: only a response can be informational, and only its status says so.
+      if seeksStatus, unsafe name.elementsEqual(":status".utf8) {
+        stream.isInformational = unsafe value.first == UInt8(ascii: "1")
+      }
+      return unsafe handler.stream(stream, receivedField: name, value)
     }
-    return unsafe stream.handler?.stream(stream, receivedField: name, value) ?? false
   }
 
   func receivedData(_ stream: HTTP2Stream, _ bytes: UnsafeRawBufferPointer) {
@@ -485,7 +510,7 @@ package enum HTTP2Role: Sendable {
 
   func receivedHeaders(_ stream: HTTP2Stream, endStream: Bool) {
     guard failure == nil else { return }
-    stream.fieldBytes = 0
+    guard deliverFields(stream) else { return reset(stream, .internalError) }
     let block: HTTP2FieldBlock
     if stream.hasFinalFields {
       block = .trailers

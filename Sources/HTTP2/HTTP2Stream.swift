@@ -25,13 +25,12 @@ package final class HTTP2Stream {
   package internal(set) var isLocalEnded = false
   /// Bytes received and not yet consumed.
   var unconsumed = 0
-  /// Bytes of the header list that is being received.
-  var fieldBytes = 0
   /// The request's or the final response's fields are complete; the next block is trailers.
   var hasFinalFields = false
   /// The response block that is being received is a 1xx.
   var isInformational = false
-  var slot = 0
+  /// The next one in the session's pool, while this one waits there.
+  var nextFree: HTTP2Stream?
 
   init() {}
 
@@ -56,7 +55,6 @@ package final class HTTP2Stream {
     isRemoteEnded = false
     isLocalEnded = false
     unconsumed = 0
-    fieldBytes = 0
     hasFinalFields = false
     isInformational = false
   }

@@ -41,5 +41,8 @@ package struct Limits: Sendable {
   /// Output capacity that a finished stream may keep for the next one.
   static let keptStreamCapacity = 4 * 1024
 
+  /// Memory that a session keeps for its next header block: a usual block of gRPC twice over.
+  static let keptFieldCapacity = 2 * 1024
+
   package init() {}
 }

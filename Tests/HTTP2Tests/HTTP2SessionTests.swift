@@ -112,6 +112,34 @@ import Testing
     #expect(pair.server.openStreams == 0)
   }
 
+  @Test("No field of a malformed block reaches a handler, and the next block is whole")
+  func malformedBlock() throws {
+    let pair = try SessionPair()
+    pair.serverEvents.onEnd = { [server = pair.server] stream in
+      server.respond(stream, self.ok(), endStream: true)
+    }
+    var fields = HTTP2FieldList()
+    fields.add(":method", "POST")
+    fields.add(":scheme", "http")
+    fields.add(":path", "/malformed")
+    // RFC 9113 §8.2.2: no connection-specific fields.
+    fields.add("connection", "close")
+    let refused = RecordingHandler()
+    _ = try pair.client.request(fields, handler: refused, endStream: true)
+    let handler = RecordingHandler()
+    // Longer than the memory that the gathering begins with.
+    _ = try pair.request(handler, path: "/" + String(repeating: "a", count: 3000))
+    try pair.run()
+
+    #expect(refused.closed == .protocolError)
+    #expect(handler.fields.first == ":status: 200")
+    let served = pair.serverEvents.opened.map(\.handler.fields)
+    #expect(served.count == 2)
+    #expect(served.first == [])
+    #expect(served.last?.count == 4)
+    #expect(served.last?.contains(":path: /" + String(repeating: "a", count: 3000)) == true)
+  }
+
   @Test("A header list beyond the limit resets its stream and nothing else")
   func headerLimit() throws {
     let pair = try SessionPair()

@@ -1,5 +1,5 @@
 /// Finds the route of a path without making a `String` of it.
-package struct Router: Sendable {
+package final class Router: Sendable {
   private let slots: [Int32]
   private let routes: [RPCRoute]
   private let paths: [[UInt8]]

@@ -23,6 +23,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   }
 
   private let connection: ServerConnection
+  private let router: Router
   private let call = ServerCall()
   private var stream: HTTP2Stream?
   private var phase = Phase.answered
@@ -44,6 +45,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
 
   init(connection: ServerConnection) {
     self.connection = connection
+    router = connection.environment.router
   }
 
   /// Takes a new stream.
@@ -76,7 +78,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   ) -> Bool {
     // Trailers of a request carry nothing for gRPC.
     guard phase == .fields else { return true }
-    unsafe head.receive(name, value, connection.environment.router)
+    unsafe head.receive(name, value, router)
     return true
   }
 

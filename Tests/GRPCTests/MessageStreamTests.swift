@@ -33,6 +33,16 @@ import Testing
     #expect(error?.code == .deadlineExceeded)
   }
 
+  @Test("A status comes after the messages that went before it")
+  func status() async throws {
+    let inbox = MessageInbox { _ in }
+    inbox.deliver(ByteBuffer(bytes: [1]))
+    inbox.finish(RPCError(.aborted, "enough"), afterMessages: true)
+    #expect(try await inbox.next() == ByteBuffer(bytes: [1]))
+    let error = await #expect(throws: RPCError.self) { try await inbox.next() }
+    #expect(error?.code == .aborted)
+  }
+
   @Test("A cancelled reader stops waiting")
   func cancelledReader() async throws {
     let inbox = MessageInbox { _ in }

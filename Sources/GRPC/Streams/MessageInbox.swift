@@ -11,7 +11,7 @@ package final class MessageInbox: Sendable {
 
   private struct State {
     var messages = CircularBuffer<ByteBuffer>()
-    /// Set once: `.success` after the last message, `.failure` at once.
+    /// Set once. Comes after the messages that wait, of which an error at once leaves none.
     var end: Result<Void, RPCError>?
     var waiter: Waiter?
   }
@@ -44,13 +44,14 @@ package final class MessageInbox: Sendable {
     consumed(size)
   }
 
-  /// Ends the stream: with nil after the messages that wait, with an error at once and without them.
-  package func finish(_ error: RPCError? = nil) {
+  /// Ends the stream: with nil after the messages that wait, with an error at once and without them, or after them
+  /// if it is the status that the other side gave its messages.
+  package func finish(_ error: RPCError? = nil, afterMessages: Bool = false) {
     let waiter = state.withLock { state -> Waiter? in
       guard state.end == nil else { return nil }
       if let error {
         state.end = .failure(error)
-        state.messages.removeAll()
+        if !afterMessages { state.messages.removeAll() }
       } else {
         state.end = .success(())
       }

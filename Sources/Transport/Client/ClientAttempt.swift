@@ -162,7 +162,7 @@ final class ClientAttempt: HTTP2StreamHandler, @unchecked Sendable {
     end(.failed(Failure(error: error, progress: .answered)))
   }
 
-  private func end(_ outcome: Outcome) {
+  private func end(_ outcome: Outcome, afterMessages: Bool = false) {
     let stream: HTTP2Stream?
     switch state {
     case .ended: return
@@ -183,13 +183,17 @@ final class ClientAttempt: HTTP2StreamHandler, @unchecked Sendable {
     }
     call.end(self)
     call.responseMetadata?.receivedTrailing(reader.trailingFields)
-    settle(outcome)
+    settle(outcome, afterMessages: afterMessages)
   }
 
   /// Tells the caller, and for a stream its reader and its writer.
-  private func settle(_ outcome: Outcome) {
+  private func settle(_ outcome: Outcome, afterMessages: Bool = false) {
     if hasStreamed {
-      if case .failed(let failure) = outcome { call.inbox?.finish(failure.error) } else { call.inbox?.finish() }
+      if case .failed(let failure) = outcome {
+        call.inbox?.finish(failure.error, afterMessages: afterMessages)
+      } else {
+        call.inbox?.finish()
+      }
       call.outbox.close(RPCError(.cancelled, "the call is over"))
       return
     }
@@ -289,7 +293,8 @@ final class ClientAttempt: HTTP2StreamHandler, @unchecked Sendable {
     let result = reader.finish()
     if let error = result.error {
       let progress: RetryPolicy.Progress = hadHeaders ? .answered : .unanswered
-      end(.failed(Failure(error: error, progress: progress, pushback: result.pushback)))
+      // The server's own status ends what it sent; it takes none of it back.
+      end(.failed(Failure(error: error, progress: progress, pushback: result.pushback)), afterMessages: true)
     } else if call.inbox != nil {
       if !hadHeaders {
         // OK without a message, in one block.

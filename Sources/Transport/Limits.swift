@@ -25,6 +25,10 @@ enum Limits {
   /// Bytes of a request to a page over HTTP/1.1 or HTTP/2: a form of a few fields.
   static let pageBodyBytes = 64 * 1024
 
+  /// How long the first request for a page may take to arrive, from the protocol's being known. It is small; one that
+  /// drips is an attack that holds the connection.
+  static let pageRequestTimeout = TimeAmount.seconds(10)
+
   /// How long a client of pages may be silent: browsers open spare connections, and keep them for their next click.
   static let pageIdleTimeout = TimeAmount.seconds(30)
 

@@ -38,7 +38,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
 
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
-    startTimer()
+    startTimer(Limits.pageRequestTimeout)
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
@@ -47,9 +47,9 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     timer = nil
   }
 
-  private func startTimer() {
+  private func startTimer(_ time: TimeAmount) {
     timer?.cancel()
-    timer = executor.eventLoop.assumeIsolated().scheduleTask(in: Limits.pageIdleTimeout) { [weak self] in
+    timer = executor.eventLoop.assumeIsolated().scheduleTask(in: time) { [weak self] in
       self?.context?.close(promise: nil)
     }
   }
@@ -142,7 +142,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     let written = context.eventLoop.makePromise(of: Void.self)
     context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: written)
     if isKeptAlive {
-      startTimer()
+      startTimer(Limits.pageIdleTimeout)
     } else {
       written.futureResult.assumeIsolated().whenComplete { [self] _ in self.context?.close(promise: nil) }
     }

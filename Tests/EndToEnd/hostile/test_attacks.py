@@ -237,11 +237,19 @@ def test_slow_preface(target):
             assert attacker.is_closed_within(12)
 
 
-def test_settings_never_acknowledged(target):
-    """RFC 9113 §6.5.3: a peer that never acknowledges our SETTINGS, or never finishes its header block, is dropped"""
-    with beside(target), target.raw() as silent, target.connect() as slow:
+def test_slow_peers(target):
+    """A peer that never acknowledges our SETTINGS, or never finishes its header block, is dropped; over HTTP/1.1 too"""
+    with beside(target), target.raw() as silent, target.connect() as slow, target.raw() as drip:
+        started = time.monotonic()
+        drip.send(b"GET /healthz HTTP/1.1\r\n")
         silent.send(PREFACE, settings())
         slow.send(headers(1, raw=block(fields()), flags=0))
+        # A line every now and then counts for nothing.
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() - started < 15:
+                drip.send(b"x: y\r\n")
+                time.sleep(0.25)
+        assert time.monotonic() - started < 15, "the server waits for ever"
         slow.read_to_end()
         assert slow.goaway == ENHANCE_YOUR_CALM
         silent.socket.settimeout(15)

@@ -10,7 +10,8 @@ extension GrantHandlers {
   ) async throws(RPCError) {
     let sessions = core.endedSessions
     guard let watch = sessions.watches.watch() else {
-      throw RPCError(.resourceExhausted, "too many watches are open", reason: "TOO_MANY_WATCHES", retryAfter: .seconds(1))
+      throw RPCError(
+        .resourceExhausted, "too many watches are open", reason: "TOO_MANY_WATCHES", retryAfter: .seconds(1))
     }
     defer { sessions.watches.leave(watch) }
     let retention = sessions.retention.components.seconds

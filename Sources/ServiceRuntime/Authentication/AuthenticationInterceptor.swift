@@ -34,7 +34,11 @@ package struct AuthenticationInterceptor: ServerInterceptor {
     context[CallerKey.self] = try caller(policy, credential, context)
   }
 
-  private func caller(_ policy: AccessPolicy, _ credential: Credential, _ context: ServerContext) throws(RPCError) -> Caller {
+  private func caller(
+    _ policy: AccessPolicy,
+    _ credential: Credential,
+    _ context: ServerContext
+  ) throws(RPCError) -> Caller {
     switch credential {
     case .token, .bound:
       // A client may attach an expired token to the very call that renews it.

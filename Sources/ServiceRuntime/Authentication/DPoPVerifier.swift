@@ -5,8 +5,8 @@ internal import Synchronization
 
 /// Decides whether a proof shows that the caller has the key that its token is bound to (RFC 9449 section 4.3, R22).
 ///
-/// Of the proof's address (`htu`) the path is compared, which names service and method. Scheme and host are not: a proxy
-/// may change both, and `ath` ties the proof to one token, which names the services that accept it.
+/// Of the proof's address (`htu`) the path is compared, which names service and method. Scheme and host are not: a
+/// proxy may change both, and `ath` ties the proof to one token, which names the services that accept it.
 package final class DPoPVerifier: Sendable {
   private struct State {
     var young: Set<[UInt8]> = []

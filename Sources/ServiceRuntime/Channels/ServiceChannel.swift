@@ -1,6 +1,7 @@
 package import GRPC
 
-/// A channel to another service: each call carries the service credential where there is one, and one with one answer has a timeout.
+/// A channel to another service: each call carries the service credential where there is one, and a call with one
+/// answer has a timeout.
 package struct ServiceChannel: RPCChannel {
   private let channel: any RPCChannel
   private let credential: Metadata

@@ -95,7 +95,15 @@ package enum ServiceProcess {
       throw StartupError("cannot start", error)
     }
     do throws(StartupError) {
-      try await serve(service, parts, resources, tls: tls, token: token, handlesSignals: handlesSignals, onReady: onReady)
+      try await serve(
+        service,
+        parts,
+        resources,
+        tls: tls,
+        token: token,
+        handlesSignals: handlesSignals,
+        onReady: onReady
+      )
     } catch {
       await parts.close()
       await channels.close()
@@ -147,7 +155,16 @@ package enum ServiceProcess {
       )
     }
 
-    let server = try grpcServer(service, parts, resources, tls: tls.server, health: health, keys: keys, sessions: sessions, token: token)
+    let server = try grpcServer(
+      service,
+      parts,
+      resources,
+      tls: tls.server,
+      health: health,
+      keys: keys,
+      sessions: sessions,
+      token: token
+    )
     let management = managementServer(resources, health: health, readiness: readiness)
     let grpcAddress = try await start(server, configuration.listen)
     let managementAddress: Endpoint

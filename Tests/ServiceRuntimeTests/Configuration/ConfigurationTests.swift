@@ -153,7 +153,9 @@ final class ConfigurationTests {
 
   @Test("one environment serves all services: another service's variable is accepted, its misspelling is not")
   func otherServicesVariables() throws {
-    let others = ["LATCHKEY_TOKEN_ACCESS_LIFETIME": "5m", "LATCHKEY_CLIENTS": "a,b", "LATCHKEY_MIGRATION_COLLECTIONS": "x"]
+    let others = [
+      "LATCHKEY_TOKEN_ACCESS_LIFETIME": "5m", "LATCHKEY_CLIENTS": "a,b", "LATCHKEY_MIGRATION_COLLECTIONS": "x",
+    ]
     #expect(try load(environment: others)[Self.size] == 10)
     #expect(
       throws: ConfigurationError.unknownKey(

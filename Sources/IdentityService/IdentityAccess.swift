@@ -33,6 +33,12 @@ package enum IdentityAccess {
       case .listDevices, .renameDevice, .removeDevice: .subject
       }
     }
+    + AccessPolicies(IdentityV1.GuideServiceMethod.self) { method in
+      switch method {
+      case .listGuides, .getGuide, .reportStep, .watchGuide: .subject
+      case .resetGuide: .subjectOrService
+      }
+    }
     + AccessPolicies(IdentityV1.LinkServiceMethod.self) { method in
       switch method {
       case .listIdentities, .linkIdentity, .unlinkIdentity: .account

@@ -12,6 +12,7 @@ extension IdentityCore {
   /// - Parameters:
   ///   - migrator: a channel to the migrator that carries the service credential; nil where there is none.
   ///   - policies: nil for the document in the data directory, read once.
+  ///   - guidesFile: nil for guides.json in the data directory.
   package static func assemble(
     database: SQLiteDatabase,
     dataDirectory: String,
@@ -25,6 +26,7 @@ extension IdentityCore {
     passwords: PasswordHasher,
     migrator: (any RPCChannel)?,
     policies: PolicyFile? = nil,
+    guidesFile: String? = nil,
     clock: any WallClock,
     random: RandomSource,
     logger: Logger
@@ -48,7 +50,8 @@ extension IdentityCore {
     let events = SessionEventHub()
     let auditKey = secret.key(for: "audit-log")
     let auditChain = AuditChain { HMACSHA256.authenticate($0, key: auditKey.exposed) }
-    let database = IdentityDatabase(database, audit: auditChain, listeners: [endedSessions, events])
+    let guideWatches = GuideWatches()
+    let database = IdentityDatabase(database, audit: auditChain, listeners: [endedSessions, events, guideWatches])
     let accounts = SQLiteAccountStore(database)
     let sessions = SQLiteSessionStore(database)
     let merges = SQLiteMergeStore(database)
@@ -71,9 +74,12 @@ extension IdentityCore {
       replayKey: secret.key(for: "sign-in-replay"),
       audit: SQLiteAuditStore(database),
       auditChain: auditChain,
+      guideProgress: SQLiteGuideStore(database),
       tokens: tokens,
       endedSessions: endedSessions,
       sessionEvents: events,
+      guides: try GuideFile(path: guidesFile ?? "\(dataDirectory)/guides.json", logger: logger),
+      guideWatches: guideWatches,
       challenges: ChallengeBook(
         key: secret.key(for: "device-challenge"), lifetime: lifetimes.challenge, random: random),
       admission: GuestAdmission(perHour: guestsPerHour),

@@ -25,9 +25,12 @@ package struct IdentityCore: Sendable {
   package let audit: any AuditStore
   package let auditChain: AuditChain
   package let refusals: RefusalRecorder
+  package let guideProgress: any GuideStore
   package let tokens: TokenIssuer
   package let endedSessions: EndedSessions
   package let sessionEvents: SessionEventHub
+  package let guides: GuideFile
+  package let guideWatches: GuideWatches
   package let challenges: ChallengeBook
   package let admission: GuestAdmission
   package let identifierChecks: NetworkTally
@@ -56,9 +59,12 @@ package struct IdentityCore: Sendable {
     replayKey: RedactedSecret,
     audit: any AuditStore,
     auditChain: AuditChain,
+    guideProgress: any GuideStore,
     tokens: TokenIssuer,
     endedSessions: EndedSessions,
     sessionEvents: SessionEventHub,
+    guides: GuideFile,
+    guideWatches: GuideWatches,
     challenges: ChallengeBook,
     admission: GuestAdmission,
     identifierChecks: NetworkTally,
@@ -86,9 +92,12 @@ package struct IdentityCore: Sendable {
     self.audit = audit
     self.auditChain = auditChain
     refusals = RefusalRecorder(audit, clock: clock, logger: logger)
+    self.guideProgress = guideProgress
     self.tokens = tokens
     self.endedSessions = endedSessions
     self.sessionEvents = sessionEvents
+    self.guides = guides
+    self.guideWatches = guideWatches
     self.challenges = challenges
     self.admission = admission
     self.identifierChecks = identifierChecks

@@ -45,10 +45,14 @@ package enum IdentityKeys {
   package static let passwordThreads = ConfigurationKey.integer(
     "password.threads", default: 1, in: 1...64, help: "passwords that are hashed at the same time")
 
+  package static let guidesFile = ConfigurationKey.optionalString(
+    "guide.file", help: "JSON file with the guides, read again when it changes; default: guides.json in dataDir")
+
   package static let declarations = [
     accessLifetime.declaration, refreshIdle.declaration, refreshAbsoluteGuest.declaration,
     refreshAbsoluteAccount.declaration, refreshAbsoluteQR.declaration, audiences.declaration,
-    signingKeyPeriod.declaration, rotateSigningKey.declaration, guestsPerHour.declaration, passwordMemoryKiB.declaration,
+    signingKeyPeriod.declaration, rotateSigningKey.declaration, guestsPerHour.declaration, guidesFile.declaration,
+    passwordMemoryKiB.declaration,
     passwordPasses.declaration, passwordThreads.declaration,
   ]
 }

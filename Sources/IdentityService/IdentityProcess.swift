@@ -39,6 +39,7 @@ package enum IdentityProcess {
       passwords: passwords,
       migrator: resources.channel(to: .migrator),
       policies: resources.policies,
+      guidesFile: configuration[IdentityKeys.guidesFile],
       clock: resources.clock,
       random: RandomSource { SecureRandom.bytes($0) },
       logger: resources.logger
@@ -60,6 +61,7 @@ package enum IdentityProcess {
     parts.drain = {
       core.sessionEvents.drain()
       core.endedSessions.watches.drain()
+      core.guideWatches.drain()
     }
     parts.close = {
       await core.refusals.flush()
@@ -76,6 +78,7 @@ package enum IdentityProcess {
       + IdentityV1.sessionServiceRoutes(SessionHandlers(core))
       + IdentityV1.deviceServiceRoutes(DeviceHandlers(core))
       + IdentityV1.linkServiceRoutes(LinkHandlers(core))
+      + IdentityV1.guideServiceRoutes(GuideHandlers(core))
       + IdentityV1.policyServiceRoutes(PolicyHandlers(core))
       + IdentityV1.auditServiceRoutes(AuditHandlers(core))
   }

@@ -100,4 +100,18 @@ package enum Limits {
   /// Identifiers that a network may ask about in a minute: a person typing, each pause a question; not a list of a
   /// million addresses.
   package static let identifierChecksPerMinute = 30
+
+  /// Guides of an installation and steps of one: tours that people sit through, and a document that parses in under a
+  /// millisecond.
+  package static let guides = 256
+  package static let guideSteps = 256
+
+  /// Bytes of a page, a target path or a message key.
+  package static let guideTextBytes = 512
+
+  /// How often the guides' document is looked at. A changed one holds after at most this long.
+  package static let guidesInterval: Duration = .seconds(2)
+
+  /// Subjects that one call resets: a test cohort, within some milliseconds of the writer's time.
+  package static let guideCohort = 500
 }

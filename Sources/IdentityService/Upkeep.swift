@@ -17,6 +17,7 @@ package struct Upkeep: Sendable {
       BackgroundTask("code courier") { await core.courier.run() },
       BackgroundTask("refusals") { await core.refusals.run() },
       BackgroundTask("revocation beat") { await beat() },
+      BackgroundTask("guides") { await keepGuides() },
     ]
     if let migrator = core.migrator { tasks.append(BackgroundTask("merges") { await migrator.run() }) }
     return tasks
@@ -35,6 +36,14 @@ package struct Upkeep: Sendable {
 
   private func beat() async {
     while await pause(Limits.revocationBeat) { core.endedSessions.watches.beat() }
+  }
+
+  private func keepGuides() async {
+    while await pause(Limits.guidesInterval) { refreshGuides() }
+  }
+
+  package func refreshGuides() {
+    if core.guides.refresh() { core.guideWatches.definitionsChanged() }
   }
 
   private func purge() async {

@@ -18,6 +18,7 @@ extension GrantHandlers {
     }
     switch outcome {
     case .completed(let ended):
+      core.guideWatches.changed(of: target)
       core.logger.notice(
         "a guest became part of an account",
         metadata: [

@@ -329,6 +329,69 @@ package enum LatchkeyDescriptors {
         """
     ),
     DescriptorFile(
+      name: "latchkey/identity/v1/guide_service.proto",
+      imports: [
+        "google/protobuf/timestamp.proto",
+      ],
+      symbols: [
+        "latchkey.identity.v1.GuideStatus",
+        "latchkey.identity.v1.StepOutcome",
+        "latchkey.identity.v1.GuideProgress",
+        "latchkey.identity.v1.GuideStep",
+        "latchkey.identity.v1.ListGuidesRequest",
+        "latchkey.identity.v1.ListGuidesResponse",
+        "latchkey.identity.v1.GuideSummary",
+        "latchkey.identity.v1.GetGuideRequest",
+        "latchkey.identity.v1.GetGuideResponse",
+        "latchkey.identity.v1.ReportStepRequest",
+        "latchkey.identity.v1.ReportStepResponse",
+        "latchkey.identity.v1.ResetGuideRequest",
+        "latchkey.identity.v1.ResetGuideResponse",
+        "latchkey.identity.v1.WatchGuideRequest",
+        "latchkey.identity.v1.WatchGuideResponse",
+        "latchkey.identity.v1.GuideService",
+        "latchkey.identity.v1.GuideService.ListGuides",
+        "latchkey.identity.v1.GuideService.GetGuide",
+        "latchkey.identity.v1.GuideService.ReportStep",
+        "latchkey.identity.v1.GuideService.ResetGuide",
+        "latchkey.identity.v1.GuideService.WatchGuide",
+      ],
+      base64: """
+        CihsYXRjaGtleS9pZGVudGl0eS92MS9ndWlkZV9zZXJ2aWNlLnByb3RvEhRsYXRjaGtleS5pZGVudGl0eS52MRofZ29vZ2xlL3By\
+        b3RvYnVmL3RpbWVzdGFtcC5wcm90byLSAQoNR3VpZGVQcm9ncmVzcxI5CgZzdGF0dXMYASABKA4yIS5sYXRjaGtleS5pZGVudGl0\
+        eS52MS5HdWlkZVN0YXR1c1IGc3RhdHVzEhYKBmN1cnNvchgCIAEoBVIGY3Vyc29yEhoKCHJldmlzaW9uGAMgASgDUghyZXZpc2lv\
+        bhIXCgdzdGVwX2lkGAQgASgJUgZzdGVwSWQSOQoKdXBkYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBS\
+        CXVwZGF0ZWRBdCKwAQoJR3VpZGVTdGVwEhcKB3N0ZXBfaWQYASABKAlSBnN0ZXBJZBISCgRwYWdlGAIgASgJUgRwYWdlEhYKBnRh\
+        cmdldBgDIAEoCVIGdGFyZ2V0Eh8KC21lc3NhZ2Vfa2V5GAQgASgJUgptZXNzYWdlS2V5EhgKB3JldmVyc2UYBSABKAhSB3JldmVy\
+        c2USIwoNc2luY2VfdmVyc2lvbhgGIAEoA1IMc2luY2VWZXJzaW9uIhMKEUxpc3RHdWlkZXNSZXF1ZXN0IlAKEkxpc3RHdWlkZXNS\
+        ZXNwb25zZRI6CgZndWlkZXMYASADKAsyIi5sYXRjaGtleS5pZGVudGl0eS52MS5HdWlkZVN1bW1hcnlSBmd1aWRlcyKEAQoMR3Vp\
+        ZGVTdW1tYXJ5EhkKCGd1aWRlX2lkGAEgASgJUgdndWlkZUlkEhgKB3ZlcnNpb24YAiABKANSB3ZlcnNpb24SPwoIcHJvZ3Jlc3MY\
+        AyABKAsyIy5sYXRjaGtleS5pZGVudGl0eS52MS5HdWlkZVByb2dyZXNzUghwcm9ncmVzcyJRCg9HZXRHdWlkZVJlcXVlc3QSGQoI\
+        Z3VpZGVfaWQYASABKAlSB2d1aWRlSWQSIwoNa25vd25fdmVyc2lvbhgCIAEoA1IMa25vd25WZXJzaW9uIr8BChBHZXRHdWlkZVJl\
+        c3BvbnNlEhkKCGd1aWRlX2lkGAEgASgJUgdndWlkZUlkEhgKB3ZlcnNpb24YAiABKANSB3ZlcnNpb24SNQoFc3RlcHMYAyADKAsy\
+        Hy5sYXRjaGtleS5pZGVudGl0eS52MS5HdWlkZVN0ZXBSBXN0ZXBzEj8KCHByb2dyZXNzGAQgASgLMiMubGF0Y2hrZXkuaWRlbnRp\
+        dHkudjEuR3VpZGVQcm9ncmVzc1IIcHJvZ3Jlc3MisQEKEVJlcG9ydFN0ZXBSZXF1ZXN0EhkKCGd1aWRlX2lkGAEgASgJUgdndWlk\
+        ZUlkEhcKB3N0ZXBfaWQYAiABKAlSBnN0ZXBJZBI7CgdvdXRjb21lGAMgASgOMiEubGF0Y2hrZXkuaWRlbnRpdHkudjEuU3RlcE91\
+        dGNvbWVSB291dGNvbWUSKwoRZXhwZWN0ZWRfcmV2aXNpb24YBCABKANSEGV4cGVjdGVkUmV2aXNpb24ibwoSUmVwb3J0U3RlcFJl\
+        c3BvbnNlEj8KCHByb2dyZXNzGAEgASgLMiMubGF0Y2hrZXkuaWRlbnRpdHkudjEuR3VpZGVQcm9ncmVzc1IIcHJvZ3Jlc3MSGAoH\
+        Y2hhbmdlZBgCIAEoCFIHY2hhbmdlZCJCChFSZXNldEd1aWRlUmVxdWVzdBIZCghndWlkZV9pZBgBIAEoCVIHZ3VpZGVJZBISCgRz\
+        dWJzGAIgAygJUgRzdWJzIjUKElJlc2V0R3VpZGVSZXNwb25zZRIfCgtyZXNldF9jb3VudBgBIAEoA1IKcmVzZXRDb3VudCIuChFX\
+        YXRjaEd1aWRlUmVxdWVzdBIZCghndWlkZV9pZBgBIAEoCVIHZ3VpZGVJZCJvChJXYXRjaEd1aWRlUmVzcG9uc2USGAoHdmVyc2lv\
+        bhgBIAEoA1IHdmVyc2lvbhI/Cghwcm9ncmVzcxgCIAEoCzIjLmxhdGNoa2V5LmlkZW50aXR5LnYxLkd1aWRlUHJvZ3Jlc3NSCHBy\
+        b2dyZXNzKn4KC0d1aWRlU3RhdHVzEhwKGEdVSURFX1NUQVRVU19VTlNQRUNJRklFRBAAEhwKGEdVSURFX1NUQVRVU19OT1RfU1RB\
+        UlRFRBABEhcKE0dVSURFX1NUQVRVU19BQ1RJVkUQAhIaChZHVUlERV9TVEFUVVNfQ09NUExFVEVEEAMqdAoLU3RlcE91dGNvbWUS\
+        HAoYU1RFUF9PVVRDT01FX1VOU1BFQ0lGSUVEEAASFgoSU1RFUF9PVVRDT01FX1NIT1dOEAESFQoRU1RFUF9PVVRDT01FX0RPTkUQ\
+        AhIYChRTVEVQX09VVENPTUVfU0tJUFBFRBADMu8DCgxHdWlkZVNlcnZpY2USXwoKTGlzdEd1aWRlcxInLmxhdGNoa2V5LmlkZW50\
+        aXR5LnYxLkxpc3RHdWlkZXNSZXF1ZXN0GigubGF0Y2hrZXkuaWRlbnRpdHkudjEuTGlzdEd1aWRlc1Jlc3BvbnNlElkKCEdldEd1\
+        aWRlEiUubGF0Y2hrZXkuaWRlbnRpdHkudjEuR2V0R3VpZGVSZXF1ZXN0GiYubGF0Y2hrZXkuaWRlbnRpdHkudjEuR2V0R3VpZGVS\
+        ZXNwb25zZRJfCgpSZXBvcnRTdGVwEicubGF0Y2hrZXkuaWRlbnRpdHkudjEuUmVwb3J0U3RlcFJlcXVlc3QaKC5sYXRjaGtleS5p\
+        ZGVudGl0eS52MS5SZXBvcnRTdGVwUmVzcG9uc2USXwoKUmVzZXRHdWlkZRInLmxhdGNoa2V5LmlkZW50aXR5LnYxLlJlc2V0R3Vp\
+        ZGVSZXF1ZXN0GigubGF0Y2hrZXkuaWRlbnRpdHkudjEuUmVzZXRHdWlkZVJlc3BvbnNlEmEKCldhdGNoR3VpZGUSJy5sYXRjaGtl\
+        eS5pZGVudGl0eS52MS5XYXRjaEd1aWRlUmVxdWVzdBooLmxhdGNoa2V5LmlkZW50aXR5LnYxLldhdGNoR3VpZGVSZXNwb25zZTAB\
+        YgZwcm90bzM=
+        """
+    ),
+    DescriptorFile(
       name: "latchkey/identity/v1/link_service.proto",
       imports: [
         "google/protobuf/timestamp.proto",

@@ -1,9 +1,14 @@
 internal import Glibc
 
 /// Small files that an operator names.
-enum FileContents {
+package enum FileContents {
+  package static func exists(_ path: String) -> Bool {
+    // The path is copied for the call.
+    unsafe access(path, F_OK) == 0
+  }
+
   /// The whole file. Errors: ``ConfigurationError/file(path:reason:)``, also for one that is too long.
-  static func read(_ path: String) throws(ConfigurationError) -> [UInt8] {
+  package static func read(_ path: String) throws(ConfigurationError) -> [UInt8] {
     // The path is copied for the call. O_NONBLOCK: opening a pipe by mistake must not hang the start.
     let file = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
     guard file >= 0 else { throw .file(path: path, reason: message(errno)) }

@@ -190,5 +190,20 @@ extension SQLiteSchema {
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX sign_in_replays_by_expiry ON sign_in_replays (expires_at);
     """,
+
+    // 7: how far subjects have come in guides.
+    """
+    CREATE TABLE guide_progress (
+      sub        BLOB NOT NULL,
+      guide_id   TEXT NOT NULL,
+      -- 0 not started, 1 active, 2 completed
+      status     INTEGER NOT NULL CHECK (status IN (0, 1, 2)),
+      position   INTEGER NOT NULL,
+      step_id    TEXT,
+      revision   INTEGER NOT NULL,
+      updated_at INTEGER NOT NULL,
+      PRIMARY KEY (sub, guide_id)
+    ) STRICT, WITHOUT ROWID;
+    """,
   ])
 }

@@ -73,6 +73,7 @@ package struct SQLiteMergeStore: MergeStore {
       }
       try SubjectRow.update(subject, at: now, in: db)
       try DeviceRow.releaseGuest(guest, in: db)
+      try GuideRow.merge(guest, into: target, at: now, in: db)
       try SessionRow.endAll(of: guest, because: .merged, at: now, in: db, noting: &changes)
       try db.execute(
         "UPDATE merges SET state = 2, migration_id = ?, changed_at = ? WHERE guest_sub = ? AND state IN (0, 1)",

@@ -31,6 +31,7 @@ struct IdentityHarness: Sendable {
   let devices: IdentityV1.DeviceServiceClient
   let links: IdentityV1.LinkServiceClient
   let audit: IdentityV1.AuditServiceClient
+  let guides: IdentityV1.GuideServiceClient
   let access: IdentityV1.PolicyServiceClient
 
   init(
@@ -89,6 +90,7 @@ struct IdentityHarness: Sendable {
     devices = IdentityV1.DeviceServiceClient(channel: channel)
     links = IdentityV1.LinkServiceClient(channel: channel)
     audit = IdentityV1.AuditServiceClient(channel: channel)
+    guides = IdentityV1.GuideServiceClient(channel: channel)
     access = IdentityV1.PolicyServiceClient(channel: channel)
   }
 

@@ -1,0 +1,70 @@
+import Logging
+import ServiceRuntime
+import Synchronization
+
+/// The guides' document on disk: read at the start, and again whenever its contents changed.
+///
+/// A document that cannot be used changes nothing. A changed guide must carry a higher version, by which apps tell.
+package final class GuideFile: Sendable {
+  private let path: String
+  private let logger: Logger
+  private let state: Mutex<State>
+
+  private struct State {
+    var catalog: GuideCatalog
+    /// Of the document that was looked at last, used or not.
+    var bytes: [UInt8]?
+  }
+
+  /// Reads the document. Without a file there are no guides; with one that cannot be used the service does not start.
+  package init(path: String, logger: Logger) throws(ConfigurationError) {
+    self.path = path
+    self.logger = logger
+    guard FileContents.exists(path) else {
+      state = Mutex(State(catalog: GuideCatalog(), bytes: nil))
+      return
+    }
+    let bytes = try FileContents.read(path)
+    do throws(GuideCatalogError) {
+      state = Mutex(State(catalog: try GuideCatalog(parsing: bytes), bytes: bytes))
+    } catch {
+      throw .file(path: path, reason: error.description)
+    }
+  }
+
+  package var current: GuideCatalog { state.withLock { $0.catalog } }
+
+  /// Reads the document if it is there and was changed. True when the guides are others now.
+  package func refresh() -> Bool {
+    guard FileContents.exists(path) else { return false }
+    let bytes: [UInt8]
+    do throws(ConfigurationError) {
+      bytes = try FileContents.read(path)
+    } catch {
+      logger.error("the guides cannot be read", metadata: ["cause": "\(error)"])
+      return false
+    }
+    let isNew = state.withLock { state in
+      guard state.bytes != bytes else { return false }
+      state.bytes = bytes
+      return true
+    }
+    guard isNew else { return false }
+    let catalog: GuideCatalog
+    do throws(GuideCatalogError) {
+      catalog = try GuideCatalog(parsing: bytes)
+    } catch {
+      logger.error("the changed guides are not used", metadata: ["cause": "\(error)"])
+      return false
+    }
+    let old = current
+    if let guide = catalog.unannounced(since: old) {
+      logger.error(
+        "the changed guides are not used: a changed guide needs a higher version", metadata: ["guide": "\(guide)"])
+      return false
+    }
+    state.withLock { $0.catalog = catalog }
+    logger.notice("the guides changed", metadata: ["guides": "\(catalog.guides.count)"])
+    return catalog != old
+  }
+}

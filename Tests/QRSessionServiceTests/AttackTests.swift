@@ -489,6 +489,25 @@ import Testing
     #expect(harness.database.statistics.writes == writes)
   }
 
+  @Test("S23: the screen shows which account scanned, masked; without a name to show nobody claims the code")
+  func scannerIsShown() async throws {
+    let harness = try Harness()
+    let issued = try await harness.issue()
+    #expect(try await harness.poll(issued).scannerMask == "")
+    harness.grants.state.withLock { $0.maskFailure = RPCError(.unavailable, "identity is away") }
+    #expect(await refusal { _ = try await harness.scan(issued, as: .phone("mallory")) }?.code == .unavailable)
+    #expect(try await harness.stored(issued).phase == .pending)
+    harness.grants.state.withLock { $0.maskFailure = nil }
+    let scanned = try await harness.scan(issued, as: .phone("mallory"))
+    let mask = "\(ServerContext.id("mallory").prefix(2))***"
+    #expect(try await harness.poll(issued, lastVersion: 1).scannerMask == mask)
+    try await harness.confirm(scanned, as: .phone("mallory"))
+    // Shown before anything is redeemed, and after a restart as well.
+    let restarted = try await harness.restarted()
+    let poll = try await restarted.poll(issued)
+    #expect(poll.scannerMask == mask && poll.tokens == nil)
+  }
+
   @Test("S25: every transition leaves an event, with the code's hash and never the code")
   func audit() async throws {
     let harness = try Harness()

@@ -161,6 +161,7 @@ final class RecordingGrants: QRGrantIssuer {
     var revoked: [QRSessionID] = []
     var failures: [RPCError] = []
     var pause: Duration?
+    var maskFailure: RPCError?
     var onIssue: (@Sendable () async -> Void)?
   }
 
@@ -184,6 +185,12 @@ final class RecordingGrants: QRGrantIssuer {
       subject: CommonV1.Subject(sub: session.claim?.subject.description ?? ""),
       profile: nil
     )
+  }
+
+  func mask(of subject: SubjectID, deadline: ContinuousClock.Instant?) async throws(RPCError) -> DisplayText? {
+    let failure = state.withLock { $0.maskFailure }
+    if let failure { throw failure }
+    return DisplayText("\(subject.description.prefix(2))***")
   }
 
   func revoke(_ session: QRSessionID, reason: String) async throws(RPCError) -> Int64 {

@@ -21,6 +21,12 @@ extension IdentityV1 {
       context: ServerContext
     ) async throws(RPCError) -> IdentityV1.RevokeForQrResponse
 
+    /// How a person's account may be named to a screen that is not signed in yet.
+    func describeSubject(
+      _ request: IdentityV1.DescribeSubjectRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> IdentityV1.DescribeSubjectResponse
+
     /// The SWITCH step of a migration: the guest's sessions end and its sub resolves to the account. Idempotent.
     func completeMigration(
       _ request: IdentityV1.CompleteMigrationRequest,
@@ -40,12 +46,13 @@ extension IdentityV1 {
   package enum GrantServiceMethod: String, CaseIterable, Sendable {
     case issueForQr = "/latchkey.identity.v1.GrantService/IssueForQr"
     case revokeForQr = "/latchkey.identity.v1.GrantService/RevokeForQr"
+    case describeSubject = "/latchkey.identity.v1.GrantService/DescribeSubject"
     case completeMigration = "/latchkey.identity.v1.GrantService/CompleteMigration"
     case watchRevocations = "/latchkey.identity.v1.GrantService/WatchRevocations"
 
     package var rpc: RPCMethod {
       switch self {
-      case .issueForQr, .revokeForQr, .completeMigration: RPCMethod(path: rawValue, kind: .unary)
+      case .issueForQr, .revokeForQr, .describeSubject, .completeMigration: RPCMethod(path: rawValue, kind: .unary)
       case .watchRevocations: RPCMethod(path: rawValue, kind: .serverStreaming)
       }
     }
@@ -67,6 +74,13 @@ extension IdentityV1 {
           context: ServerContext
         ) async throws(RPCError) -> IdentityV1.RevokeForQrResponse in
         try await service.revokeForQr(request, context: context)
+      },
+      .unary(GrantServiceMethod.describeSubject.rpc) {
+        (
+          request: IdentityV1.DescribeSubjectRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> IdentityV1.DescribeSubjectResponse in
+        try await service.describeSubject(request, context: context)
       },
       .unary(GrantServiceMethod.completeMigration.rpc) {
         (
@@ -109,6 +123,14 @@ extension IdentityV1 {
       options: CallOptions = CallOptions()
     ) async throws(RPCError) -> IdentityV1.RevokeForQrResponse {
       try await channel.unary(GrantServiceMethod.revokeForQr.rpc, request, options: options)
+    }
+
+    /// How a person's account may be named to a screen that is not signed in yet.
+    package func describeSubject(
+      _ request: IdentityV1.DescribeSubjectRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> IdentityV1.DescribeSubjectResponse {
+      try await channel.unary(GrantServiceMethod.describeSubject.rpc, request, options: options)
     }
 
     /// The SWITCH step of a migration: the guest's sessions end and its sub resolves to the account. Idempotent.
@@ -190,6 +212,23 @@ extension IdentityV1 {
 
     package init(sessionsEnded: Int64 = 0) {
       self.sessionsEnded = sessionsEnded
+    }
+  }
+
+  package struct DescribeSubjectRequest: Sendable, Equatable {
+    package var sub: String
+
+    package init(sub: String = "") {
+      self.sub = sub
+    }
+  }
+
+  package struct DescribeSubjectResponse: Sendable, Equatable {
+    /// The identifier that was linked first, masked, such as "a***@example.com"; empty for a guest or an unknown sub.
+    package var mask: String
+
+    package init(mask: String = "") {
+      self.mask = mask
     }
   }
 
@@ -371,6 +410,66 @@ extension IdentityV1.RevokeForQrResponse: RPCMessage {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__RevokeForQrResponse.self)
     unsafe latchkey__identity__v1__revoke_for_qr_response__init(c)
     unsafe c.pointee.sessions_ended = sessionsEnded
+    return unsafe c
+  }
+}
+
+extension IdentityV1.DescribeSubjectRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__describe_subject_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__describe_subject_request__get_packed_size,
+      latchkey__identity__v1__describe_subject_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__DescribeSubjectRequest>) throws(ProtobufError) {
+    unsafe self.init(sub: try FieldReader.string(c.pointee.sub, "sub"))
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__DescribeSubjectRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__DescribeSubjectRequest.self)
+    unsafe latchkey__identity__v1__describe_subject_request__init(c)
+    unsafe c.pointee.sub = try arena.string(sub)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.DescribeSubjectResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__describe_subject_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__describe_subject_response__get_packed_size,
+      latchkey__identity__v1__describe_subject_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__DescribeSubjectResponse>) throws(ProtobufError) {
+    unsafe self.init(mask: try FieldReader.string(c.pointee.mask, "mask"))
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__DescribeSubjectResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__DescribeSubjectResponse.self)
+    unsafe latchkey__identity__v1__describe_subject_response__init(c)
+    unsafe c.pointee.mask = try arena.string(mask)
     return unsafe c
   }
 }

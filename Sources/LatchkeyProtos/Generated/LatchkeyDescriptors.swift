@@ -255,6 +255,8 @@ package enum LatchkeyDescriptors {
         "latchkey.identity.v1.IssueForQrResponse",
         "latchkey.identity.v1.RevokeForQrRequest",
         "latchkey.identity.v1.RevokeForQrResponse",
+        "latchkey.identity.v1.DescribeSubjectRequest",
+        "latchkey.identity.v1.DescribeSubjectResponse",
         "latchkey.identity.v1.CompleteMigrationRequest",
         "latchkey.identity.v1.CompleteMigrationResponse",
         "latchkey.identity.v1.WatchRevocationsRequest",
@@ -262,6 +264,7 @@ package enum LatchkeyDescriptors {
         "latchkey.identity.v1.GrantService",
         "latchkey.identity.v1.GrantService.IssueForQr",
         "latchkey.identity.v1.GrantService.RevokeForQr",
+        "latchkey.identity.v1.GrantService.DescribeSubject",
         "latchkey.identity.v1.GrantService.CompleteMigration",
         "latchkey.identity.v1.GrantService.WatchRevocations",
       ],
@@ -275,17 +278,20 @@ package enum LatchkeyDescriptors {
         LnYxLlRva2VuU2V0UgZ0b2tlbnMSNQoHc3ViamVjdBgCIAEoCzIbLmxhdGNoa2V5LmNvbW1vbi52MS5TdWJqZWN0UgdzdWJqZWN0\
         EjUKB3Byb2ZpbGUYAyABKAsyGy5sYXRjaGtleS5jb21tb24udjEuUHJvZmlsZVIHcHJvZmlsZSJQChJSZXZva2VGb3JRclJlcXVl\
         c3QSIgoNcXJfc2Vzc2lvbl9pZBgBIAEoCVILcXJTZXNzaW9uSWQSFgoGcmVhc29uGAIgASgJUgZyZWFzb24iPAoTUmV2b2tlRm9y\
-        UXJSZXNwb25zZRIlCg5zZXNzaW9uc19lbmRlZBgBIAEoA1INc2Vzc2lvbnNFbmRlZCJ5ChhDb21wbGV0ZU1pZ3JhdGlvblJlcXVl\
-        c3QSIQoMbWlncmF0aW9uX2lkGAEgASgJUgttaWdyYXRpb25JZBIbCglndWVzdF9zdWIYAiABKAlSCGd1ZXN0U3ViEh0KCnRhcmdl\
-        dF9zdWIYAyABKAlSCXRhcmdldFN1YiIbChlDb21wbGV0ZU1pZ3JhdGlvblJlc3BvbnNlIhkKF1dhdGNoUmV2b2NhdGlvbnNSZXF1\
-        ZXN0IoMBChhXYXRjaFJldm9jYXRpb25zUmVzcG9uc2USHQoKZW5kZWRfc2lkcxgBIAMoCVIJZW5kZWRTaWRzEhsKCWNhdWdodF91\
-        cBgCIAEoCFIIY2F1Z2h0VXASKwoRcmV0ZW50aW9uX3NlY29uZHMYAyABKANSEHJldGVudGlvblNlY29uZHMyvgMKDEdyYW50U2Vy\
-        dmljZRJfCgpJc3N1ZUZvclFyEicubGF0Y2hrZXkuaWRlbnRpdHkudjEuSXNzdWVGb3JRclJlcXVlc3QaKC5sYXRjaGtleS5pZGVu\
-        dGl0eS52MS5Jc3N1ZUZvclFyUmVzcG9uc2USYgoLUmV2b2tlRm9yUXISKC5sYXRjaGtleS5pZGVudGl0eS52MS5SZXZva2VGb3JR\
-        clJlcXVlc3QaKS5sYXRjaGtleS5pZGVudGl0eS52MS5SZXZva2VGb3JRclJlc3BvbnNlEnQKEUNvbXBsZXRlTWlncmF0aW9uEi4u\
-        bGF0Y2hrZXkuaWRlbnRpdHkudjEuQ29tcGxldGVNaWdyYXRpb25SZXF1ZXN0Gi8ubGF0Y2hrZXkuaWRlbnRpdHkudjEuQ29tcGxl\
-        dGVNaWdyYXRpb25SZXNwb25zZRJzChBXYXRjaFJldm9jYXRpb25zEi0ubGF0Y2hrZXkuaWRlbnRpdHkudjEuV2F0Y2hSZXZvY2F0\
-        aW9uc1JlcXVlc3QaLi5sYXRjaGtleS5pZGVudGl0eS52MS5XYXRjaFJldm9jYXRpb25zUmVzcG9uc2UwAWIGcHJvdG8z
+        UXJSZXNwb25zZRIlCg5zZXNzaW9uc19lbmRlZBgBIAEoA1INc2Vzc2lvbnNFbmRlZCIqChZEZXNjcmliZVN1YmplY3RSZXF1ZXN0\
+        EhAKA3N1YhgBIAEoCVIDc3ViIi0KF0Rlc2NyaWJlU3ViamVjdFJlc3BvbnNlEhIKBG1hc2sYASABKAlSBG1hc2sieQoYQ29tcGxl\
+        dGVNaWdyYXRpb25SZXF1ZXN0EiEKDG1pZ3JhdGlvbl9pZBgBIAEoCVILbWlncmF0aW9uSWQSGwoJZ3Vlc3Rfc3ViGAIgASgJUghn\
+        dWVzdFN1YhIdCgp0YXJnZXRfc3ViGAMgASgJUgl0YXJnZXRTdWIiGwoZQ29tcGxldGVNaWdyYXRpb25SZXNwb25zZSIZChdXYXRj\
+        aFJldm9jYXRpb25zUmVxdWVzdCKDAQoYV2F0Y2hSZXZvY2F0aW9uc1Jlc3BvbnNlEh0KCmVuZGVkX3NpZHMYASADKAlSCWVuZGVk\
+        U2lkcxIbCgljYXVnaHRfdXAYAiABKAhSCGNhdWdodFVwEisKEXJldGVudGlvbl9zZWNvbmRzGAMgASgDUhByZXRlbnRpb25TZWNv\
+        bmRzMq4ECgxHcmFudFNlcnZpY2USXwoKSXNzdWVGb3JRchInLmxhdGNoa2V5LmlkZW50aXR5LnYxLklzc3VlRm9yUXJSZXF1ZXN0\
+        GigubGF0Y2hrZXkuaWRlbnRpdHkudjEuSXNzdWVGb3JRclJlc3BvbnNlEmIKC1Jldm9rZUZvclFyEigubGF0Y2hrZXkuaWRlbnRp\
+        dHkudjEuUmV2b2tlRm9yUXJSZXF1ZXN0GikubGF0Y2hrZXkuaWRlbnRpdHkudjEuUmV2b2tlRm9yUXJSZXNwb25zZRJuCg9EZXNj\
+        cmliZVN1YmplY3QSLC5sYXRjaGtleS5pZGVudGl0eS52MS5EZXNjcmliZVN1YmplY3RSZXF1ZXN0Gi0ubGF0Y2hrZXkuaWRlbnRp\
+        dHkudjEuRGVzY3JpYmVTdWJqZWN0UmVzcG9uc2USdAoRQ29tcGxldGVNaWdyYXRpb24SLi5sYXRjaGtleS5pZGVudGl0eS52MS5D\
+        b21wbGV0ZU1pZ3JhdGlvblJlcXVlc3QaLy5sYXRjaGtleS5pZGVudGl0eS52MS5Db21wbGV0ZU1pZ3JhdGlvblJlc3BvbnNlEnMK\
+        EFdhdGNoUmV2b2NhdGlvbnMSLS5sYXRjaGtleS5pZGVudGl0eS52MS5XYXRjaFJldm9jYXRpb25zUmVxdWVzdBouLmxhdGNoa2V5\
+        LmlkZW50aXR5LnYxLldhdGNoUmV2b2NhdGlvbnNSZXNwb25zZTABYgZwcm90bzM=
         """
     ),
     DescriptorFile(

@@ -32,6 +32,14 @@ package struct IdentityGrantIssuer: QRGrantIssuer {
     return RedeemedGrant(tokens: tokens, subject: response.subject, profile: response.profile)
   }
 
+  package func mask(
+    of subject: SubjectID,
+    deadline: ContinuousClock.Instant?
+  ) async throws(RPCError) -> DisplayText? {
+    let request = IdentityV1.DescribeSubjectRequest(sub: subject.description)
+    return DisplayText(try await client.describeSubject(request, options: options(deadline)).mask)
+  }
+
   package func revoke(_ session: QRSessionID, reason: String) async throws(RPCError) -> Int64 {
     let request = IdentityV1.RevokeForQrRequest(qrSessionID: session.description, reason: reason)
     return try await client.revokeForQr(request, options: CallOptions(timeout: Limits.grantTimeout)).sessionsEnded

@@ -16,6 +16,9 @@ extension QRSessionAPI {
     // Drawn whether it will be needed or not: no outcome does less work than another (S24).
     let secret = random.bytes(ConfirmTicket.secretByteCount)
     let ticketHash = Self.digest(secret)
+    // Asked for before anything is known of the code, so that the time it takes says nothing either. Without the name
+    // that the screen has to show there is no claim (S23).
+    let mask = confirmer.isGuest ? nil : try await grants.mask(of: confirmer.subject, deadline: context.deadline)
     guard let found = try await find(request.code) else {
       // A guest is told the same about a code that it may not confirm.
       throw confirmer.isGuest ? .loginRequired : .noSuchCode
@@ -29,7 +32,7 @@ extension QRSessionAPI {
       case .always: true
       }
     let (outcome, session) = try await decide(on: found) { session, now in
-      session.scan(by: confirmer, ticket: ticketHash, needsCheckCode: needsCheckCode, at: now)
+      session.scan(by: confirmer, ticket: ticketHash, needsCheckCode: needsCheckCode, mask: mask, at: now)
     }
     switch outcome {
     case .claimed:

@@ -82,6 +82,29 @@ struct QRGrantTests {
     }
   }
 
+  @Test("S23: an account is described by its mask, a guest and nobody by none, and only to services")
+  func describe() async throws {
+    let harness = try await IdentityHarness()
+    let ada = try await harness.register("ada@example.com")
+    let guest = try await harness.issueGuest(try TestDevice())
+    func mask(_ sub: String?) async throws -> String {
+      let request = IdentityV1.DescribeSubjectRequest(sub: sub ?? "")
+      return try await harness.grants.describeSubject(request, options: .service).mask
+    }
+    let shown = try await mask(ada.subject?.sub)
+    #expect(shown == EmailAddress("ada@example.com")?.mask)
+    #expect(!shown.isEmpty && !shown.contains("ada"))
+    #expect(try await mask(guest.subject?.sub) == "")
+    #expect(try await mask(Base64URL.encode([UInt8](repeating: 7, count: 16))) == "")
+    await expectRefusal(.permissionDenied, "SERVICE_ONLY") {
+      try await harness.grants.describeSubject(
+        IdentityV1.DescribeSubjectRequest(sub: ada.subject?.sub ?? ""), options: .bearer(ada.tokens))
+    }
+    await expectRefusal(.invalidArgument, field: "sub") {
+      try await harness.grants.describeSubject(IdentityV1.DescribeSubjectRequest(sub: "x"), options: .service)
+    }
+  }
+
   @Test("R34: a guest, an ended session and someone else's session confirm nothing")
   func confirmers() async throws {
     let harness = try await IdentityHarness()

@@ -187,6 +187,96 @@ void   latchkey__identity__v1__revoke_for_qr_response__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__revoke_for_qr_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__identity__v1__describe_subject_request__init
+                     (Latchkey__Identity__V1__DescribeSubjectRequest         *message)
+{
+  static const Latchkey__Identity__V1__DescribeSubjectRequest init_value = LATCHKEY__IDENTITY__V1__DESCRIBE_SUBJECT_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__describe_subject_request__get_packed_size
+                     (const Latchkey__Identity__V1__DescribeSubjectRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__describe_subject_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__describe_subject_request__pack
+                     (const Latchkey__Identity__V1__DescribeSubjectRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__describe_subject_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__describe_subject_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__DescribeSubjectRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__describe_subject_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__DescribeSubjectRequest *
+       latchkey__identity__v1__describe_subject_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__DescribeSubjectRequest *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__describe_subject_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__describe_subject_request__free_unpacked
+                     (Latchkey__Identity__V1__DescribeSubjectRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__describe_subject_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__describe_subject_response__init
+                     (Latchkey__Identity__V1__DescribeSubjectResponse         *message)
+{
+  static const Latchkey__Identity__V1__DescribeSubjectResponse init_value = LATCHKEY__IDENTITY__V1__DESCRIBE_SUBJECT_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__describe_subject_response__get_packed_size
+                     (const Latchkey__Identity__V1__DescribeSubjectResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__describe_subject_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__describe_subject_response__pack
+                     (const Latchkey__Identity__V1__DescribeSubjectResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__describe_subject_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__describe_subject_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__DescribeSubjectResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__describe_subject_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__DescribeSubjectResponse *
+       latchkey__identity__v1__describe_subject_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__DescribeSubjectResponse *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__describe_subject_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__describe_subject_response__free_unpacked
+                     (Latchkey__Identity__V1__DescribeSubjectResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__describe_subject_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 void   latchkey__identity__v1__complete_migration_request__init
                      (Latchkey__Identity__V1__CompleteMigrationRequest         *message)
 {
@@ -647,6 +737,82 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__revoke_for_qr_response_
   latchkey__identity__v1__revoke_for_qr_response__field_indices_by_name,
   1,  latchkey__identity__v1__revoke_for_qr_response__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__revoke_for_qr_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__describe_subject_request__field_descriptors[1] =
+{
+  {
+    "sub",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__DescribeSubjectRequest, sub),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__describe_subject_request__field_indices_by_name[] = {
+  0,   /* field[0] = sub */
+};
+static const ProtobufCIntRange latchkey__identity__v1__describe_subject_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__describe_subject_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.DescribeSubjectRequest",
+  "DescribeSubjectRequest",
+  "Latchkey__Identity__V1__DescribeSubjectRequest",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__DescribeSubjectRequest),
+  1,
+  latchkey__identity__v1__describe_subject_request__field_descriptors,
+  latchkey__identity__v1__describe_subject_request__field_indices_by_name,
+  1,  latchkey__identity__v1__describe_subject_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__describe_subject_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__describe_subject_response__field_descriptors[1] =
+{
+  {
+    "mask",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__DescribeSubjectResponse, mask),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__describe_subject_response__field_indices_by_name[] = {
+  0,   /* field[0] = mask */
+};
+static const ProtobufCIntRange latchkey__identity__v1__describe_subject_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__describe_subject_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.DescribeSubjectResponse",
+  "DescribeSubjectResponse",
+  "Latchkey__Identity__V1__DescribeSubjectResponse",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__DescribeSubjectResponse),
+  1,
+  latchkey__identity__v1__describe_subject_response__field_descriptors,
+  latchkey__identity__v1__describe_subject_response__field_indices_by_name,
+  1,  latchkey__identity__v1__describe_subject_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__describe_subject_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
 static const ProtobufCFieldDescriptor latchkey__identity__v1__complete_migration_request__field_descriptors[3] =

@@ -20,6 +20,8 @@ typedef struct Latchkey__Identity__V1__IssueForQrRequest Latchkey__Identity__V1_
 typedef struct Latchkey__Identity__V1__IssueForQrResponse Latchkey__Identity__V1__IssueForQrResponse;
 typedef struct Latchkey__Identity__V1__RevokeForQrRequest Latchkey__Identity__V1__RevokeForQrRequest;
 typedef struct Latchkey__Identity__V1__RevokeForQrResponse Latchkey__Identity__V1__RevokeForQrResponse;
+typedef struct Latchkey__Identity__V1__DescribeSubjectRequest Latchkey__Identity__V1__DescribeSubjectRequest;
+typedef struct Latchkey__Identity__V1__DescribeSubjectResponse Latchkey__Identity__V1__DescribeSubjectResponse;
 typedef struct Latchkey__Identity__V1__CompleteMigrationRequest Latchkey__Identity__V1__CompleteMigrationRequest;
 typedef struct Latchkey__Identity__V1__CompleteMigrationResponse Latchkey__Identity__V1__CompleteMigrationResponse;
 typedef struct Latchkey__Identity__V1__WatchRevocationsRequest Latchkey__Identity__V1__WatchRevocationsRequest;
@@ -85,6 +87,29 @@ struct  Latchkey__Identity__V1__RevokeForQrResponse
 #define LATCHKEY__IDENTITY__V1__REVOKE_FOR_QR_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__revoke_for_qr_response__descriptor) \
     , 0 }
+
+
+struct  Latchkey__Identity__V1__DescribeSubjectRequest
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData sub;
+};
+#define LATCHKEY__IDENTITY__V1__DESCRIBE_SUBJECT_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__describe_subject_request__descriptor) \
+    , {0,NULL} }
+
+
+struct  Latchkey__Identity__V1__DescribeSubjectResponse
+{
+  ProtobufCMessage base;
+  /*
+   * The identifier that was linked first, masked, such as "a***@example.com"; empty for a guest or an unknown sub.
+   */
+  ProtobufCBinaryData mask;
+};
+#define LATCHKEY__IDENTITY__V1__DESCRIBE_SUBJECT_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__describe_subject_response__descriptor) \
+    , {0,NULL} }
 
 
 struct  Latchkey__Identity__V1__CompleteMigrationRequest
@@ -215,6 +240,44 @@ Latchkey__Identity__V1__RevokeForQrResponse *
 void   latchkey__identity__v1__revoke_for_qr_response__free_unpacked
                      (Latchkey__Identity__V1__RevokeForQrResponse *message,
                       ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__DescribeSubjectRequest methods */
+void   latchkey__identity__v1__describe_subject_request__init
+                     (Latchkey__Identity__V1__DescribeSubjectRequest         *message);
+size_t latchkey__identity__v1__describe_subject_request__get_packed_size
+                     (const Latchkey__Identity__V1__DescribeSubjectRequest   *message);
+size_t latchkey__identity__v1__describe_subject_request__pack
+                     (const Latchkey__Identity__V1__DescribeSubjectRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__describe_subject_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__DescribeSubjectRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__DescribeSubjectRequest *
+       latchkey__identity__v1__describe_subject_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__describe_subject_request__free_unpacked
+                     (Latchkey__Identity__V1__DescribeSubjectRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__DescribeSubjectResponse methods */
+void   latchkey__identity__v1__describe_subject_response__init
+                     (Latchkey__Identity__V1__DescribeSubjectResponse         *message);
+size_t latchkey__identity__v1__describe_subject_response__get_packed_size
+                     (const Latchkey__Identity__V1__DescribeSubjectResponse   *message);
+size_t latchkey__identity__v1__describe_subject_response__pack
+                     (const Latchkey__Identity__V1__DescribeSubjectResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__describe_subject_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__DescribeSubjectResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__DescribeSubjectResponse *
+       latchkey__identity__v1__describe_subject_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__describe_subject_response__free_unpacked
+                     (Latchkey__Identity__V1__DescribeSubjectResponse *message,
+                      ProtobufCAllocator *allocator);
 /* Latchkey__Identity__V1__CompleteMigrationRequest methods */
 void   latchkey__identity__v1__complete_migration_request__init
                      (Latchkey__Identity__V1__CompleteMigrationRequest         *message);
@@ -305,6 +368,12 @@ typedef void (*Latchkey__Identity__V1__RevokeForQrRequest_Closure)
 typedef void (*Latchkey__Identity__V1__RevokeForQrResponse_Closure)
                  (const Latchkey__Identity__V1__RevokeForQrResponse *message,
                   void *closure_data);
+typedef void (*Latchkey__Identity__V1__DescribeSubjectRequest_Closure)
+                 (const Latchkey__Identity__V1__DescribeSubjectRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__DescribeSubjectResponse_Closure)
+                 (const Latchkey__Identity__V1__DescribeSubjectResponse *message,
+                  void *closure_data);
 typedef void (*Latchkey__Identity__V1__CompleteMigrationRequest_Closure)
                  (const Latchkey__Identity__V1__CompleteMigrationRequest *message,
                   void *closure_data);
@@ -327,6 +396,8 @@ extern const ProtobufCMessageDescriptor latchkey__identity__v1__issue_for_qr_req
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__issue_for_qr_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__revoke_for_qr_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__revoke_for_qr_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__describe_subject_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__describe_subject_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__complete_migration_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__complete_migration_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__watch_revocations_request__descriptor;

@@ -10,7 +10,7 @@ extension DeviceClient {
   public func planMerge(policies: [String: MergePolicy] = [:]) async throws(ClientError) -> MergePlan {
     let service = MigrationV1.MigrationServiceClient(channel: migrator)
     let request = MigrationV1.PlanMigrationRequest(
-      guestProof: try await usableSession(.guestLeftBehind).accessToken,
+      guestProof: try await leftBehindGuestToken(),
       targetProof: try await usableSession().accessToken,
       policyOverrides: policies.sorted { $0.key < $1.key }.map { collection, policy in
         MigrationV1.PolicyOverride(collection: collection, policy: policy.proto)

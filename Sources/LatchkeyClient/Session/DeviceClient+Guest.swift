@@ -10,6 +10,54 @@ extension DeviceClient {
   /// guest. A secret store that cannot be read ends the attempt; it never makes a second key.
   public func startAsGuest(_ device: DeviceDescription) async throws(ClientError) -> GuestStart {
     var record = try deviceRecordOrNew()
+    let answer = try await issueGuest(record, device)
+    let session = try guestSession(answer)
+    try keep(session)
+    if record.registration == .pending {
+      record.registration = .registered
+      try keep(record)
+    }
+    return GuestStart(
+      session: session.session,
+      created: answer.created,
+      lastLogin: answer.lastLoginHint.map { hint in
+        LoginHint(
+          method: hint.method,
+          accountMask: hint.accountMask,
+          at: hint.at?.millisecondsSinceEpoch
+        )
+      },
+      gatePolicyVersion: answer.gatePolicyVersion
+    )
+  }
+
+  /// A live access token of the guest that an earlier sign-in left behind. That sign-in ended the guest's session, so
+  /// the device key asks for another one.
+  ///
+  /// Errors: ``ClientError/signedOut`` when no guest was left behind, or the key's guest is no longer that one.
+  func leftBehindGuestToken() async throws(ClientError) -> String {
+    guard let left = try storedSession(.guestLeftBehind), let record = try deviceRecord() else { throw .signedOut }
+    let fresh = try guestSession(try await issueGuest(record, DeviceDescription(label: "")))
+    guard fresh.isGuest, fresh.sub == left.sub else { throw .signedOut }
+    try keep(fresh, .guestLeftBehind)
+    return fresh.accessToken
+  }
+
+  private func guestSession(_ answer: IdentityV1.IssueGuestResponse) throws(ClientError) -> StoredSession {
+    let subject = try require(answer.subject, "IssueGuestResponse.subject")
+    return stored(
+      try require(answer.tokens, "IssueGuestResponse.tokens"),
+      sub: subject.sub,
+      isGuest: subject.isGuest,
+      namespace: answer.storageNamespace
+    )
+  }
+
+  /// Proves the device key and gets a session of its guest.
+  private func issueGuest(
+    _ record: DeviceRecord,
+    _ device: DeviceDescription
+  ) async throws(ClientError) -> IdentityV1.IssueGuestResponse {
     let key = try privateKey(of: record)
     let jwk = CommonV1.EcPublicJwk(
       kty: "EC",
@@ -39,35 +87,9 @@ extension DeviceClient {
       powSolution: try ProofOfWork.solution(of: challenge.challenge, leadingZeroBits: challenge.powBits),
       locale: device.locale
     )
-    let answer = try await open { options throws(RPCError) in
+    return try await open { options throws(RPCError) in
       try await guests.issueGuest(request, options: options)
     }
-
-    let tokens = try require(answer.tokens, "IssueGuestResponse.tokens")
-    let subject = try require(answer.subject, "IssueGuestResponse.subject")
-    let session = stored(
-      tokens,
-      sub: subject.sub,
-      isGuest: subject.isGuest,
-      namespace: answer.storageNamespace
-    )
-    try keep(session)
-    if record.registration == .pending {
-      record.registration = .registered
-      try keep(record)
-    }
-    return GuestStart(
-      session: session.session,
-      created: answer.created,
-      lastLogin: answer.lastLoginHint.map { hint in
-        LoginHint(
-          method: hint.method,
-          accountMask: hint.accountMask,
-          at: hint.at?.millisecondsSinceEpoch
-        )
-      },
-      gatePolicyVersion: answer.gatePolicyVersion
-    )
   }
 
   /// The device's record. A new one is made only when there certainly is none.

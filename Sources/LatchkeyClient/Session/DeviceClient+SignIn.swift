@@ -134,10 +134,10 @@ extension DeviceClient {
     if let session = try storedSession(), session.isGuest { return try await usableSession().accessToken }
     guard forMerge, try storedSession(.guestLeftBehind) != nil else { return "" }
     do throws(ClientError) {
-      return try await usableSession(.guestLeftBehind).accessToken
+      return try await leftBehindGuestToken()
     } catch {
       // That guest is gone: there is nothing of it to merge, and no reason not to sign in.
-      if case .sessionEnded = error { return "" }
+      if case .signedOut = error { return "" }
       throw error
     }
   }

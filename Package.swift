@@ -20,6 +20,7 @@ let lifecycle: Target.Dependency = .product(name: "ServiceLifecycle", package: "
 let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let configuration: Target.Dependency = .product(name: "Configuration", package: "swift-configuration")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
+let histogram: Target.Dependency = .product(name: "Histogram", package: "hdrhistogram-swift")
 let deque: Target.Dependency = .product(name: "DequeModule", package: "swift-collections")
 let heap: Target.Dependency = .product(name: "HeapModule", package: "swift-collections")
 
@@ -60,6 +61,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: []),
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+    .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
   ],
   targets: [
     // C libraries of the system.
@@ -128,9 +130,13 @@ let package = Package(
     // The app's side.
     module("QRCode", ["CQREncode", "CZlib"]),
     module("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Transport", "TLS", "Cryptography", nio]),
+    module("LoadTest", ["Cryptography", histogram]),
     .executableTarget(
       name: "latchkey",
-      dependencies: ["LatchkeyClient", "LatchkeyModel", "Cryptography", "QRCode", arguments],
+      dependencies: [
+        "LatchkeyClient", "LatchkeyModel", "LatchkeyProtos", "LoadTest", "GRPC", "Transport", "TLS", "Cryptography",
+        "QRCode", arguments,
+      ],
       swiftSettings: strict),
 
     // Tests.

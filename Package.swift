@@ -190,6 +190,7 @@ let package = Package(
         "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
         "StorageSQLite", logging,
       ]),
+    tests("LoadTest"),
     tests("QRCode", ["CZlib"]),
     tests(
       "LatchkeyClient",

@@ -65,7 +65,9 @@ package struct LoadReport: Sendable {
 
   package func text() -> String {
     var lines = [title, ""]
-    lines.append("  \(operations) operations in \(Self.fixed(measured.inSeconds, 1)) s: \(Self.fixed(rate, 1)) a second")
+    lines.append(
+      "  \(operations) operations in \(Self.fixed(measured.inSeconds, 1)) s: \(Self.fixed(rate, 1)) a second"
+    )
     lines.append("")
     let heads = ["series"] + Self.percentiles.map { "p\(Self.short($0))" } + ["max", "mean", "count"]
     let rows = names.compactMap { name in
@@ -94,7 +96,9 @@ package struct LoadReport: Sendable {
     if recorder.violationCount > 0 { lines.append("  PROMISES BROKEN: \(recorder.violationCount)") }
     lines += recorder.violations.map { "    \($0)" }
     for verdict in verdicts {
-      lines.append("  \(verdict.isCrossed ? "✘ failed" : "✔ passed")  \(verdict.threshold.text) (\(Self.text(verdict)))")
+      lines.append(
+        "  \(verdict.isCrossed ? "✘ failed" : "✔ passed")  \(verdict.threshold.text) (\(Self.text(verdict)))"
+      )
     }
     return lines.joined(separator: "\n") + "\n"
   }

@@ -22,7 +22,8 @@ struct LoadCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("poll, long-poll, watch or full.", valueName: "mode")) var mode = "full"
   @Option(help: ArgumentHelp("Connections to the QR service.", valueName: "n")) var connections = 1
   @Option(help: ArgumentHelp("Operations under way on each connection.", valueName: "n")) var streams: Int?
-  @Option(help: ArgumentHelp("Operations under way in all, instead of --streams.", valueName: "n")) var concurrency: Int?
+  @Option(help: ArgumentHelp("Operations under way in all, instead of --streams.", valueName: "n")) var concurrency:
+    Int?
   @Option(help: ArgumentHelp("Operations in a second: an open loop.", valueName: "n")) var rate: Double?
   @Option(help: ArgumentHelp("Such as 2s: the load grows for so long, unmeasured.", valueName: "time")) var ramp = "0s"
   @Option(help: ArgumentHelp("Such as 10s, after the ramp.", valueName: "time")) var duration = "10s"
@@ -30,16 +31,25 @@ struct LoadCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Codes to poll; else as many as their interval asks for.", valueName: "n")) var codes: Int?
   @Option(help: ArgumentHelp("Accounts that scan and confirm, in each process.", valueName: "n")) var accounts = 4
   @Flag(help: "Poll faster than the codes' interval: expect slow_down.") var ignoreInterval = false
-  @Option(help: ArgumentHelp("Such as p99>5ms, redeem.p99>2ms, errors>0, errors>0.1%, rps<1000; repeatable.", valueName: "condition"))
+  @Option(
+    help: ArgumentHelp(
+      "Such as p99>5ms, redeem.p99>2ms, errors>0, errors>0.1%, rps<1000; repeatable.",
+      valueName: "condition"
+    )
+  )
   var failIf: [String] = []
   @Option(help: ArgumentHelp("Write the results as JSON.", valueName: "path")) var json: String?
   @Option(help: ArgumentHelp("Write the results as one HTML page.", valueName: "path")) var html: String?
-  @Option(help: ArgumentHelp("Write PREFIX-latency.svg and PREFIX-throughput.svg.", valueName: "prefix")) var svg: String?
-  @Option(help: ArgumentHelp("LATCHKEY_IDENTITY_ADDRESS; else 127.0.0.1:7401.", valueName: "host:port")) var identity: String?
+  @Option(help: ArgumentHelp("Write PREFIX-latency.svg and PREFIX-throughput.svg.", valueName: "prefix")) var svg:
+    String?
+  @Option(help: ArgumentHelp("LATCHKEY_IDENTITY_ADDRESS; else 127.0.0.1:7401.", valueName: "host:port")) var identity:
+    String?
   @Option(help: ArgumentHelp("LATCHKEY_QR_ADDRESS; else 127.0.0.1:7402.", valueName: "host:port")) var qr: String?
-  @Option(help: ArgumentHelp("The application's registered name; else latchkey-demo.", valueName: "name")) var clientID: String?
+  @Option(help: ArgumentHelp("The application's registered name; else latchkey-demo.", valueName: "name")) var clientID:
+    String?
   @Flag(help: "Speak TLS to the services.") var tls = false
-  @Option(help: ArgumentHelp("Trust these certificate authorities; implies --tls.", valueName: "pem")) var tlsCA: String?
+  @Option(help: ArgumentHelp("Trust these certificate authorities; implies --tls.", valueName: "pem")) var tlsCA:
+    String?
   @Option(help: .hidden) var part: String?
 
   mutating func run() async throws {
@@ -72,7 +82,8 @@ struct LoadCommand: AsyncParsableCommand {
       result = .success(
         try await runner.run { ledger in
           if isWatched { progress = Task { await Self.showProgress(ledger, plan, processes) } }
-        })
+        }
+      )
     } catch {
       result = .failure(error)
     }

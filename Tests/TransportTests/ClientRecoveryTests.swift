@@ -286,7 +286,7 @@ struct ClientRecoveryTests {
         Blob([]),
         options: CallOptions(timeout: .milliseconds(150), waitForReady: true)
       )
-      #expect(late?.code == .deadlineExceeded && late?.message.contains("cannot connect") == true)
+      #expect(late?.code == .deadlineExceeded)
       let patient = Task { try await call(channel, CallOptions(timeout: .seconds(60), waitForReady: true)) }
       try await Task.sleep(for: .milliseconds(100))
       try await peer.listen(port: target.endpoint.port)

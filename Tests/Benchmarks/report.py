@@ -1,0 +1,111 @@
+"""Results: kept as they come, then as JSON, a table, the bars and pictures."""
+
+import json
+import math
+import statistics
+
+import machine
+
+COLOURS = {"latchkey-qr": "#1b7f5c", "nghttpd": "#7a869a", "grpc-cpp": "#c2683a", "latchkey-identity": "#2f6db5"}
+
+
+class Results:
+    def __init__(self):
+        self.rows = []
+
+    def add(self, server, operation, number, **columns):
+        self.rows.append({"server": server, "operation": operation, "round": number, **columns})
+
+    def select(self, **where):
+        return [row for row in self.rows if all(row.get(name) == value for name, value in where.items())]
+
+    def median(self, column, **where):
+        values = [row[column] for row in self.select(**where)]
+        return statistics.median(values) if values else math.nan
+
+    def ratio(self, column, mine, theirs):
+        """The median over the rounds of a column of `mine` as a part of `theirs` in the same round."""
+        base = {row["round"]: row[column] for row in self.select(**theirs)}
+        values = [row[column] / base[row["round"]] for row in self.select(**mine) if row["round"] in base]
+        return statistics.median(values) if values else math.nan
+
+    def write(self):
+        path = machine.OUT / "results.json"
+        path.write_text("[\n" + ",\n".join(json.dumps(row) for row in self.rows) + "\n]\n")
+        return path
+
+
+def print_table(results):
+    print("\nMedians over the rounds; CPU is the server's, in microseconds a request.\n")
+    print(f"{'operation':14} {'':5} {'shape':>8}  {'server':17} {'CPU µs':>7} {'req/s':>9} {'p50 µs':>8} {'p99 µs':>8} "
+          f"{'RSS MiB':>8}  ours/its CPU")  # fmt: skip
+    seen = set()
+    for row in results.rows:
+        where = {name: row[name] for name in ("operation", "tls", "connections", "streams")}
+        group = tuple(where.values())
+        if group in seen:
+            continue
+        seen.add(group)
+        names = list(dict.fromkeys(other["server"] for other in results.select(**where)))
+        for name in names:
+            mine = {"server": names[0], **where}
+            theirs = {"server": name, **where}
+            ratio = "" if name == names[0] else f"{results.ratio('cpu_us_per_request', mine, theirs):.2f}"
+            print(
+                f"{row['operation']:14} {'TLS' if row['tls'] else 'clear':5} "
+                f"{row['connections']:>4}×{row['streams']:<3}  {name:17} "
+                f"{results.median('cpu_us_per_request', **theirs):7.2f} "
+                f"{results.median('requests_per_second', **theirs):9.0f} {results.median('p50_us', **theirs):8.0f} "
+                f"{results.median('p99_us', **theirs):8.0f} {results.median('rss_kib', **theirs) / 1024:8.1f}  {ratio}"
+            )
+
+
+def print_bars(bars):
+    """Each bar is (what, measured, the most it may be)."""
+    measured = [bar for bar in bars if not math.isnan(bar[1])]
+    if not measured:
+        return
+    print(f"\n{'bar':44} {'measured':>10} {'at most':>9}")
+    for what, value, most in measured:
+        print(f"{what:44} {value:10.2f} {most:9.2f}  {'met' if value <= most else 'MISSED'}")
+
+
+def draw_polls(results):
+    """CPU a poll by shape, as PNG and SVG."""
+    rows = results.select(operation="poll_session")
+    if not rows:
+        return []
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    modes = sorted({row["tls"] for row in rows})
+    shapes = list(dict.fromkeys((row["connections"], row["streams"]) for row in rows))
+    names = list(dict.fromkeys(row["server"] for row in rows))
+    figure, axes = pyplot.subplots(1, len(modes), figsize=(6.4 * len(modes), 4.4), sharey=True, squeeze=False)
+    for axis, tls in zip(axes[0], modes):
+        for index, name in enumerate(names):
+            values = [
+                results.median("cpu_us_per_request", server=name, connections=connections, streams=streams, tls=tls)
+                for connections, streams in shapes
+            ]
+            places = [place + (index - (len(names) - 1) / 2) * 0.27 for place in range(len(shapes))]
+            bars = axis.bar(places, values, 0.25, color=COLOURS[name], label=name)
+            axis.bar_label(bars, fmt="%.1f", fontsize=7.5, padding=2)
+        axis.set_xticks(range(len(shapes)), [f"{connections}×{streams}" for connections, streams in shapes])
+        axis.set_yscale("log")
+        axis.set_yticks([1, 2, 5, 10, 20, 50, 100, 200], ["1", "2", "5", "10", "20", "50", "100", "200"])
+        axis.minorticks_off()
+        axis.set_title("TLS" if tls else "cleartext", fontsize=10)
+        axis.set_xlabel("connections × concurrent requests on each")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0][0].set_ylabel("server CPU a request, µs (log scale)")
+    axes[0][-1].legend(frameon=False, fontsize=8, loc="upper left")
+    sessions = max((row.get("sessions", 0) for row in rows), default=0)
+    figure.suptitle(f"Polling a pending QR session, {sessions:,} sessions live (lower is better)", fontsize=11)
+    figure.tight_layout()
+    paths = [machine.OUT / f"poll.{suffix}" for suffix in ("png", "svg")]
+    for path in paths:
+        figure.savefig(path, dpi=150)
+    return paths

@@ -1,0 +1,120 @@
+"""The servers under test: ours and its peers, each pinned to one core."""
+
+import datetime
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import machine
+
+sys.path.insert(0, str(machine.ROOT / "Tests" / "EndToEnd"))
+
+import authority  # noqa: E402
+
+POLL = "/latchkey.qr.v1.QrSessionService/PollSession"
+ISSUE = "/latchkey.qr.v1.QrSessionService/IssueSession"
+
+
+def certificate():
+    """A leaf for localhost by an authority of its own, made once a day."""
+    folder = machine.OUT / "tls" / datetime.date.today().isoformat()
+    if not (folder / "key.pem").exists():
+        folder.mkdir(parents=True)
+        authority.issue(folder)
+    return authority.Files(folder / "authority.pem", folder / "certificate.pem", folder / "key.pem")
+
+
+class Server:
+    """A process under test, alive inside `with`."""
+
+    def __init__(self, name, command, *, tls, port, environment=None):
+        self.name = name
+        self.tls = tls
+        self.port = port
+        self._command = ["taskset", "-c", str(machine.SERVER_CORE), *map(str, command)]
+        self._environment = environment or {}
+        self.process = None
+
+    @property
+    def target(self):
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
+
+    def __enter__(self):
+        log = machine.OUT / f"{self.name}{'-tls' if self.tls else ''}.log"
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("LATCHKEY_")}
+        with open(log, "w") as output:
+            self.process = subprocess.Popen(
+                self._command, env=clean | self._environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        for _ in range(600):
+            if machine.is_listening(self.port):
+                return self
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        self.__exit__()
+        raise SystemExit(f"bench: {self.name} does not listen:\n{log.read_text()[-2000:]}")
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(40)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+def latchkey(service, tls, *arguments):
+    """A service of ours over a fresh data directory."""
+    data = machine.OUT / f"data-{service}{'-tls' if tls else ''}"
+    shutil.rmtree(data, ignore_errors=True)
+    port = machine.free_port()
+    command = [
+        machine.RELEASE / f"latchkey-{service}", "--listen-port", port, "--management-port", 0, "--data-dir", data,
+        "--threads", 1, "--log-level", "warning", *arguments,
+    ]  # fmt: skip
+    if tls:
+        files = certificate()
+        command += ["--tls-certificate-file", files.certificate, "--tls-key-file", files.key]
+    server = Server(f"latchkey-{service}", command, tls=tls, port=port)
+    server.data = data
+    return server
+
+
+def latchkey_qr(tls):
+    """With the longest life of codes, and without the throttles: h2load polls one code far faster than a screen would,
+    and asks for all of them from one address."""
+    return latchkey(
+        "qr", tls, "--code-lifetime", "600s", "--poll-interval", "0s", "--poll-long-interval", "0s",
+        "--limits-issues-per-minute", 0, "--limits-scans-per-minute", 0,
+    )  # fmt: skip
+
+
+def nghttpd(tls):
+    """Serves a file of 32 bytes, about as much as a poll's answer with its trailers."""
+    folder = machine.OUT / "htdocs"
+    folder.mkdir(exist_ok=True)
+    (folder / "answer").write_text("0123456789abcdef0123456789abcdef")
+    port = machine.free_port()
+    command = ["nghttpd", "-n", 1, "-d", folder, "-a", "127.0.0.1", port]
+    if tls:
+        files = certificate()
+        command += [files.key, files.certificate]
+    else:
+        command.append("--no-tls")
+    return Server("nghttpd", command, tls=tls, port=port)
+
+
+def grpc_cpp(tls):
+    """The same service by gRPC C++ with its callback API; see grpc-cpp/poll_server.cc."""
+    port = machine.free_port()
+    command = [machine.OUT / "grpc-cpp" / "poll_server", port]
+    if tls:
+        files = certificate()
+        command += [files.certificate, files.key]
+    return Server("grpc-cpp", command, tls=tls, port=port)
+

@@ -33,6 +33,12 @@ package enum IdentityAccess {
       case .listDevices, .renameDevice, .removeDevice: .subject
       }
     }
+    + AccessPolicies(IdentityV1.TransferServiceMethod.self) { method in
+      switch method {
+      case .createTransfer, .cancelTransfer: .subject
+      case .inspectTransfer, .redeemTransfer: .open
+      }
+    }
     + AccessPolicies(IdentityV1.GuideServiceMethod.self) { method in
       switch method {
       case .listGuides, .getGuide, .reportStep, .watchGuide: .subject

@@ -35,7 +35,9 @@ extension IdentityCore {
     let keys = try SigningKeyRing(
       directory: SigningKeyDirectory(path: "\(dataDirectory)/signing-keys"),
       policy: SigningKeyRing.Policy(
-        tokenLifetime: lifetimes.access + Cryptography.Limits.clockSkew, period: signingKeyPeriod),
+        tokenLifetime: lifetimes.access + Cryptography.Limits.clockSkew,
+        period: signingKeyPeriod
+      ),
       clock: clock
     )
     let tokens = TokenIssuer(
@@ -62,6 +64,8 @@ extension IdentityCore {
       attempts: SQLiteAttemptStore(database),
       sessions: sessions,
       devices: SQLiteDeviceStore(database),
+      transfers: SQLiteTransferStore(database),
+      transferTries: NetworkTally(Limits.transferTriesPerHour, per: .seconds(3600)),
       links: SQLiteLinkStore(database),
       merges: merges,
       qrGrants: SQLiteQRGrantStore(database),
@@ -70,7 +74,10 @@ extension IdentityCore {
       codePolicy: OneTimeCodePolicy(),
       codeSends: NetworkTally(codesPerHour, per: .seconds(3600)),
       courier: CodeCourier(
-        codeSink ?? FileCodeSink(path: "\(dataDirectory)/otp-outbox.jsonl"), clock: clock, logger: logger),
+        codeSink ?? FileCodeSink(path: "\(dataDirectory)/otp-outbox.jsonl"),
+        clock: clock,
+        logger: logger
+      ),
       replayKey: secret.key(for: "sign-in-replay"),
       audit: SQLiteAuditStore(database),
       auditChain: auditChain,
@@ -81,7 +88,10 @@ extension IdentityCore {
       guides: try GuideFile(path: guidesFile ?? "\(dataDirectory)/guides.json", logger: logger),
       guideWatches: guideWatches,
       challenges: ChallengeBook(
-        key: secret.key(for: "device-challenge"), lifetime: lifetimes.challenge, random: random),
+        key: secret.key(for: "device-challenge"),
+        lifetime: lifetimes.challenge,
+        random: random
+      ),
       admission: GuestAdmission(perHour: guestsPerHour),
       identifierChecks: NetworkTally(Limits.identifierChecksPerMinute, per: .seconds(60)),
       passwords: passwords,

@@ -12,6 +12,8 @@ package struct IdentityCore: Sendable {
   package let attempts: any AttemptStore
   package let sessions: any SessionStore
   package let devices: any DeviceStore
+  package let transfers: any TransferStore
+  package let transferTries: NetworkTally
   package let links: any LinkStore
   package let merges: any MergeStore
   package let qrGrants: any QRGrantStore
@@ -48,6 +50,8 @@ package struct IdentityCore: Sendable {
     attempts: any AttemptStore,
     sessions: any SessionStore,
     devices: any DeviceStore,
+    transfers: any TransferStore,
+    transferTries: NetworkTally,
     links: any LinkStore,
     merges: any MergeStore,
     qrGrants: any QRGrantStore,
@@ -80,6 +84,8 @@ package struct IdentityCore: Sendable {
     self.attempts = attempts
     self.sessions = sessions
     self.devices = devices
+    self.transfers = transfers
+    self.transferTries = transferTries
     self.links = links
     self.merges = merges
     self.qrGrants = qrGrants

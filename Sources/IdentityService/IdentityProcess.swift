@@ -11,7 +11,11 @@ import Transport
 /// The identity service as a process: its configuration, its storage, its routes and what runs beside them.
 package enum IdentityProcess {
   package static let description = ServiceDescription(
-    name: "latchkey-identity", port: 7401, managementPort: 7501, keys: IdentityKeys.declarations)
+    name: "latchkey-identity",
+    port: 7401,
+    managementPort: 7501,
+    keys: IdentityKeys.declarations
+  )
 
   package static func make(_ resources: ServiceResources) async throws -> ServiceParts {
     let configuration = resources.configuration
@@ -77,6 +81,7 @@ package enum IdentityProcess {
       + IdentityV1.grantServiceRoutes(GrantHandlers(core))
       + IdentityV1.sessionServiceRoutes(SessionHandlers(core))
       + IdentityV1.deviceServiceRoutes(DeviceHandlers(core))
+      + IdentityV1.transferServiceRoutes(TransferHandlers(core))
       + IdentityV1.linkServiceRoutes(LinkHandlers(core))
       + IdentityV1.guideServiceRoutes(GuideHandlers(core))
       + IdentityV1.policyServiceRoutes(PolicyHandlers(core))

@@ -88,6 +88,13 @@ package enum Limits {
   package static let codesWaiting = 1000
   package static let codeSinkRest: Duration = .seconds(10)
 
+  /// How long a transfer's code holds: long enough to fetch the other phone.
+  package static let transferLifetime: Duration = .seconds(600)
+
+  /// Codes of transfers that a network may present in an hour: a family with new phones that mistypes, while a code
+  /// has 69 bits.
+  package static let transferTriesPerHour = 60
+
   /// Events of one page of the audit log, about 200 bytes each.
   package static let auditPage = 1000
 

@@ -29,6 +29,14 @@ enum SourceNetwork: Sendable, Hashable {
     self = .v6(high)
   }
 
+  /// Whether two addresses are of one network. This machine is one network with itself only.
+  static func isSame(_ one: String, _ other: String) -> Bool {
+    switch (SourceNetwork(one), SourceNetwork(other)) {
+    case (nil, nil): one == other
+    case (let one, let other): one == other
+    }
+  }
+
   private static func v4Network(_ address: UInt32) -> SourceNetwork? {
     address >> 24 == 127 ? nil : .v4(address)
   }

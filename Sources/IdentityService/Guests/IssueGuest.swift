@@ -12,15 +12,27 @@ extension GuestHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.IssueGuestResponse {
     let now = core.clock.now()
-    let proven = try ProvenDevice(request, core.challenges, at: now)
+    let client = try RequestFields.clientID(request.clientID)
+    let locale = try RequestFields.locale(request.locale)
+    let proven = try ProvenDevice(
+      request.device,
+      client: client,
+      challenge: request.challenge,
+      solution: request.powSolution,
+      proof: request.proof,
+      core.challenges,
+      at: now
+    ) { deviceID in
+      DeviceProof.message(client: client, deviceID: deviceID, challenge: request.challenge)
+    }
     let issue = GuestIssue(
       device: proven.device,
       challengeHash: proven.challenge.hash,
       challengeExpiry: proven.challenge.expiry,
       newSubject: SubjectID(from: core.random),
-      locale: proven.locale,
+      locale: locale,
       draft: SessionDraft(
-        client: proven.client,
+        client: client,
         method: .guest,
         label: proven.device.label,
         platform: proven.device.platform,
@@ -37,7 +49,8 @@ extension GuestHandlers {
   }
 
   private func response(
-    _ guest: IssuedGuest, at now: LatchkeyModel.Timestamp
+    _ guest: IssuedGuest,
+    at now: LatchkeyModel.Timestamp
   ) throws(RPCError) -> IdentityV1.IssueGuestResponse {
     IdentityV1.IssueGuestResponse(
       tokens: try core.tokens.tokens(of: guest.session, at: now),
@@ -46,55 +59,6 @@ extension GuestHandlers {
       lastLoginHint: guest.lastLogin.map { IdentityV1.LastLoginHint($0) },
       storageNamespace: guest.session.subject.storageNamespace,
       gatePolicyVersion: core.policies.current.version
-    )
-  }
-}
-
-/// A request whose device showed that it holds its key.
-private struct ProvenDevice {
-  let client: ClientID
-  let device: DeviceRegistration
-  let challenge: ChallengeBook.Challenge
-  let locale: LanguageTag?
-
-  /// Checks what is cheap first; the signature, which costs most, last.
-  init(
-    _ request: IdentityV1.IssueGuestRequest, _ challenges: ChallengeBook, at now: LatchkeyModel.Timestamp
-  ) throws(RPCError) {
-    client = try RequestFields.clientID(request.clientID)
-    guard let described = request.device else { throw .invalid("device", "is missing") }
-    let deviceID = try RequestFields.deviceID(described.deviceID, "device.device_id")
-    let label = try RequestFields.displayText(described.label, "device.label")
-    let platform = try RequestFields.displayText(described.platform, "device.platform")
-    let osVersion = try RequestFields.displayText(described.osVersion, "device.os_version")
-    let appVersion = try RequestFields.displayText(described.appVersion, "device.app_version")
-    locale = try RequestFields.locale(request.locale)
-    guard request.powSolution.count <= Limits.powSolutionBytes else {
-      throw .invalid("pow_solution", "must be at most \(Limits.powSolutionBytes) bytes")
-    }
-    guard !request.challenge.isEmpty else { throw .invalid("challenge", "is missing") }
-    guard request.proof.count == 64 else { throw .invalid("proof", "must be 64 bytes, r then s") }
-    let key = try RequestFields.publicKey(described.publicKey, "device.public_key")
-    let thumbprint = key.thumbprint
-    guard
-      let challenge = challenges.recognise(request.challenge, client: client, keyThumbprint: thumbprint, at: now)
-    else { throw .challengeInvalid }
-    guard ProofOfWork.holds(request.powSolution, for: challenge) else {
-      throw .workRequired(bits: challenge.workBits)
-    }
-    let message = DeviceProof.message(client: client, deviceID: deviceID, challenge: request.challenge)
-    guard key.verify(signature: request.proof, message: message) else { throw .proofInvalid }
-    self.challenge = challenge
-    device = DeviceRegistration(
-      keyThumbprint: thumbprint,
-      publicKeyX: key.x,
-      publicKeyY: key.y,
-      deviceID: deviceID,
-      label: label,
-      platform: platform,
-      osVersion: osVersion,
-      appVersion: appVersion,
-      isReinstalled: described.reinstalled
     )
   }
 }

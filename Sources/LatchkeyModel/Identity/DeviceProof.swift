@@ -5,16 +5,23 @@
 package enum DeviceProof {
   package static let issueGuestContext = "latchkey-device-proof-v1"
 
+  /// The new device of a transfer: its last part is the code.
+  package static let transferContext = "latchkey-transfer-proof-v1"
+  /// The old key's word for the new one: its last part is the new key's thumbprint.
+  package static let rotationContext = "latchkey-rotate-key-v1"
+  package static let rotatedContext = "latchkey-rotated-key-v1"
+
   /// ECDSA P-256 with SHA-256 is computed over these bytes.
   package static func message(client: ClientID, deviceID: DeviceID, challenge: String) -> [UInt8] {
-    var message: [UInt8] = []
-    message.append(contentsOf: issueGuestContext.utf8)
-    message.append(0)
-    message.append(contentsOf: client.description.utf8)
-    message.append(0)
-    message.append(contentsOf: deviceID.description.utf8)
-    message.append(0)
-    message.append(contentsOf: challenge.utf8)
+    message(issueGuestContext, [client.description, deviceID.description, challenge])
+  }
+
+  package static func message(_ context: String, _ parts: [String]) -> [UInt8] {
+    var message = Array(context.utf8)
+    for part in parts {
+      message.append(0)
+      message.append(contentsOf: part.utf8)
+    }
     return message
   }
 }

@@ -13,6 +13,13 @@ package struct Session: Sendable, Equatable {
     case qrRevoked = 8
     case expired = 9
     case subjectDeleted = 10
+    /// The guest or account moved to another device, which took its place.
+    case transferred = 11
+    /// Two devices hold the same key.
+    case cloned = 12
+    /// Somebody who runs the service ended it.
+    case administrator = 13
+    case subjectDisabled = 14
   }
 
   /// The device that the session runs on, as it described itself.
@@ -93,7 +100,7 @@ package struct Session: Sendable, Equatable {
   /// Whether it may end other sessions of its owner: a code that somebody was talked into scanning must not lock the
   /// owner out before they notice.
   package func isConfirmed(at now: Timestamp) -> Bool {
-    method != .qr || confirmedAt != nil || now >= authenticatedAt + Self.unconfirmedPeriod
+    (method != .qr && method != .transfer) || confirmedAt != nil || now >= authenticatedAt + Self.unconfirmedPeriod
   }
 
   package func isLive(at now: Timestamp) -> Bool {

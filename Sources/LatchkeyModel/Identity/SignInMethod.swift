@@ -7,11 +7,13 @@ package enum SignInMethod: String, Sendable, CaseIterable {
   case customSecret = "custom_secret"
   case oidc
   case qr
+  /// A code made on another device of the same guest or account.
+  case transfer
 
   /// The authentication method reference of RFC 8176, for the token's `amr` claim.
   package var authenticationMethodReference: String {
     switch self {
-    case .guest, .deviceKey: "hwk"
+    case .guest, .deviceKey, .transfer: "hwk"
     case .password, .customSecret: "pwd"
     case .otp: "otp"
     case .oidc: "fed"

@@ -2,28 +2,44 @@
 ///
 ///     guest ──promote──▶ account          the sub stays, so the data stays
 ///     guest ──merge────▶ merged(account)  the sub resolves to the account from then on
+///     guest, account ──delete──▶ deleted  for good
 package struct Subject: Sendable, Equatable {
   package enum Kind: Sendable, Equatable {
     case guest
     case account
     /// Its data moved into this account; it can do nothing any more.
     case merged(into: SubjectID)
+    /// Forgotten. Nobody else ever gets this id (R10).
+    case deleted
   }
 
   package let id: SubjectID
   package private(set) var kind: Kind
   package let createdAt: Timestamp
   package var profile: Profile
+  /// Since when somebody who runs the service keeps it from signing in.
+  package var disabledAt: Timestamp?
 
-  package init(id: SubjectID, kind: Kind, createdAt: Timestamp, profile: Profile = Profile()) {
+  package init(
+    id: SubjectID,
+    kind: Kind,
+    createdAt: Timestamp,
+    profile: Profile = Profile(),
+    disabledAt: Timestamp? = nil
+  ) {
     self.id = id
     self.kind = kind
     self.createdAt = createdAt
     self.profile = profile
+    self.disabledAt = disabledAt
   }
 
   package var isGuest: Bool { kind == .guest }
   package var isAccount: Bool { kind == .account }
+
+  package var isDisabled: Bool { disabledAt != nil }
+  /// Whether sessions of it may begin.
+  package var isUsable: Bool { (isGuest || isAccount) && !isDisabled }
 
   /// Where an answer about this subject is to be looked for.
   package var resolved: SubjectID {
@@ -45,7 +61,7 @@ package struct Subject: Sendable, Equatable {
       kind = .account
       return .done
     case .account: return .already
-    case .merged: return .refused
+    case .merged, .deleted: return .refused
     }
   }
 
@@ -56,7 +72,7 @@ package struct Subject: Sendable, Equatable {
       kind = .merged(into: account)
       return .done
     case .merged(account): return .already
-    case .guest, .account, .merged: return .refused
+    case .guest, .account, .merged, .deleted: return .refused
     }
   }
 }

@@ -531,6 +531,61 @@ package enum LatchkeyDescriptors {
         """
     ),
     DescriptorFile(
+      name: "latchkey/identity/v1/transfer_service.proto",
+      imports: [
+        "google/protobuf/timestamp.proto",
+        "latchkey/common/v1/common.proto",
+        "latchkey/identity/v1/guest_service.proto",
+      ],
+      symbols: [
+        "latchkey.identity.v1.OldDevice",
+        "latchkey.identity.v1.CreateTransferRequest",
+        "latchkey.identity.v1.CreateTransferResponse",
+        "latchkey.identity.v1.InspectTransferRequest",
+        "latchkey.identity.v1.InspectTransferResponse",
+        "latchkey.identity.v1.RedeemTransferRequest",
+        "latchkey.identity.v1.RedeemTransferResponse",
+        "latchkey.identity.v1.CancelTransferRequest",
+        "latchkey.identity.v1.CancelTransferResponse",
+        "latchkey.identity.v1.TransferService",
+        "latchkey.identity.v1.TransferService.CreateTransfer",
+        "latchkey.identity.v1.TransferService.InspectTransfer",
+        "latchkey.identity.v1.TransferService.RedeemTransfer",
+        "latchkey.identity.v1.TransferService.CancelTransfer",
+      ],
+      base64: """
+        CitsYXRjaGtleS9pZGVudGl0eS92MS90cmFuc2Zlcl9zZXJ2aWNlLnByb3RvEhRsYXRjaGtleS5pZGVudGl0eS52MRofZ29vZ2xl\
+        L3Byb3RvYnVmL3RpbWVzdGFtcC5wcm90bxofbGF0Y2hrZXkvY29tbW9uL3YxL2NvbW1vbi5wcm90bxoobGF0Y2hrZXkvaWRlbnRp\
+        dHkvdjEvZ3Vlc3Rfc2VydmljZS5wcm90byJ6ChVDcmVhdGVUcmFuc2ZlclJlcXVlc3QSPgoKb2xkX2RldmljZRgBIAEoDjIfLmxh\
+        dGNoa2V5LmlkZW50aXR5LnYxLk9sZERldmljZVIJb2xkRGV2aWNlEiEKDHNhbWVfbmV0d29yaxgCIAEoCFILc2FtZU5ldHdvcmsi\
+        iwEKFkNyZWF0ZVRyYW5zZmVyUmVzcG9uc2USEgoEY29kZRgBIAEoCVIEY29kZRIdCgpxcl9wYXlsb2FkGAIgASgJUglxclBheWxv\
+        YWQSHQoKZXhwaXJlc19pbhgDIAEoA1IJZXhwaXJlc0luEh8KC3RyYW5zZmVyX2lkGAQgASgJUgp0cmFuc2ZlcklkIlkKFkluc3Bl\
+        Y3RUcmFuc2ZlclJlcXVlc3QSFAoEY29kZRgBIAEoCUgAUgRjb2RlEh8KCnFyX3BheWxvYWQYAiABKAlIAFIJcXJQYXlsb2FkQggK\
+        BnNlY3JldCLTAgoXSW5zcGVjdFRyYW5zZmVyUmVzcG9uc2USGQoIaXNfZ3Vlc3QYASABKAhSB2lzR3Vlc3QSIQoMYWNjb3VudF9t\
+        YXNrGAIgASgJUgthY2NvdW50TWFzaxIhCgxkZXZpY2VfbGFiZWwYAyABKAlSC2RldmljZUxhYmVsEhoKCHBsYXRmb3JtGAQgASgJ\
+        UghwbGF0Zm9ybRI5CgpjcmVhdGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcFIJY3JlYXRlZEF0Eh0KCmV4\
+        cGlyZXNfaW4YBiABKANSCWV4cGlyZXNJbhI+CgpvbGRfZGV2aWNlGAcgASgOMh8ubGF0Y2hrZXkuaWRlbnRpdHkudjEuT2xkRGV2\
+        aWNlUglvbGREZXZpY2USIQoMc2FtZV9uZXR3b3JrGAggASgIUgtzYW1lTmV0d29yayKdAgoVUmVkZWVtVHJhbnNmZXJSZXF1ZXN0\
+        EhQKBGNvZGUYASABKAlIAFIEY29kZRIfCgpxcl9wYXlsb2FkGAIgASgJSABSCXFyUGF5bG9hZBIbCgljbGllbnRfaWQYAyABKAlS\
+        CGNsaWVudElkEjQKBmRldmljZRgEIAEoCzIcLmxhdGNoa2V5LmlkZW50aXR5LnYxLkRldmljZVIGZGV2aWNlEhwKCWNoYWxsZW5n\
+        ZRgFIAEoCVIJY2hhbGxlbmdlEhQKBXByb29mGAYgASgMUgVwcm9vZhIhCgxwb3dfc29sdXRpb24YByABKAxSC3Bvd1NvbHV0aW9u\
+        EhkKCGtlZXBfb2xkGAggASgIUgdrZWVwT2xkQggKBnNlY3JldCKzAgoWUmVkZWVtVHJhbnNmZXJSZXNwb25zZRI0CgZ0b2tlbnMY\
+        ASABKAsyHC5sYXRjaGtleS5jb21tb24udjEuVG9rZW5TZXRSBnRva2VucxI1CgdzdWJqZWN0GAIgASgLMhsubGF0Y2hrZXkuY29t\
+        bW9uLnYxLlN1YmplY3RSB3N1YmplY3QSNQoHcHJvZmlsZRgDIAEoCzIbLmxhdGNoa2V5LmNvbW1vbi52MS5Qcm9maWxlUgdwcm9m\
+        aWxlEisKEXN0b3JhZ2VfbmFtZXNwYWNlGAQgASgJUhBzdG9yYWdlTmFtZXNwYWNlEiEKDHByZXZpb3VzX3N1YhgFIAEoCVILcHJl\
+        dmlvdXNTdWISJQoOc2Vzc2lvbnNfZW5kZWQYBiABKANSDXNlc3Npb25zRW5kZWQiOAoVQ2FuY2VsVHJhbnNmZXJSZXF1ZXN0Eh8K\
+        C3RyYW5zZmVyX2lkGAEgASgJUgp0cmFuc2ZlcklkIjYKFkNhbmNlbFRyYW5zZmVyUmVzcG9uc2USHAoJY2FuY2VsbGVkGAEgASgI\
+        UgljYW5jZWxsZWQqVAoJT2xkRGV2aWNlEhoKFk9MRF9ERVZJQ0VfVU5TUEVDSUZJRUQQABITCg9PTERfREVWSUNFX0tFUFQQARIW\
+        ChJPTERfREVWSUNFX1JFVk9LRUQQAjLIAwoPVHJhbnNmZXJTZXJ2aWNlEmsKDkNyZWF0ZVRyYW5zZmVyEisubGF0Y2hrZXkuaWRl\
+        bnRpdHkudjEuQ3JlYXRlVHJhbnNmZXJSZXF1ZXN0GiwubGF0Y2hrZXkuaWRlbnRpdHkudjEuQ3JlYXRlVHJhbnNmZXJSZXNwb25z\
+        ZRJuCg9JbnNwZWN0VHJhbnNmZXISLC5sYXRjaGtleS5pZGVudGl0eS52MS5JbnNwZWN0VHJhbnNmZXJSZXF1ZXN0Gi0ubGF0Y2hr\
+        ZXkuaWRlbnRpdHkudjEuSW5zcGVjdFRyYW5zZmVyUmVzcG9uc2USawoOUmVkZWVtVHJhbnNmZXISKy5sYXRjaGtleS5pZGVudGl0\
+        eS52MS5SZWRlZW1UcmFuc2ZlclJlcXVlc3QaLC5sYXRjaGtleS5pZGVudGl0eS52MS5SZWRlZW1UcmFuc2ZlclJlc3BvbnNlEmsK\
+        DkNhbmNlbFRyYW5zZmVyEisubGF0Y2hrZXkuaWRlbnRpdHkudjEuQ2FuY2VsVHJhbnNmZXJSZXF1ZXN0GiwubGF0Y2hrZXkuaWRl\
+        bnRpdHkudjEuQ2FuY2VsVHJhbnNmZXJSZXNwb25zZWIGcHJvdG8z
+        """
+    ),
+    DescriptorFile(
       name: "latchkey/migration/v1/migration_service.proto",
       imports: [
         "google/protobuf/timestamp.proto",

@@ -25,7 +25,9 @@ struct DeviceRow {
 
   /// Writes what the device said of itself, whether it is new or known.
   static func register(
-    _ device: DeviceRegistration, at now: Timestamp, in db: SQLiteConnection
+    _ device: DeviceRegistration,
+    at now: Timestamp,
+    in db: SQLiteConnection
   ) throws(StorageError) {
     try db.execute(
       """
@@ -41,18 +43,30 @@ struct DeviceRow {
         reinstalled_at = coalesce(excluded.reinstalled_at, reinstalled_at),
         last_seen_at = excluded.last_seen_at
       """,
-      .text(device.keyThumbprint), .blob(device.publicKeyX), .blob(device.publicKeyY),
-      .text(device.deviceID.description), .optional(device.label?.description), .optional(device.platform?.description),
-      .optional(device.osVersion?.description), .optional(device.appVersion?.description),
-      device.isReinstalled ? .time(now) : .null, .time(now), .time(now)
+      .text(device.keyThumbprint),
+      .blob(device.publicKeyX),
+      .blob(device.publicKeyY),
+      .text(device.deviceID.description),
+      .optional(device.label?.description),
+      .optional(device.platform?.description),
+      .optional(device.osVersion?.description),
+      .optional(device.appVersion?.description),
+      device.isReinstalled ? .time(now) : .null,
+      .time(now),
+      .time(now)
     )
   }
 
   static func setGuest(
-    _ guest: SubjectID?, of keyThumbprint: String, in db: SQLiteConnection
+    _ guest: SubjectID?,
+    of keyThumbprint: String,
+    in db: SQLiteConnection
   ) throws(StorageError) {
     try db.execute(
-      "UPDATE devices SET guest_sub = ? WHERE key_thumbprint = ?", .optional(guest?.bytes), .text(keyThumbprint))
+      "UPDATE devices SET guest_sub = ? WHERE key_thumbprint = ?",
+      .optional(guest?.bytes),
+      .text(keyThumbprint)
+    )
   }
 
   /// The guest is one no longer: its device gets another when it asks.
@@ -60,8 +74,24 @@ struct DeviceRow {
     try db.execute("UPDATE devices SET guest_sub = NULL WHERE guest_sub = ?", .id(guest))
   }
 
+  /// This device's guest is another's from now on.
+  static func releaseGuest(
+    _ guest: SubjectID,
+    from keyThumbprint: String,
+    in db: SQLiteConnection
+  ) throws(StorageError) {
+    try db.execute(
+      "UPDATE devices SET guest_sub = NULL WHERE key_thumbprint = ? AND guest_sub = ?",
+      .text(keyThumbprint),
+      .id(guest)
+    )
+  }
+
   static func noteLogin(
-    _ hint: LastLoginHint, account: SubjectID, of keyThumbprint: String, in db: SQLiteConnection
+    _ hint: LastLoginHint,
+    account: SubjectID,
+    of keyThumbprint: String,
+    in db: SQLiteConnection
   ) throws(StorageError) {
     try db.execute(
       """
@@ -69,7 +99,11 @@ struct DeviceRow {
         last_seen_at = ?
       WHERE key_thumbprint = ?
       """,
-      .id(account), .text(hint.method.rawValue), .text(hint.accountMask), .time(hint.at), .time(hint.at),
+      .id(account),
+      .text(hint.method.rawValue),
+      .text(hint.accountMask),
+      .time(hint.at),
+      .time(hint.at),
       .text(keyThumbprint)
     )
   }

@@ -205,5 +205,77 @@ extension SQLiteSchema {
       PRIMARY KEY (sub, guide_id)
     ) STRICT, WITHOUT ROWID;
     """,
+
+    // 8: guests live on several devices, move, are exported and deleted; keys are counted; subjects are disabled.
+    """
+    CREATE TABLE devices_8 (
+      key_thumbprint    TEXT NOT NULL PRIMARY KEY,
+      public_key_x      BLOB NOT NULL,
+      public_key_y      BLOB NOT NULL,
+      -- Null for a device that only a QR code brought in.
+      device_id         TEXT,
+      label             TEXT,
+      platform          TEXT,
+      os_version        TEXT,
+      app_version       TEXT,
+      guest_sub         BLOB,
+      last_account_sub  BLOB,
+      last_login_method TEXT,
+      last_login_mask   TEXT,
+      last_login_at     INTEGER,
+      reinstalled_at    INTEGER,
+      -- The highest counter that the key has signed; null for apps that count nothing.
+      proof_counter     INTEGER,
+      -- Since when two devices are known to hold the key.
+      cloned_at         INTEGER,
+      created_at        INTEGER NOT NULL,
+      last_seen_at      INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO devices_8 (key_thumbprint, public_key_x, public_key_y, device_id, label, platform, os_version,
+        app_version, guest_sub, last_account_sub, last_login_method, last_login_mask, last_login_at, reinstalled_at,
+        created_at, last_seen_at)
+      SELECT key_thumbprint, public_key_x, public_key_y, device_id, label, platform, os_version,
+        app_version, guest_sub, last_account_sub, last_login_method, last_login_mask, last_login_at, reinstalled_at,
+        created_at, last_seen_at FROM devices;
+    DROP TABLE devices;
+    ALTER TABLE devices_8 RENAME TO devices;
+    CREATE INDEX devices_by_guest ON devices (guest_sub) WHERE guest_sub IS NOT NULL;
+
+    ALTER TABLE subjects ADD COLUMN disabled_at INTEGER;
+    ALTER TABLE subjects ADD COLUMN deleted_at INTEGER;
+    -- When all of the subject's data was handed out, and which version of its records that was.
+    ALTER TABLE subjects ADD COLUMN exported_at INTEGER;
+    ALTER TABLE subjects ADD COLUMN exported_version INTEGER;
+    CREATE INDEX subjects_guests_by_use ON subjects (last_seen_at) WHERE kind = 0 AND deleted_at IS NULL;
+
+    CREATE TABLE transfers (
+      transfer_id    BLOB NOT NULL PRIMARY KEY,
+      code_hash      BLOB NOT NULL UNIQUE,
+      reference_hash BLOB NOT NULL UNIQUE,
+      sub            BLOB NOT NULL,
+      -- One for each session: a newer one voids it.
+      sid            BLOB NOT NULL UNIQUE,
+      -- 0 either, 1 kept, 2 revoked
+      consent        INTEGER NOT NULL CHECK (consent IN (0, 1, 2)),
+      address        TEXT NOT NULL,
+      same_network   INTEGER NOT NULL,
+      tries_left     INTEGER NOT NULL,
+      created_at     INTEGER NOT NULL,
+      expires_at     INTEGER NOT NULL,
+      redeemed_sid   BLOB,
+      challenge_hash BLOB,
+      previous_sub   BLOB,
+      sessions_ended INTEGER
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX transfers_by_expiry ON transfers (expires_at);
+
+    -- Subjects that were deleted here and whose records are yet to be.
+    CREATE TABLE purges (
+      sub             BLOB NOT NULL PRIMARY KEY,
+      attempts        INTEGER NOT NULL,
+      next_attempt_at INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX purges_due ON purges (next_attempt_at);
+    """,
   ])
 }

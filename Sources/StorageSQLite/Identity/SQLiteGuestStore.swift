@@ -11,12 +11,10 @@ package struct SQLiteGuestStore: GuestStore {
 
   package func issue(_ issue: GuestIssue) async throws(StorageError) -> GuestIssueOutcome {
     try await database.write { db, changes throws(StorageError) in
-      let spent = try db.execute(
-        "INSERT INTO used_challenges (hash, expires_at) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING",
-        .blob(issue.challengeHash), .time(issue.challengeExpiry)
-      )
       changes.address = issue.draft.address
-      guard spent == 1 else { return .challengeUsed }
+      guard try ChallengeRow.spend(issue.challengeHash, until: issue.challengeExpiry, in: db) else {
+        return .challengeUsed
+      }
       try DeviceRow.register(issue.device, at: issue.draft.now, in: db)
       return .issued(
         try GuestTransaction.begin(
@@ -26,7 +24,8 @@ package struct SQLiteGuestStore: GuestStore {
           draft: issue.draft,
           in: db,
           noting: &changes
-        ))
+        )
+      )
     }
   }
 }

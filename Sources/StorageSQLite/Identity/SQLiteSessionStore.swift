@@ -21,7 +21,9 @@ package struct SQLiteSessionStore: SessionStore {
   }
 
   package func revoke(
-    _ id: SessionID, by caller: SessionID, at now: Timestamp
+    _ id: SessionID,
+    by caller: SessionID,
+    at now: Timestamp
   ) async throws(StorageError) -> OwnSessionOutcome {
     try await database.write { db, changes throws(StorageError) in
       guard let own = try SessionRow.live(caller, at: now, in: db) else { return .callerEnded }
@@ -33,7 +35,9 @@ package struct SQLiteSessionStore: SessionStore {
   }
 
   package func confirm(
-    _ id: SessionID, by caller: SessionID, at now: Timestamp
+    _ id: SessionID,
+    by caller: SessionID,
+    at now: Timestamp
   ) async throws(StorageError) -> OwnSessionOutcome {
     try await database.write { db, _ throws(StorageError) in
       guard let own = try SessionRow.live(caller, at: now, in: db) else { return .callerEnded }
@@ -76,7 +80,9 @@ package struct SQLiteSessionStore: SessionStore {
   }
 
   package func end(
-    _ id: SessionID, because why: Session.End, at now: Timestamp
+    _ id: SessionID,
+    because why: Session.End,
+    at now: Timestamp
   ) async throws(StorageError) -> Bool {
     try await database.write { db, changes throws(StorageError) in
       try SessionRow.end(id, because: why, at: now, in: db, noting: &changes)
@@ -100,7 +106,13 @@ package struct SQLiteSessionStore: SessionStore {
         try SessionRow.end(caller.id, because: .loggedOut, at: logOut.now, in: db, noting: &changes)
       case .others:
         try SessionRow.endAll(
-          of: caller.subject, except: caller.id, because: .loggedOut, at: logOut.now, in: db, noting: &changes)
+          of: caller.subject,
+          except: caller.id,
+          because: .loggedOut,
+          at: logOut.now,
+          in: db,
+          noting: &changes
+        )
       case .global:
         try SessionRow.endAll(of: caller.subject, because: .loggedOut, at: logOut.now, in: db, noting: &changes)
       }
@@ -109,7 +121,13 @@ package struct SQLiteSessionStore: SessionStore {
         return .loggedOut(ended: count, guest: nil)
       }
       let guest = try GuestTransaction.begin(
-        onDevice: key, newSubject: next.newSubject, locale: nil, draft: next.draft, in: db, noting: &changes)
+        onDevice: key,
+        newSubject: next.newSubject,
+        locale: nil,
+        draft: next.draft,
+        in: db,
+        noting: &changes
+      )
       return .loggedOut(ended: count, guest: guest)
     }
   }
@@ -119,7 +137,9 @@ package struct SQLiteSessionStore: SessionStore {
   }
 
   package func purge(
-    endedBefore before: Timestamp, at now: Timestamp, limit: Int
+    endedBefore before: Timestamp,
+    at now: Timestamp,
+    limit: Int
   ) async throws(StorageError) -> Int {
     try await database.write { db, changes throws(StorageError) in
       var purged = 0
@@ -154,6 +174,12 @@ package struct SQLiteSessionStore: SessionStore {
       """
       DELETE FROM link_tickets WHERE hash IN
         (SELECT hash FROM link_tickets WHERE expires_at < ? ORDER BY expires_at LIMIT ?)
+      """, true
+    ),
+    (
+      """
+      DELETE FROM transfers WHERE transfer_id IN
+        (SELECT transfer_id FROM transfers WHERE expires_at < ? ORDER BY expires_at LIMIT ?)
       """, true
     ),
     (

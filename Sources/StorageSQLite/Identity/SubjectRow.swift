@@ -4,13 +4,15 @@ import Storage
 /// Statements and mapping of the table `subjects`.
 enum SubjectRow {
   private static let select = """
-    SELECT sub, kind, merged_into, created_at, nickname, avatar_url, locale FROM subjects WHERE sub = ?
+    SELECT sub, kind, merged_into, created_at, nickname, avatar_url, locale, disabled_at, deleted_at
+    FROM subjects WHERE sub = ?
     """
 
   static func find(_ id: SubjectID, in db: SQLiteConnection) throws(StorageError) -> Subject? {
     try db.first(select, .blob(id.bytes)) { row throws(StorageError) in
       let kind: Subject.Kind
       switch row.integer(1) {
+      case _ where !row.isNull(8): kind = .deleted
       case 0: kind = .guest
       case 1: kind = .account
       default: kind = .merged(into: try row.id(2))
@@ -23,7 +25,8 @@ enum SubjectRow {
           nickname: row.optionalText(4).flatMap { Nickname($0) },
           avatarURL: row.optionalText(5),
           locale: row.optionalText(6).flatMap { LanguageTag($0) }
-        )
+        ),
+        disabledAt: row.optionalInteger(7).map { Timestamp(millisecondsSinceEpoch: $0) }
       )
     }
   }
@@ -34,9 +37,14 @@ enum SubjectRow {
       INSERT INTO subjects (sub, kind, merged_into, nickname, avatar_url, locale, created_at, last_seen_at)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?)
       """,
-      .blob(subject.id.bytes), .integer(code(subject.kind)), .optional(mergedInto(subject.kind)?.bytes),
-      .optional(subject.profile.nickname?.description), .optional(subject.profile.avatarURL),
-      .optional(subject.profile.locale?.description), .time(subject.createdAt), .time(subject.createdAt)
+      .blob(subject.id.bytes),
+      .integer(code(subject.kind)),
+      .optional(mergedInto(subject.kind)?.bytes),
+      .optional(subject.profile.nickname?.description),
+      .optional(subject.profile.avatarURL),
+      .optional(subject.profile.locale?.description),
+      .time(subject.createdAt),
+      .time(subject.createdAt)
     )
   }
 
@@ -46,9 +54,13 @@ enum SubjectRow {
       UPDATE subjects SET kind = ?, merged_into = ?, nickname = ?, avatar_url = ?, locale = ?, last_seen_at = ?
       WHERE sub = ?
       """,
-      .integer(code(subject.kind)), .optional(mergedInto(subject.kind)?.bytes),
-      .optional(subject.profile.nickname?.description), .optional(subject.profile.avatarURL),
-      .optional(subject.profile.locale?.description), .time(now), .blob(subject.id.bytes)
+      .integer(code(subject.kind)),
+      .optional(mergedInto(subject.kind)?.bytes),
+      .optional(subject.profile.nickname?.description),
+      .optional(subject.profile.avatarURL),
+      .optional(subject.profile.locale?.description),
+      .time(now),
+      .blob(subject.id.bytes)
     )
   }
 
@@ -61,6 +73,8 @@ enum SubjectRow {
     case .guest: 0
     case .account: 1
     case .merged: 2
+    // Deleting writes its own column; nothing else is changed of who is deleted.
+    case .deleted: preconditionFailure("a deleted subject is not written")
     }
   }
 

@@ -29,6 +29,7 @@ struct IdentityHarness: Sendable {
   let grants: IdentityV1.GrantServiceClient
   let sessions: IdentityV1.SessionServiceClient
   let devices: IdentityV1.DeviceServiceClient
+  let transfers: IdentityV1.TransferServiceClient
   let links: IdentityV1.LinkServiceClient
   let audit: IdentityV1.AuditServiceClient
   let guides: IdentityV1.GuideServiceClient
@@ -88,6 +89,7 @@ struct IdentityHarness: Sendable {
     grants = IdentityV1.GrantServiceClient(channel: channel)
     sessions = IdentityV1.SessionServiceClient(channel: channel)
     devices = IdentityV1.DeviceServiceClient(channel: channel)
+    transfers = IdentityV1.TransferServiceClient(channel: channel)
     links = IdentityV1.LinkServiceClient(channel: channel)
     audit = IdentityV1.AuditServiceClient(channel: channel)
     guides = IdentityV1.GuideServiceClient(channel: channel)
@@ -109,14 +111,17 @@ struct IdentityHarness: Sendable {
   }
 
   func issueGuest(
-    _ device: TestDevice, reinstalled: Bool = false
+    _ device: TestDevice,
+    reinstalled: Bool = false
   ) async throws -> IdentityV1.IssueGuestResponse {
     try await guests.issueGuest(
-      device.issueRequest(try await challenge(for: device), reinstalled: reinstalled))
+      device.issueRequest(try await challenge(for: device), reinstalled: reinstalled)
+    )
   }
 
   func register(
-    _ identifier: String, guest: CommonV1.TokenSet? = nil
+    _ identifier: String,
+    guest: CommonV1.TokenSet? = nil
   ) async throws -> IdentityV1.RegisterResponse {
     try await auth.register(
       IdentityV1.RegisterRequest(
@@ -125,7 +130,8 @@ struct IdentityHarness: Sendable {
         guestToken: guest?.accessToken ?? "",
         nickname: "Ada",
         locale: "en"
-      ))
+      )
+    )
   }
 
   func signIn(
@@ -140,7 +146,8 @@ struct IdentityHarness: Sendable {
         method: .password(IdentityV1.PasswordCredential(identifier: identifier, password: password)),
         guestToken: guest?.accessToken ?? "",
         onConflict: onConflict
-      ))
+      )
+    )
   }
 
   func refresh(_ tokens: CommonV1.TokenSet?) async throws -> CommonV1.TokenSet {

@@ -15,17 +15,16 @@ struct TestDevice: Sendable {
 
   var jwk: CommonV1.EcPublicJwk {
     CommonV1.EcPublicJwk(
-      kty: "EC", crv: "P-256", x: Base64URL.encode(key.publicKey.x), y: Base64URL.encode(key.publicKey.y))
+      kty: "EC",
+      crv: "P-256",
+      x: Base64URL.encode(key.publicKey.x),
+      y: Base64URL.encode(key.publicKey.y)
+    )
   }
 
   /// The request that answers a challenge.
   func issueRequest(_ challenge: String, reinstalled: Bool = false) throws -> IdentityV1.IssueGuestRequest {
-    var message = Array("latchkey-device-proof-v1".utf8)
-    for part in [clientID, deviceID, challenge] {
-      message.append(0)
-      message.append(contentsOf: part.utf8)
-    }
-    return IdentityV1.IssueGuestRequest(
+    IdentityV1.IssueGuestRequest(
       clientID: clientID,
       device: IdentityV1.Device(
         deviceID: deviceID,
@@ -37,8 +36,18 @@ struct TestDevice: Sendable {
         reinstalled: reinstalled
       ),
       challenge: challenge,
-      proof: try key.sign(message),
+      proof: try sign("latchkey-device-proof-v1", [clientID, deviceID, challenge]),
       locale: "en"
     )
+  }
+
+  /// A signature over a context and its parts, each after a zero byte.
+  func sign(_ context: String, _ parts: [String]) throws -> [UInt8] {
+    var message = Array(context.utf8)
+    for part in parts {
+      message.append(0)
+      message.append(contentsOf: part.utf8)
+    }
+    return try key.sign(message)
   }
 }

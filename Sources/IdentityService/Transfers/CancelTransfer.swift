@@ -1,0 +1,22 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+extension TransferHandlers {
+  /// Takes an offer back, from any session of the same guest or account.
+  package func cancelTransfer(
+    _ request: IdentityV1.CancelTransferRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.CancelTransferResponse {
+    guard let id = TransferID(request.transferID) else {
+      throw .invalid("transfer_id", "must be the transfer_id of CreateTransfer")
+    }
+    let subject = try context.callerSubject()
+    let now = core.clock.now()
+    let isCancelled = try await core.stored { () throws(StorageError) in
+      try await core.transfers.cancel(id, of: subject, at: now)
+    }
+    return IdentityV1.CancelTransferResponse(cancelled: isCancelled)
+  }
+}

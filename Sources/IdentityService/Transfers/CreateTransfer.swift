@@ -1,0 +1,41 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+extension TransferHandlers {
+  /// Offers the caller, guest or account, to a device that presents the code.
+  package func createTransfer(
+    _ request: IdentityV1.CreateTransferRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.CreateTransferResponse {
+    let consent = try request.oldDevice.consent()
+    let caller = try context.callerSession()
+    let now = core.clock.now()
+    let code = TransferCode(random: core.random)
+    let reference = QRReference(from: core.random)
+    let offer = TransferOffer(
+      id: TransferID(from: core.random),
+      codeHash: SHA256Hash.hash(code.bytes),
+      referenceHash: SHA256Hash.hash(reference.bytes),
+      consent: consent,
+      address: context.peer.address,
+      needsSameNetwork: request.sameNetwork,
+      createdAt: now,
+      expiry: now + Limits.transferLifetime
+    )
+    switch try await core.stored({ () throws(StorageError) in try await core.transfers.create(offer, by: caller) }) {
+    case .changed: break
+    case .already: throw .migrationRunning
+    case .unconfirmed: throw .sessionUnconfirmed
+    case .notFound, .callerEnded: throw .sessionRevoked
+    }
+    return IdentityV1.CreateTransferResponse(
+      code: code.text,
+      qrPayload: TransferPayload(issuer: core.tokens.issuer, reference: reference).text,
+      expiresIn: Limits.transferLifetime.components.seconds,
+      transferID: offer.id.description
+    )
+  }
+}

@@ -1,0 +1,89 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+extension TransferHandlers {
+  /// Begins the session of the guest or account on the device that presents the code.
+  package func redeemTransfer(
+    _ request: IdentityV1.RedeemTransferRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.RedeemTransferResponse {
+    let client = try RequestFields.clientID(request.clientID)
+    let secret: String
+    let hash: [UInt8]
+    switch request.secret {
+    case .code(let code): (secret, hash) = (code, try self.hash(code: code))
+    case .qrPayload(let payload): (secret, hash) = (payload, try self.hash(payload: payload))
+    case nil: throw .invalid("secret", "is missing: send code or qr_payload")
+    }
+    try countTry(context)
+    let now = core.clock.now()
+    let proven = try ProvenDevice(
+      request.device,
+      client: client,
+      challenge: request.challenge,
+      solution: request.powSolution,
+      proof: request.proof,
+      core.challenges,
+      at: now
+    ) { deviceID in
+      DeviceProof.message(
+        DeviceProof.transferContext,
+        [client.description, deviceID.description, request.challenge, secret]
+      )
+    }
+    let redemption = TransferRedemption(
+      secretHash: hash,
+      device: proven.device,
+      challengeHash: proven.challenge.hash,
+      challengeExpiry: proven.challenge.expiry,
+      keepsOld: request.keepOld,
+      isSameNetwork: { SourceNetwork.isSame($0, $1) },
+      draft: SessionDraft(
+        client: client,
+        method: .transfer,
+        label: proven.device.label,
+        platform: proven.device.platform,
+        address: context.peer.address,
+        lifetimes: core.lifetimes,
+        at: now,
+        random: core.random
+      )
+    )
+    let outcome = try await core.stored { () throws(StorageError) in try await core.transfers.redeem(redemption) }
+    switch outcome {
+    case .moved(let moved):
+      return IdentityV1.RedeemTransferResponse(
+        tokens: try core.tokens.tokens(of: moved.session, at: now),
+        subject: CommonV1.Subject(moved.session),
+        profile: CommonV1.Profile(moved.profile),
+        storageNamespace: moved.session.subject.storageNamespace,
+        previousSub: moved.previousSubject?.description ?? "",
+        sessionsEnded: Int64(moved.sessionsEnded)
+      )
+    case .unknown: throw .transferNotFound
+    case .challengeUsed: throw .challengeInvalid
+    case .notAgreed:
+      throw RPCError(
+        .permissionDenied,
+        "keep_old is not what the old device agreed to",
+        reason: "TRANSFER_NOT_AGREED"
+      )
+    case .otherNetwork:
+      throw RPCError(
+        .permissionDenied,
+        "the old device allows only devices of its own network",
+        reason: "TRANSFER_OTHER_NETWORK"
+      )
+    case .sameDevice:
+      throw RPCError(
+        .failedPrecondition,
+        "the device that made the code cannot redeem it",
+        reason: "TRANSFER_SAME_DEVICE"
+      )
+    case .merging: throw .migrationRunning
+    }
+  }
+}

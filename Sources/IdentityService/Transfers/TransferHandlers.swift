@@ -1,0 +1,68 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+
+/// Answers `latchkey.identity.v1.TransferService`, one file for each method.
+package struct TransferHandlers: IdentityV1.TransferService {
+  let core: IdentityCore
+
+  package init(_ core: IdentityCore) {
+    self.core = core
+  }
+
+  /// The hash by which a code or a QR code's content is looked up.
+  func hash(code: String) throws(RPCError) -> [UInt8] {
+    guard let code = TransferCode(typed: code) else {
+      throw .invalid("code", "must be the \(TransferCode.length) letters of a transfer's code")
+    }
+    return SHA256Hash.hash(code.bytes)
+  }
+
+  func hash(payload: String) throws(RPCError) -> [UInt8] {
+    guard let payload = TransferPayload(reading: payload, issuer: core.tokens.issuer) else {
+      throw .invalid("qr_payload", "is no transfer's code of this installation")
+    }
+    return SHA256Hash.hash(payload.reference.bytes)
+  }
+
+  /// Counts somebody who presents a code: those who are not signed in may only guess so often.
+  func countTry(_ context: ServerContext) throws(RPCError) {
+    guard let wait = core.transferTries.wait(from: context.peer, at: core.clock.now()) else { return }
+    throw RPCError(
+      .resourceExhausted,
+      "too many codes were presented from this network",
+      reason: "TOO_MANY_ATTEMPTS",
+      retryAfter: wait
+    )
+  }
+}
+
+extension RPCError {
+  static var transferNotFound: RPCError {
+    RPCError(
+      .notFound,
+      "there is no such code: it expired, was used or cancelled, or never was",
+      reason: "TRANSFER_NOT_FOUND"
+    )
+  }
+}
+
+extension IdentityV1.OldDevice {
+  init(_ consent: OldDeviceConsent) {
+    switch consent {
+    case .either: self = .unspecified
+    case .kept: self = .kept
+    case .revoked: self = .revoked
+    }
+  }
+
+  func consent() throws(RPCError) -> OldDeviceConsent {
+    switch self {
+    case .unspecified: .either
+    case .kept: .kept
+    case .revoked: .revoked
+    case .unrecognized: throw .invalid("old_device", "must be KEPT or REVOKED, or left out")
+    }
+  }
+}

@@ -1,0 +1,29 @@
+/// Codes that people type: consonants only, so that they spell no word and no letter looks like a digit (RFC 8628
+/// section 6.1). Each letter is worth 4.3 bits.
+package enum ConsonantText {
+  private static let alphabet = Array("BCDFGHJKLMNPQRSTVWXZ".utf8)
+
+  /// Draws letters from `random` without bias: bytes of 240 and more are thrown away, so that 20 divides what is left.
+  package static func draw(_ count: Int, _ random: RandomSource) -> [UInt8] {
+    var letters: [UInt8] = []
+    while letters.count < count {
+      for byte in random.bytes(count) where byte < 240 && letters.count < count {
+        letters.append(alphabet[Int(byte) % alphabet.count])
+      }
+    }
+    return letters
+  }
+
+  /// Reads what a person typed: any case, with hyphens and spaces wherever they like. Nil for anything but `length`
+  /// letters.
+  package static func read(_ text: String, length: Int) -> [UInt8]? {
+    guard text.utf8.count <= 4 * length else { return nil }
+    var letters: [UInt8] = []
+    for character in text.utf8 where character != UInt8(ascii: "-") && character != UInt8(ascii: " ") {
+      let letter = (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(character) ? character - 32 : character
+      guard alphabet.contains(letter), letters.count < length else { return nil }
+      letters.append(letter)
+    }
+    return letters.count == length ? letters : nil
+  }
+}

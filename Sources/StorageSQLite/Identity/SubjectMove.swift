@@ -1,0 +1,85 @@
+import LatchkeyModel
+import Storage
+
+/// A guest or account gets a session on a new device, in the name of a session on another one.
+struct SubjectMove {
+  let from: Session
+  let toDevice: String
+  let keepsOld: Bool
+  let draft: SessionDraft
+
+  init(from: Session, toDevice: String, keepsOld: Bool, draft: SessionDraft) {
+    self.from = from
+    self.toDevice = toDevice
+    self.keepsOld = keepsOld
+    self.draft = draft
+  }
+
+  /// The new device is on record. Nil when there is nobody to move.
+  func run(
+    in db: SQLiteConnection,
+    noting changes: inout SessionChanges
+  ) throws(StorageError) -> MovedSubject? {
+    guard let subject = try SubjectRow.find(from.subject, in: db), subject.isUsable else { return nil }
+    let now = draft.now
+    let known = try DeviceRow.find(toDevice, in: db)
+    var previous = known?.lastAccount
+    if subject.isGuest {
+      if let guest = known?.guest, guest != subject.id {
+        // The device's own guest gives its place. Its data stays on record until the retention ends.
+        previous = guest
+        try SessionRow.endAll(
+          of: guest,
+          onDevice: toDevice,
+          because: .switchedAway,
+          at: now,
+          in: db,
+          noting: &changes
+        )
+      }
+      try DeviceRow.setGuest(subject.id, of: toDevice, in: db)
+    } else {
+      previous = known?.guest ?? previous
+    }
+    try SessionRow.endAll(of: subject.id, onDevice: toDevice, because: .replaced, at: now, in: db, noting: &changes)
+    let before = changes.ended.count
+    if !keepsOld {
+      if let old = from.device.keyThumbprint {
+        try SessionRow.endAll(of: subject.id, onDevice: old, because: .transferred, at: now, in: db, noting: &changes)
+        if subject.isGuest { try DeviceRow.releaseGuest(subject.id, from: old, in: db) }
+      }
+      try SessionRow.end(from.id, because: .transferred, at: now, in: db, noting: &changes)
+    }
+    let ended = changes.ended.count - before
+    var session = draft.session(of: subject.id, isGuest: subject.isGuest, deviceKeyThumbprint: toDevice)
+    // Where the old device gave its place there is nobody left to confirm the new one.
+    if !keepsOld { session.confirmedAt = now }
+    try SessionRow.insert(session, into: db, noting: &changes)
+    try SubjectRow.touch(subject.id, at: now, in: db)
+    if subject.isAccount {
+      let mask = try IdentityRow.all(of: subject.id, in: db).first?.mask ?? ""
+      try DeviceRow.noteLogin(
+        LastLoginHint(method: session.method, accountMask: mask, at: now),
+        account: subject.id,
+        of: toDevice,
+        in: db
+      )
+    }
+    changes.notes.append(
+      AuditNote(
+        .subjectMoved,
+        at: now,
+        subject: subject.id,
+        session: session.id,
+        address: draft.address,
+        detail: keepsOld ? "old device kept" : "old device revoked"
+      )
+    )
+    return MovedSubject(
+      session: session,
+      profile: subject.profile,
+      previousSubject: previous == subject.id ? nil : previous,
+      sessionsEnded: ended
+    )
+  }
+}

@@ -77,7 +77,8 @@ let package = Package(
     // The wire: bytes in, events out.
     module("HTTP2", ["CNghttp2", nio]),
     module("TLS", ["CSSL", nio]),
-    module("GRPC", [nio, logging]),
+    module("Compression", ["CZlib"]),
+    module("GRPC", ["Compression", nio, logging]),
     module("Transport", ["HTTP2", "TLS", "GRPC", nio, nioPosix, nioHTTP1, logging, deque]),
 
     // Messages: protobuf-c, the generator and what it generates.
@@ -128,7 +129,7 @@ let package = Package(
       name: "latchkey-migrator", dependencies: ["MigrationService", "ServiceRuntime"], swiftSettings: strict),
 
     // The app's side.
-    module("QRCode", ["CQREncode", "CZlib"]),
+    module("QRCode", ["CQREncode", "Compression"]),
     module("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Transport", "TLS", "Cryptography", nio]),
     module("LoadTest", ["Cryptography", histogram]),
     .executableTarget(
@@ -142,8 +143,9 @@ let package = Package(
     // Tests.
     tests("HTTP2", [nio]),
     tests("TLS", [nio]),
+    tests("Compression"),
     tests("GRPC", [nio]),
-    tests("Transport", ["GRPC", "HTTP2", "TLS", nio, nioPosix, nioEmbedded]),
+    tests("Transport", ["Compression", "GRPC", "HTTP2", "TLS", nio, nioPosix, nioEmbedded]),
     tests("Protobuf", ["CProtobufC", nio]),
     .target(name: "CInteropProtos", dependencies: ["CProtobufC"], path: "Tests/Interop/CInteropProtos"),
     module("InteropProtos", path: "Tests/Interop/Protos", ["CInteropProtos", "LatchkeyProtos", "Protobuf", "GRPC", nio]),

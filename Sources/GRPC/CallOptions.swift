@@ -8,6 +8,9 @@ package struct CallOptions: Sendable {
   /// The server may act twice on this call without harm: it is retried also when the connection broke after the
   /// request was sent, and nobody knows what became of it.
   package var isIdempotent: Bool
+  /// Compress the requests that are worth it. The server must know how to expand them, or the call fails with
+  /// `UNIMPLEMENTED`. Responses may come compressed in any case.
+  package var compression: MessageCoding
   /// Where to keep the metadata that the server sends.
   package var responseMetadata: ResponseMetadata?
 
@@ -16,12 +19,14 @@ package struct CallOptions: Sendable {
     timeout: Duration? = nil,
     waitForReady: Bool = false,
     isIdempotent: Bool = false,
+    compression: MessageCoding = .identity,
     responseMetadata: ResponseMetadata? = nil
   ) {
     self.metadata = metadata
     self.timeout = timeout
     self.waitForReady = waitForReady
     self.isIdempotent = isIdempotent
+    self.compression = compression
     self.responseMetadata = responseMetadata
   }
 }

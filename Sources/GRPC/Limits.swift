@@ -4,6 +4,10 @@ package enum Limits {
   /// rest is room for credentials of other issuers.
   package static let messageBytes = 64 * 1024
 
+  /// The smallest message that is worth compressing: below a packet's size nothing is won on the way, and gzip's own
+  /// header and tables take their share.
+  static let compressedMessage = 1024
+
   /// A streaming writer waits while more than this is queued. One default HTTP/2 window: more than that cannot leave
   /// before the peer answers anyway.
   static let outboxHighWater = 64 * 1024

@@ -1,4 +1,4 @@
-import CZlib
+internal import Compression
 
 extension QRMatrix {
   /// The symbol as a PNG image, greyscale, one bit a pixel (ISO/IEC 15948).
@@ -39,30 +39,20 @@ extension QRMatrix {
   }
 
   private static func deflated(_ bytes: [UInt8]) throws(QRCodeError) -> [UInt8] {
-    let bound = compressBound(UInt(bytes.count))
-    var result = Z_OK
-    // zlib writes at most `length` bytes into the buffer, reads `bytes.count` from the source, and keeps neither.
-    let compressed = unsafe [UInt8](unsafeUninitializedCapacity: Int(bound)) { buffer, count in
-      var length = bound
-      result = unsafe bytes.withUnsafeBufferPointer { source in
-        unsafe compress2(buffer.baseAddress, &length, source.baseAddress, UInt(source.count), Z_BEST_COMPRESSION)
+    do throws(CompressionError) {
+      return try Zlib.compress(bytes)
+    } catch {
+      switch error {
+      case .library(let operation, let code): throw .library(operation: operation, code: code)
+      case .outOfMemory, .corrupt, .truncated, .overLimit: throw .outOfMemory
       }
-      count = result == Z_OK ? Int(length) : 0
     }
-    guard result == Z_OK else {
-      throw result == Z_MEM_ERROR ? .outOfMemory : .library(operation: "compress2", code: result)
-    }
-    return compressed
   }
 
   /// Length, type, data, and the CRC-32 of type and data.
   private static func appendChunk(_ type: String, _ data: [UInt8], to png: inout [UInt8]) {
     let body = Array(type.utf8) + data
-    // crc32 reads `body.count` bytes during the call and keeps nothing.
-    let checksum = unsafe body.withUnsafeBufferPointer { body in
-      unsafe crc32(0, body.baseAddress, UInt32(body.count))
-    }
-    png += bigEndian(UInt32(data.count)) + body + bigEndian(UInt32(truncatingIfNeeded: checksum))
+    png += bigEndian(UInt32(data.count)) + body + bigEndian(Zlib.crc32(body))
   }
 
   private static func bigEndian(_ value: UInt32) -> [UInt8] {

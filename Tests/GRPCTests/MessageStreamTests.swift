@@ -15,7 +15,7 @@ import Testing
       return messages
     }
     for index in 0..<100 {
-      inbox.deliver(ByteBuffer(bytes: [UInt8(index)]))
+      inbox.deliver(ReceivedMessage(bytes: ByteBuffer(bytes: [UInt8(index)])))
       if index % 10 == 0 { await Task.yield() }
     }
     inbox.finish()
@@ -27,7 +27,7 @@ import Testing
   @Test("An error overtakes the messages that wait")
   func failure() async throws {
     let inbox = MessageInbox { _ in }
-    inbox.deliver(ByteBuffer(bytes: [1]))
+    inbox.deliver(ReceivedMessage(bytes: ByteBuffer(bytes: [1])))
     inbox.finish(RPCError(.deadlineExceeded, "late"))
     let error = await #expect(throws: RPCError.self) { try await inbox.next() }
     #expect(error?.code == .deadlineExceeded)
@@ -36,9 +36,9 @@ import Testing
   @Test("A status comes after the messages that went before it")
   func status() async throws {
     let inbox = MessageInbox { _ in }
-    inbox.deliver(ByteBuffer(bytes: [1]))
+    inbox.deliver(ReceivedMessage(bytes: ByteBuffer(bytes: [1])))
     inbox.finish(RPCError(.aborted, "enough"), afterMessages: true)
-    #expect(try await inbox.next() == ByteBuffer(bytes: [1]))
+    #expect(try await inbox.next()?.bytes == ByteBuffer(bytes: [1]))
     let error = await #expect(throws: RPCError.self) { try await inbox.next() }
     #expect(error?.code == .aborted)
   }

@@ -106,7 +106,7 @@ import Testing
       let failure = unsafe piece.withUnsafeBytes { piece -> RPCError? in
         do throws(RPCError) {
           unsafe try framer.receive(piece) { message throws(RPCError) in
-            messages.append(Array(message.readableBytesView))
+            messages.append(Array(message.bytes.readableBytesView))
           }
           return nil
         } catch {

@@ -106,6 +106,24 @@ struct TestServer {
         }
         if request.bytes.first == 1 { throw RPCError(.dataLoss, "after all") }
       },
+      .unary(RPCMethod(path: "/t.T/Squeeze", kind: .unary)) { (request: Blob, context) async throws(RPCError) -> Blob in
+        // The first byte: whether the request came compressed, then whether the answer is to go compressed.
+        context.compressesResponses = request.bytes.first == 1
+        return Blob([context.wasRequestCompressed ? 1 : 0] + request.bytes.dropFirst())
+      },
+      .bidirectional(RPCMethod(path: "/t.T/Alternate", kind: .bidirectional)) {
+        (requests: RequestStream<Blob>, writer: ResponseWriter<Blob>, context) async throws(RPCError) in
+        context.compressesResponses = true
+        var isCompressed = true
+        var iterator = requests.makeAsyncIterator()
+        while let request = try await iterator.next() {
+          try await writer.write(
+            Blob([iterator.wasCompressed ? 1 : 0] + request.bytes.dropFirst()),
+            compressed: isCompressed
+          )
+          isCompressed.toggle()
+        }
+      },
       .clientStreaming(RPCMethod(path: "/t.T/Sum", kind: .clientStreaming)) {
         (requests: RequestStream<Blob>, _) async throws(RPCError) -> Blob in
         var total = 0

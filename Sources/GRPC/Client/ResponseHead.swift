@@ -13,8 +13,8 @@ package struct ResponseHead: Sendable {
   /// `grpc-status-details-bin`, decoded from base64.
   package private(set) var details: [UInt8]?
   package private(set) var pushback = RetryPushback.none
-  /// The messages are coded in a way that was not agreed.
-  package private(set) var hasUnknownEncoding = false
+  /// What the messages with the compressed flag are coded in; nil for a way that was not agreed.
+  package private(set) var coding: MessageCoding? = .identity
 
   package init() {}
 
@@ -32,7 +32,7 @@ package struct ResponseHead: Sendable {
     case 12 where unsafe name.equals("grpc-message"):
       unsafe message = PercentEncoding.decode(value)
     case 13 where unsafe name.equals("grpc-encoding"):
-      unsafe hasUnknownEncoding = !value.equals("identity")
+      unsafe coding = MessageCoding(field: value)
     case 20 where unsafe name.equals("grpc-accept-encoding"):
       return
     case 22 where unsafe name.equals("grpc-retry-pushback-ms"):

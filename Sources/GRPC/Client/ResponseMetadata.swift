@@ -6,7 +6,7 @@ internal import Synchronization
 ///     _ = try await client.getThing(request, options: CallOptions(responseMetadata: received))
 ///     received.trailing["x-served-by"]
 package final class ResponseMetadata: Sendable {
-  private let state = Mutex((initial: Metadata(), trailing: Metadata()))
+  private let state = Mutex((initial: Metadata(), trailing: Metadata(), wasCompressed: false))
 
   package init() {}
 
@@ -15,6 +15,13 @@ package final class ResponseMetadata: Sendable {
 
   /// What came with the status. The call's error carries it as well.
   package var trailing: Metadata { state.withLock { $0.trailing } }
+
+  /// Whether the one response of a call that has one came compressed.
+  package var wasCompressed: Bool { state.withLock { $0.wasCompressed } }
+
+  package func receivedMessage(compressed: Bool) {
+    state.withLock { $0.wasCompressed = compressed }
+  }
 
   package func receivedInitial(_ fields: FieldBlock) {
     let metadata = Metadata(fields)

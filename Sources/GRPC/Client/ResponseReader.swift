@@ -1,4 +1,4 @@
-package import NIOCore
+internal import NIOCore
 
 /// Reads the response side of a call: header block, messages, trailers.
 ///
@@ -73,9 +73,10 @@ package struct ResponseReader: Sendable {
         "the server did not answer with gRPC (HTTP status \(status))"
       )
     }
-    guard !head.hasUnknownEncoding else {
+    guard let coding = head.coding else {
       return RPCError(.internal, "the server compressed its messages in a way that was not agreed")
     }
+    framer.coding = coding
     hasHeaders = true
     initialFields = head.fields
     return nil
@@ -93,12 +94,12 @@ package struct ResponseReader: Sendable {
   /// Takes bytes of the body and hands on each message that they complete.
   package mutating func receive(
     _ bytes: UnsafeRawBufferPointer,
-    deliver: (ByteBuffer) throws(RPCError) -> Void
+    deliver: (ReceivedMessage) throws(RPCError) -> Void
   ) throws(RPCError) {
     guard case .messages = state, hasHeaders else { return }
-    try unsafe framer.receive(bytes) { (message: inout ByteBuffer) throws(RPCError) in
+    try unsafe framer.receive(bytes) { (message: inout ReceivedMessage) throws(RPCError) in
       let whole = message
-      message = ByteBuffer()
+      message.bytes = ByteBuffer()
       try deliver(whole)
     }
   }

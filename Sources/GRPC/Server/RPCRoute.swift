@@ -30,8 +30,9 @@ package struct RPCRoute: Sendable {
     _ handle: @escaping @Sendable (Request, ServerContext) async throws(RPCError) -> Response
   ) -> RPCRoute {
     RPCRoute(method) { call throws(RPCError) in
-      let response = try await handle(Request(decoding: call.request), call.requireContext())
-      try response.encodeFrame(into: &call.answer)
+      let context = try call.requireContext()
+      let response = try await handle(Request(decoding: call.request), context)
+      try response.encodeFrame(into: &call.answer, coding: context.settledCoding)
     }
   }
 
@@ -41,7 +42,9 @@ package struct RPCRoute: Sendable {
     _ handle: @escaping @Sendable (Request, ResponseWriter<Response>, ServerContext) async throws(RPCError) -> Void
   ) -> RPCRoute {
     RPCRoute(method) { call throws(RPCError) in
-      try await handle(Request(decoding: call.request), ResponseWriter(call.requireOutbox()), call.requireContext())
+      let context = try call.requireContext()
+      let writer = ResponseWriter<Response>(try call.requireOutbox(), context: context)
+      try await handle(Request(decoding: call.request), writer, context)
     }
   }
 
@@ -51,8 +54,9 @@ package struct RPCRoute: Sendable {
     _ handle: @escaping @Sendable (RequestStream<Request>, ServerContext) async throws(RPCError) -> Response
   ) -> RPCRoute {
     RPCRoute(method) { call throws(RPCError) in
-      let response = try await handle(RequestStream(call.requireInbox()), call.requireContext())
-      try response.encodeFrame(into: &call.answer)
+      let context = try call.requireContext()
+      let response = try await handle(RequestStream(call.requireInbox()), context)
+      try response.encodeFrame(into: &call.answer, coding: context.settledCoding)
     }
   }
 
@@ -64,7 +68,9 @@ package struct RPCRoute: Sendable {
       async throws(RPCError) -> Void
   ) -> RPCRoute {
     RPCRoute(method) { call throws(RPCError) in
-      try await handle(RequestStream(call.requireInbox()), ResponseWriter(call.requireOutbox()), call.requireContext())
+      let context = try call.requireContext()
+      let writer = ResponseWriter<Response>(try call.requireOutbox(), context: context)
+      try await handle(RequestStream(call.requireInbox()), writer, context)
     }
   }
 }

@@ -32,18 +32,16 @@ package struct RequestHead: Sendable {
     case malformed
   }
 
-  private enum Encoding {
-    case identity
-    case unknown
-  }
-
   /// Metadata: what is neither a pseudo-header field nor reserved for the protocol.
   package private(set) var fields = FieldBlock()
   private var route: RPCRoute?
   private var isPost = false
   private var contentType = ContentType.missing
   private var timeout = Timeout.none
-  private var encoding = Encoding.identity
+  /// How the client codes its messages; nil for a way that is not known here.
+  private var coding: MessageCoding? = .identity
+  /// What the client can expand.
+  package private(set) var acceptedCoding = MessageCoding.identity
   private var hasMalformedBinary = false
   /// `:method` and `:path` of what may be a request for a page.
   package private(set) var httpMethod: [UInt8] = []
@@ -58,7 +56,8 @@ package struct RequestHead: Sendable {
     isPost = false
     contentType = .missing
     timeout = .none
-    encoding = .identity
+    coding = .identity
+    acceptedCoding = .identity
     hasMalformedBinary = false
     httpMethod.removeAll(keepingCapacity: true)
     httpPath.removeAll(keepingCapacity: true)
@@ -83,9 +82,9 @@ package struct RequestHead: Sendable {
     case 12 where unsafe name.equals("grpc-timeout"):
       unsafe timeout = GRPCTimeout.parse(value).map(Timeout.some) ?? .malformed
     case 13 where unsafe name.equals("grpc-encoding"):
-      unsafe encoding = value.equals("identity") ? .identity : .unknown
+      unsafe coding = MessageCoding(field: value)
     case 20 where unsafe name.equals("grpc-accept-encoding"):
-      return
+      unsafe acceptedCoding = MessageCoding(acceptedBy: value)
     case 0: return
     default:
       if unsafe name[0] == UInt8(ascii: ":") { return }
@@ -97,6 +96,9 @@ package struct RequestHead: Sendable {
     }
   }
 
+  /// What the request's messages with the compressed flag are coded in.
+  package var requestCoding: MessageCoding { coding ?? .identity }
+
   /// What to do, once the block is complete.
   package var verdict: Verdict {
     guard contentType == .grpc, isPost else { return .unsupportedMediaType }
@@ -104,8 +106,8 @@ package struct RequestHead: Sendable {
       let path = String(decoding: httpPath.prefix(256), as: UTF8.self)
       return .refuse(RPCError(.unimplemented, "no method \(path)"))
     }
-    guard encoding == .identity else {
-      let accepted: Metadata = ["grpc-accept-encoding": "identity"]
+    guard coding != nil else {
+      let accepted: Metadata = ["grpc-accept-encoding": MessageCoding.accepted.description]
       return .refuse(RPCError(.unimplemented, "the message encoding is not supported", metadata: accepted))
     }
     guard !hasMalformedBinary else {

@@ -12,6 +12,9 @@ package final class ServerContext: Sendable {
   private let state: Mutex<State>
   private let cancelled = Atomic<Bool>(false)
 
+  /// What the client can expand; `.identity` for nothing.
+  package let acceptedCoding: MessageCoding
+
   private struct State {
     /// The metadata as it came, until somebody asks for it.
     var fields: FieldBlock
@@ -19,6 +22,10 @@ package final class ServerContext: Sendable {
     var initialMetadata = Metadata()
     var trailingMetadata = Metadata()
     var values: [ObjectIdentifier: any Sendable] = [:]
+    var compressesResponses = false
+    /// The header block has told the client what to expect, or is about to.
+    var isCodingSettled = false
+    var wasRequestCompressed = false
   }
 
   package init(
@@ -30,15 +37,24 @@ package final class ServerContext: Sendable {
     self.method = method
     self.peer = peer
     self.deadline = deadline
+    self.acceptedCoding = .identity
     self.state = Mutex(State(fields: FieldBlock(), metadata: metadata))
   }
 
   /// The context of a call whose metadata is read when it is asked for.
-  package init(method: RPCMethod, fields: FieldBlock, deadline: ContinuousClock.Instant?, peer: Peer) {
+  package init(
+    method: RPCMethod,
+    fields: FieldBlock,
+    deadline: ContinuousClock.Instant?,
+    peer: Peer,
+    acceptedCoding: MessageCoding = .identity,
+    compressesResponses: Bool = false
+  ) {
     self.method = method
     self.peer = peer
     self.deadline = deadline
-    self.state = Mutex(State(fields: fields))
+    self.acceptedCoding = acceptedCoding
+    self.state = Mutex(State(fields: fields, compressesResponses: compressesResponses))
   }
 
   /// What the client sent with the call.
@@ -69,6 +85,28 @@ package final class ServerContext: Sendable {
   package subscript<Key: ServerContextKey>(key: Key.Type) -> Key.Value? {
     get { state.withLock { $0.values[ObjectIdentifier(key)] as? Key.Value } }
     set { state.withLock { $0.values[ObjectIdentifier(key)] = newValue } }
+  }
+
+  /// Whether responses that are worth it are compressed, if the client can expand them. The server's configuration says
+  /// what it is at first. Has no effect once the first response was written.
+  package var compressesResponses: Bool {
+    get { state.withLock { $0.compressesResponses } }
+    set { state.withLock { if !$0.isCodingSettled { $0.compressesResponses = newValue } } }
+  }
+
+  /// How responses are coded; from now on that does not change.
+  package var settledCoding: MessageCoding {
+    guard acceptedCoding != .identity else { return .identity }
+    return state.withLock { state in
+      state.isCodingSettled = true
+      return state.compressesResponses ? acceptedCoding : .identity
+    }
+  }
+
+  /// Whether the one request message came compressed. Set by the transport.
+  package var wasRequestCompressed: Bool {
+    get { state.withLock { $0.wasRequestCompressed } }
+    set { state.withLock { $0.wasRequestCompressed = newValue } }
   }
 
   /// Metadata to send ahead of the first message. Has no effect once that has been sent.

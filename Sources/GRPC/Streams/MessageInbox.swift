@@ -1,4 +1,4 @@
-package import NIOCore
+internal import NIOCore
 internal import Synchronization
 
 /// Whole messages on their way from an event loop to the one task that reads them.
@@ -7,20 +7,23 @@ internal import Synchronization
 /// stream's flow-control window: `consumed` tells the transport how many bytes the reader took, and only then does
 /// it grant the peer new ones.
 package final class MessageInbox: Sendable {
-  private typealias Waiter = CheckedContinuation<Result<ByteBuffer?, RPCError>, Never>
+  private typealias Waiter = CheckedContinuation<Result<ReceivedMessage?, RPCError>, Never>
 
   private struct State {
-    var messages = CircularBuffer<ByteBuffer>()
+    var messages = CircularBuffer<ReceivedMessage>()
     /// Set once. Comes after the messages that wait, of which an error at once leaves none.
     var end: Result<Void, RPCError>?
     var waiter: Waiter?
   }
 
   private let state = Mutex(State())
+  /// What a message may have when it is expanded.
+  let messageLimit: Int
   private let consumed: @Sendable (Int) -> Void
 
   /// - Parameter consumed: called with the size of each message that the reader took, on the reader's thread.
-  package init(consumed: @escaping @Sendable (Int) -> Void) {
+  package init(messageLimit: Int = Limits.messageBytes, consumed: @escaping @Sendable (Int) -> Void) {
+    self.messageLimit = messageLimit
     self.consumed = consumed
   }
 
@@ -28,7 +31,7 @@ package final class MessageInbox: Sendable {
   package var waiting: Int { state.withLock { $0.messages.count } }
 
   /// Adds a message, without its prefix. Ignored after the end.
-  package func deliver(_ message: ByteBuffer) {
+  package func deliver(_ message: ReceivedMessage) {
     let waiter = state.withLock { state -> Waiter? in
       guard state.end == nil else { return nil }
       if let waiter = state.waiter {
@@ -39,7 +42,7 @@ package final class MessageInbox: Sendable {
       return nil
     }
     guard let waiter else { return }
-    let size = message.readableBytes
+    let size = message.bytes.readableBytes
     waiter.resume(returning: .success(message))
     consumed(size)
   }
@@ -62,7 +65,7 @@ package final class MessageInbox: Sendable {
   }
 
   /// The next message, nil after the last. One task at a time.
-  package func next() async throws(RPCError) -> ByteBuffer? {
+  package func next() async throws(RPCError) -> ReceivedMessage? {
     let result = await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         if let ready = self.takeOrWait(continuation) { continuation.resume(returning: ready) }
@@ -73,11 +76,11 @@ package final class MessageInbox: Sendable {
     return try result.get()
   }
 
-  private func takeOrWait(_ waiter: Waiter) -> Result<ByteBuffer?, RPCError>? {
+  private func takeOrWait(_ waiter: Waiter) -> Result<ReceivedMessage?, RPCError>? {
     var size = 0
-    let ready = state.withLock { state -> Result<ByteBuffer?, RPCError>? in
+    let ready = state.withLock { state -> Result<ReceivedMessage?, RPCError>? in
       if let message = state.messages.popFirst() {
-        size = message.readableBytes
+        size = message.bytes.readableBytes
         return .success(message)
       }
       switch state.end {

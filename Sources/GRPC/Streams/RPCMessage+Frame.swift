@@ -1,3 +1,4 @@
+internal import Compression
 package import NIOCore
 
 extension RPCMessage {
@@ -17,10 +18,10 @@ extension RPCMessage {
     self = message
   }
 
-  /// Appends the length-prefixed message, uncompressed.
+  /// Appends the length-prefixed message, compressed if `coding` says so and it pays.
   ///
   /// Source: gRPC over HTTP/2, "Length-Prefixed-Message".
-  package func encodeFrame(into buffer: inout ByteBuffer) throws(RPCError) {
+  package func encodeFrame(into buffer: inout ByteBuffer, coding: MessageCoding = .identity) throws(RPCError) {
     let start = buffer.writerIndex
     buffer.writeInteger(UInt8(0))
     buffer.writeInteger(UInt32(0))
@@ -30,5 +31,31 @@ extension RPCMessage {
       throw RPCError(.resourceExhausted, "the message is larger than a frame can say")
     }
     buffer.setInteger(length, at: start + 1)
+    if coding == .gzip, length >= Limits.compressedMessage { Self.compress(&buffer, from: start) }
+  }
+
+  /// Replaces the frame at `start`, which ends the buffer, by its compressed form, unless that is no smaller. A message
+  /// that cannot be compressed goes as it is: the flag before it says so.
+  private static func compress(_ buffer: inout ByteBuffer, from start: Int) {
+    let end = buffer.writerIndex
+    var compressed = ByteBuffer()
+    compressed.reserveCapacity((end - start) / 4)
+    // The bytes lie before the writer index, and both pointers are read within their closures only.
+    let isDone = unsafe buffer.withVeryUnsafeBytes { bytes -> Bool in
+      do throws(CompressionError) {
+        unsafe try Gzip.compress(UnsafeRawBufferPointer(rebasing: bytes[start + 5..<end])) {
+          unsafe compressed.writeBytes($0)
+        }
+        return true
+      } catch {
+        return false
+      }
+    }
+    guard isDone, compressed.readableBytes < end - start - 5 else { return }
+    let length = UInt32(truncatingIfNeeded: compressed.readableBytes)
+    buffer.moveWriterIndex(to: start)
+    buffer.writeInteger(UInt8(1))
+    buffer.writeInteger(length)
+    buffer.writeBuffer(&compressed)
   }
 }

@@ -15,10 +15,17 @@ package struct RequestStream<Request: RPCMessage>: AsyncSequence, Sendable {
 
   package struct AsyncIterator: AsyncIteratorProtocol {
     fileprivate let inbox: MessageInbox
+    /// Whether the message that came last was compressed.
+    package private(set) var wasCompressed = false
+
+    fileprivate init(inbox: MessageInbox) {
+      self.inbox = inbox
+    }
 
     package mutating func next(isolation actor: isolated (any Actor)?) async throws(RPCError) -> Request? {
       guard let message = try await inbox.next() else { return nil }
-      return try Request(decoding: message)
+      wasCompressed = message.isCompressed
+      return try Request(decoding: message.expanded(limit: inbox.messageLimit))
     }
 
     package mutating func next() async throws(RPCError) -> Request? {

@@ -15,10 +15,17 @@ package struct ResponseStream<Response: RPCMessage>: AsyncSequence, Sendable {
 
   package struct AsyncIterator: AsyncIteratorProtocol {
     fileprivate let inbox: MessageInbox
+    /// Whether the message that came last was compressed.
+    package private(set) var wasCompressed = false
+
+    fileprivate init(inbox: MessageInbox) {
+      self.inbox = inbox
+    }
 
     package mutating func next(isolation actor: isolated (any Actor)?) async throws(RPCError) -> Response? {
       guard let message = try await inbox.next() else { return nil }
-      return try Response(decoding: message)
+      wasCompressed = message.isCompressed
+      return try Response(decoding: message.expanded(limit: inbox.messageLimit))
     }
 
     package mutating func next() async throws(RPCError) -> Response? {

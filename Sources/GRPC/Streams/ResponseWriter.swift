@@ -3,15 +3,21 @@ internal import NIOCore
 /// Writes the messages of a server-streaming or bidirectional call.
 package struct ResponseWriter<Response: RPCMessage>: Sendable {
   private let outbox: MessageOutbox
+  private let context: ServerContext?
 
-  package init(_ outbox: MessageOutbox) {
+  /// - Parameter context: says whether the call compresses; nil never does.
+  package init(_ outbox: MessageOutbox, context: ServerContext? = nil) {
     self.outbox = outbox
+    self.context = context
   }
 
   /// Sends a message, waiting while the client is behind. Throws `CANCELLED` when the call is over.
-  package func write(_ response: Response) async throws(RPCError) {
+  ///
+  /// - Parameter compressed: false sends this message as it is on a call that compresses.
+  package func write(_ response: Response, compressed: Bool = true) async throws(RPCError) {
     var frame = ByteBuffer()
-    try response.encodeFrame(into: &frame)
+    let coding = context?.settledCoding ?? .identity
+    try response.encodeFrame(into: &frame, coding: compressed ? coding : .identity)
     try await outbox.write(frame)
   }
 }

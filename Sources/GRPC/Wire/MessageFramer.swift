@@ -1,4 +1,4 @@
-package import NIOCore
+internal import NIOCore
 
 /// Cuts a stream's bytes into length-prefixed messages.
 ///
@@ -10,11 +10,13 @@ package import NIOCore
 /// A message longer than the limit is refused at its prefix, and memory grows with the bytes that came, never with
 /// the length that was claimed. Source: gRPC over HTTP/2, "Length-Prefixed-Message".
 package struct MessageFramer: Sendable {
-  /// The largest message that is taken.
+  /// The largest message that is taken, as it travels.
   package var limit: Int
+  /// What a message whose compressed flag is set is coded in.
+  package var coding = MessageCoding.identity
 
   /// The message that is being received.
-  private var message = ByteBuffer()
+  private var message = ReceivedMessage(bytes: ByteBuffer())
   private var prefix: UInt64 = 0
   private var prefixCount = 0
   private var length = 0
@@ -32,7 +34,8 @@ package struct MessageFramer: Sendable {
   /// Forgets what it holds, keeps the memory.
   package mutating func reset(limit: Int) {
     self.limit = limit
-    message.clear()
+    coding = .identity
+    message.bytes.clear()
     prefix = 0
     prefixCount = 0
     length = 0
@@ -40,10 +43,10 @@ package struct MessageFramer: Sendable {
 
   /// Takes bytes and hands on each message that they complete. `deliver` may take the buffer, or swap another one in.
   ///
-  /// Errors: `RESOURCE_EXHAUSTED` beyond the limit, `INTERNAL` for a compressed message, as no coding was agreed.
+  /// Errors: `RESOURCE_EXHAUSTED` beyond the limit, `INTERNAL` for a compressed message where no coding was agreed.
   package mutating func receive(
     _ bytes: UnsafeRawBufferPointer,
-    deliver: (inout ByteBuffer) throws(RPCError) -> Void
+    deliver: (inout ReceivedMessage) throws(RPCError) -> Void
   ) throws(RPCError) {
     var index = 0
     while index < bytes.count {
@@ -55,17 +58,18 @@ package struct MessageFramer: Sendable {
         guard prefixCount == 5 else { continue }
         try checkPrefix()
       }
-      let count = min(length - message.readableBytes, bytes.count - index)
+      let count = min(length - message.bytes.readableBytes, bytes.count - index)
       if count > 0 {
         // In bounds: `count` is at most what is left.
-        unsafe message.writeBytes(UnsafeRawBufferPointer(rebasing: bytes[index..<index + count]))
+        unsafe message.bytes.writeBytes(UnsafeRawBufferPointer(rebasing: bytes[index..<index + count]))
         index += count
       }
-      if message.readableBytes == length {
+      if message.bytes.readableBytes == length {
+        message.isCompressed = prefix >> 32 == 1
         prefix = 0
         prefixCount = 0
         try deliver(&message)
-        message.clear()
+        message.bytes.clear()
       }
     }
   }
@@ -74,6 +78,7 @@ package struct MessageFramer: Sendable {
     length = Int(prefix & 0xffff_ffff)
     switch prefix >> 32 {
     case 0: break
+    case 1 where coding == .gzip: break
     case 1: throw RPCError(.internal, "a compressed message, but no compression was agreed")
     default: throw RPCError(.internal, "the compressed flag is neither 0 nor 1")
     }

@@ -121,6 +121,11 @@ package enum CommonKeys {
     in: .milliseconds(100)...(.seconds(300)),
     help: "how long running calls may take to finish after SIGTERM"
   )
+  package static let compressResponses = ConfigurationKey.boolean(
+    "grpc.compressResponses",
+    default: false,
+    help: "send responses of 1 KiB and more as gzip to clients that accept it: less traffic for more CPU time"
+  )
   package static let threads = ConfigurationKey.integer(
     "threads",
     default: 0,
@@ -139,7 +144,7 @@ package enum CommonKeys {
       clientKeyFile.declaration, certificateNames.declaration,
       issuer.declaration, identityAddress.declaration, qrAddress.declaration, migratorAddress.declaration,
       policyFile.declaration,
-      logLevel.declaration, drainTimeout.declaration, threads.declaration,
+      logLevel.declaration, drainTimeout.declaration, compressResponses.declaration, threads.declaration,
     ]
   }
 }

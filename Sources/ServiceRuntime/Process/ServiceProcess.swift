@@ -257,6 +257,7 @@ package enum ServiceProcess {
       tls: tls
     )
     transport.drainGrace = TimeAmount(configuration[CommonKeys.drainTimeout])
+    transport.compressesResponses = configuration[CommonKeys.compressResponses]
     return RPCServer(
       configuration: transport,
       group: resources.eventLoops,

@@ -127,6 +127,7 @@ final class ClientAttempt: HTTP2StreamHandler, @unchecked Sendable {
         timeout: call.deadline.map { .nanoseconds(max(0, ($0 - .now()).nanoseconds)) },
         userAgent: connection.settings.userAgent,
         previousAttempts: previousAttempts,
+        coding: call.coding,
         metadata: call.metadata
       )
       let stream = try session.request(fields, handler: self)
@@ -269,12 +270,13 @@ final class ClientAttempt: HTTP2StreamHandler, @unchecked Sendable {
     if unreadBytes == 0 { connection.session?.consume(stream, Int.max) }
   }
 
-  private func deliver(_ message: ByteBuffer) throws(RPCError) {
+  private func deliver(_ message: ReceivedMessage) throws(RPCError) {
     if let inbox = call.inbox {
-      unreadBytes += message.readableBytes
+      unreadBytes += message.bytes.readableBytes
       inbox.deliver(message)
     } else if self.message == nil {
-      self.message = message
+      self.message = try message.expanded(limit: connection.settings.messageLimit)
+      call.responseMetadata?.receivedMessage(compressed: message.isCompressed)
     } else {
       throw RPCError(.internal, "the server sent two responses where there is one")
     }

@@ -33,6 +33,7 @@ final class ClientCall: Sendable {
   let waitForReady: Bool
   let isIdempotent: Bool
   let responseMetadata: ResponseMetadata?
+  let coding: MessageCoding
   let request: Request
   /// Where the writer puts the frames of a request stream.
   let outbox: MessageOutbox
@@ -42,13 +43,20 @@ final class ClientCall: Sendable {
   /// A few fields are changed per message by two threads; an actor would suspend the event loop's side.
   private let state: Mutex<State>
 
-  init(_ method: RPCMethod, _ options: CallOptions, deadline: NIODeadline?, request: Request) {
+  init(
+    _ method: RPCMethod,
+    _ options: CallOptions,
+    deadline: NIODeadline?,
+    responseLimit: Int,
+    request: Request
+  ) {
     path = method.path
     metadata = options.metadata
     self.deadline = deadline
     waitForReady = options.waitForReady
     isIdempotent = options.isIdempotent
     responseMetadata = options.responseMetadata
+    coding = options.compression
     self.request = request
     state = Mutex(State())
     let current = CurrentAttempt()
@@ -57,7 +65,8 @@ final class ClientCall: Sendable {
     inbox =
       switch method.kind {
       case .unary, .clientStreaming: nil
-      case .serverStreaming, .bidirectional: MessageInbox { current.attempt?.responseConsumed($0) }
+      case .serverStreaming, .bidirectional:
+        MessageInbox(messageLimit: responseLimit) { current.attempt?.responseConsumed($0) }
       }
   }
 

@@ -91,7 +91,7 @@ package final class ClientChannel: RPCChannel {
     _ request: Request,
     options: CallOptions
   ) async throws(RPCError) -> Response {
-    let call = try makeCall(method, options, request: .message(frame(request)))
+    let call = try makeCall(method, options, request: .message(frame(request, options)))
     return try await response(drive(call))
   }
 
@@ -101,7 +101,7 @@ package final class ClientChannel: RPCChannel {
     options: CallOptions,
     _ body: (ResponseStream<Response>) async throws(RPCError) -> Result
   ) async throws(RPCError) -> Result {
-    let call = try makeCall(method, options, request: .message(frame(request)))
+    let call = try makeCall(method, options, request: .message(frame(request, options)))
     return try await stream(call, body)
   }
 
@@ -132,16 +132,22 @@ package final class ClientChannel: RPCChannel {
 
   // MARK: - Helpers
 
-  private func frame(_ request: some RPCMessage) throws(RPCError) -> ByteBuffer {
+  private func frame(_ request: some RPCMessage, _ options: CallOptions) throws(RPCError) -> ByteBuffer {
     var frame = ByteBuffer()
-    try request.encodeFrame(into: &frame)
+    try request.encodeFrame(into: &frame, coding: options.compression)
     return frame
   }
 
   private func makeCall(_ method: RPCMethod, _ options: CallOptions, request: ClientCall.Request) -> ClientCall {
     let timeout = options.timeout ?? configuration.defaultTimeout
     let deadline = timeout.map { NIODeadline.now() + TimeAmount($0) }
-    return ClientCall(method, options, deadline: deadline, request: request)
+    return ClientCall(
+      method,
+      options,
+      deadline: deadline,
+      responseLimit: configuration.messageLimit,
+      request: request
+    )
   }
 
   private func response<Response: RPCMessage>(
@@ -179,7 +185,7 @@ package final class ClientChannel: RPCChannel {
     _ call: ClientCall
   ) async {
     do throws(RPCError) {
-      try await send(RequestWriter(call.outbox))
+      try await send(RequestWriter(call.outbox, coding: call.coding))
       call.completeRequest()
     } catch {
       call.cancel(error)

@@ -13,6 +13,7 @@ enum RequestFields {
     timeout: Duration?,
     userAgent: String,
     previousAttempts: Int,
+    coding: MessageCoding,
     metadata: Metadata
   ) throws(RPCError) -> HTTP2FieldList {
     var fields = HTTP2FieldList()
@@ -23,6 +24,8 @@ enum RequestFields {
     fields.add("te", "trailers")
     if let timeout { fields.add("grpc-timeout", GRPCTimeout.format(timeout)) }
     fields.add("content-type", "application/grpc")
+    if coding == .gzip { fields.add("grpc-encoding", "gzip") }
+    fields.add("grpc-accept-encoding", MessageCoding.accepted)
     fields.add("user-agent", userAgent)
     if previousAttempts > 0 { fields.add("grpc-previous-rpc-attempts", String(previousAttempts)) }
     for entry in metadata.entries { try add(entry, to: &fields) }

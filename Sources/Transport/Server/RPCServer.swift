@@ -28,6 +28,8 @@ package final class RPCServer: Sendable {
     package var unaryTimeLimit: Duration? = .seconds(30)
     /// The longest that a stream may last; nil leaves it to the client.
     package var streamTimeLimit: Duration?
+    /// Whether responses are compressed for clients that can expand them, unless a call says otherwise.
+    package var compressesResponses = false
     /// A connection without a call is closed after this.
     package var idleTimeout: TimeAmount = .minutes(5)
     /// A connection is drained when it is this old, give or take a tenth, so that load spreads to new instances; nil

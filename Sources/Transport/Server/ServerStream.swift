@@ -96,6 +96,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     self.route = route
     started = connection.clock
     framer.reset(limit: route.messageLimit)
+    framer.coding = head.requestCoding
     let limit = route.timeLimit ?? connection.environment.configuration.timeLimit(route.method.kind)
     var callDeadline: ContinuousClock.Instant?
     if let time = timeout.map({ min($0, limit ?? $0) }) ?? limit {
@@ -108,7 +109,9 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
       method: route.method,
       fields: head.fields,
       deadline: callDeadline,
-      peer: connection.peer
+      peer: connection.peer,
+      acceptedCoding: head.acceptedCoding,
+      compressesResponses: connection.environment.configuration.compressesResponses
     )
     call.context = context
     phase = .message
@@ -125,7 +128,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     switch route.method.kind {
     case .unary, .serverStreaming: break
     case .clientStreaming, .bidirectional:
-      call.inbox = MessageInbox { [self, eventLoop = connection.eventLoop] _ in
+      call.inbox = MessageInbox(messageLimit: route.messageLimit) { [self, eventLoop = connection.eventLoop] _ in
         eventLoop.runNow { if self.generation == generation { self.settle() } }
       }
     }
@@ -163,16 +166,21 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     }
   }
 
-  private func take(_ message: inout ByteBuffer) throws(RPCError) {
+  private func take(_ message: inout ReceivedMessage) throws(RPCError) {
     if let inbox = call.inbox {
       inbox.deliver(message)
-      message = ByteBuffer()
+      message.bytes = ByteBuffer()
       return
     }
     // gRPC "Status codes": the request cardinality was violated.
     guard !hasRequest else { throw RPCError(.unimplemented, "the method takes one request message") }
     hasRequest = true
-    swap(&call.request, &message)
+    if message.isCompressed {
+      call.request = try message.expanded(limit: route?.messageLimit ?? 0)
+      call.context?.wasRequestCompressed = true
+    } else {
+      swap(&call.request, &message.bytes)
+    }
   }
 
   /// Grants the peer the bytes that the reader has taken. A message that needs more than a part of the window is
@@ -268,6 +276,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   private func sendInitialFields(_ stream: HTTP2Stream, _ session: HTTP2Session) {
     guard !stream.hasAnswered else { return }
     var fields = ServerFields.success
+    if call.context?.settledCoding == .gzip { fields.add("grpc-encoding", "gzip") }
     if let metadata = call.context?.initialMetadata, !metadata.isEmpty { fields.add(metadata) }
     session.respond(stream, fields)
   }

@@ -108,7 +108,7 @@ private final class Relay: Sendable {
       for frame in outbox.take() {
         var message = frame
         message.moveReaderIndex(forwardBy: 5)
-        inbox.deliver(message)
+        inbox.deliver(ReceivedMessage(bytes: message))
         outbox.sent(frame.readableBytes)
       }
     }

@@ -213,6 +213,21 @@ import Testing
     #expect(try await answer.status == nil)
     try await eventually { server.counters.cancelled.load(ordering: .relaxed) == 1 }
   }
+
+  @Test("Pings while an answer streams in are no abuse, pings on an idle connection are")
+  func pings() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      let answer = try await peer.call("/t.T/Many", Blob([0]).frame, pingsOnData: true)
+      #expect(answer.status == .ok)
+      #expect(answer.messages.count == 100)
+      #expect(peer.lastGoAway == nil)
+      let ping: [UInt8] = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]
+      for _ in 0..<4 { try await peer.send(raw: ping) }
+      #expect(await peer.isClosed())
+      #expect(peer.lastGoAway?.code == HTTP2ErrorCode.enhanceYourCalm.rawValue)
+    }
+  }
 }
 
 struct NeverHappened: Error {}

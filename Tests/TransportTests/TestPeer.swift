@@ -60,6 +60,7 @@ final class TestPeer: ChannelInboundHandler, HTTP2SessionDelegate, @unchecked Se
   private let session: HTTP2Session
   private let goAway = Mutex<(code: UInt32, last: Int32)?>(nil)
   private let received = Mutex<[UInt8]>([])
+  private var isAwaitingPing = false
 
   private init() throws {
     session = try HTTP2Session(role: .client, allocator: ByteBufferAllocator(), now: .now())
@@ -112,13 +113,16 @@ final class TestPeer: ChannelInboundHandler, HTTP2SessionDelegate, @unchecked Se
   }
 
   /// A call whose request is `body`, cut as it is; nil leaves the stream open.
+  ///
+  /// - Parameter pingsOnData: sends a PING for DATA, one at a time, as clients do that measure their bandwidth.
   func call(
     _ path: String,
     _ body: [UInt8],
     headers: [(String, String)] = [("content-type", "application/grpc"), ("te", "trailers")],
     method: StaticString = "POST",
     endStream: Bool = true,
-    cancelAfter: TimeAmount? = nil
+    cancelAfter: TimeAmount? = nil,
+    pingsOnData: Bool = false
   ) async throws -> Answer {
     let loop = try eventLoop
     let promise = loop.makePromise(of: Answer.self)
@@ -130,7 +134,7 @@ final class TestPeer: ChannelInboundHandler, HTTP2SessionDelegate, @unchecked Se
       fields.add(":authority", "localhost")
       for (name, value) in headers { fields.add(name.utf8, value.utf8) }
       do {
-        let handler = AnswerHandler(session: session, promise: promise)
+        let handler = AnswerHandler(session: session, promise: promise, onData: { [self] in if pingsOnData { ping() } })
         let stream = try session.request(fields, handler: handler)
         session.write(stream, ByteBuffer(bytes: body))
         if endStream { session.finish(stream) }
@@ -146,6 +150,12 @@ final class TestPeer: ChannelInboundHandler, HTTP2SessionDelegate, @unchecked Se
       }
     }
     return try await promise.futureResult.get()
+  }
+
+  private func ping() {
+    guard !isAwaitingPing else { return }
+    isAwaitingPing = true
+    session.ping(1)
   }
 
   private func flush() {
@@ -180,7 +190,9 @@ final class TestPeer: ChannelInboundHandler, HTTP2SessionDelegate, @unchecked Se
 
   func session(_ session: HTTP2Session, receivedSettings acknowledged: Bool) {}
 
-  func session(_ session: HTTP2Session, receivedPing payload: UInt64, acknowledged: Bool) {}
+  func session(_ session: HTTP2Session, receivedPing payload: UInt64, acknowledged: Bool) {
+    isAwaitingPing = false
+  }
 
   func session(_ session: HTTP2Session, receivedGoAway code: HTTP2ErrorCode, lastStreamID: Int32, debug: [UInt8]) {
     goAway.withLock { $0 = (code.rawValue, lastStreamID) }
@@ -198,12 +210,14 @@ func required<Value>(_ value: Value?) throws -> Value {
 private final class AnswerHandler: HTTP2StreamHandler {
   private let session: HTTP2Session
   private let promise: EventLoopPromise<Answer>
+  private let onData: () -> Void
   private var answer = Answer()
   private var block: [String: String] = [:]
 
-  init(session: HTTP2Session, promise: EventLoopPromise<Answer>) {
+  init(session: HTTP2Session, promise: EventLoopPromise<Answer>, onData: @escaping () -> Void) {
     self.session = session
     self.promise = promise
+    self.onData = onData
   }
 
   func stream(
@@ -223,6 +237,7 @@ private final class AnswerHandler: HTTP2StreamHandler {
   func stream(_ stream: HTTP2Stream, receivedData bytes: UnsafeRawBufferPointer) {
     unsafe answer.body.append(contentsOf: bytes)
     session.consume(stream, bytes.count)
+    onData()
   }
 
   func streamReceivedEnd(_ stream: HTTP2Stream) {}

@@ -235,11 +235,16 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2SessionDelegate, @unche
 
   func session(_ session: HTTP2Session, receivedGoAway code: HTTP2ErrorCode, lastStreamID: Int32, debug: [UInt8]) {}
 
-  /// A stream of this connection is gone.
-  func streamClosed() {
-    // An answer went out since: pings are no longer the only traffic.
+  /// Something of an answer went out: pings are no longer the only traffic. Clients that measure their bandwidth ping
+  /// while an answer streams in.
+  func answered() {
     pingStrikes = 0
     lastPing = nil
+  }
+
+  /// A stream of this connection is gone.
+  func streamClosed() {
+    answered()
     guard let session, session.openStreams <= 1 else { return }
     timers[.idle] = now + environment.configuration.idleTimeout
     watch(now + environment.configuration.idleTimeout)

@@ -394,6 +394,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   // MARK: The stream
 
   func stream(_ stream: HTTP2Stream, wrote bytes: Int) {
+    connection.answered()
     call.outbox?.sent(bytes)
   }
 

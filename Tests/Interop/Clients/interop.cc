@@ -1,0 +1,314 @@
+// The public gRPC interoperability cases, run with gRPC C++.
+//
+//   interop HOST:PORT [AUTHORITY.pem]
+//
+// Prints one line a case and then "N passed, N failed"; exit status 1 when one failed.
+// Source of the cases: grpc/grpc doc/interop-test-descriptions.md.
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "grpc/testing/test.grpc.pb.h"
+
+namespace {
+
+using grpc::ClientContext;
+using grpc::Status;
+using grpc::StatusCode;
+using grpc::testing::Empty;
+using grpc::testing::SimpleRequest;
+using grpc::testing::SimpleResponse;
+using grpc::testing::StreamingInputCallRequest;
+using grpc::testing::StreamingInputCallResponse;
+using grpc::testing::StreamingOutputCallRequest;
+using grpc::testing::StreamingOutputCallResponse;
+using Stub = grpc::testing::TestService::Stub;
+
+constexpr int kLargeRequest = 271828;
+constexpr int kLargeResponse = 314159;
+const std::vector<int> kRequestSizes = {27182, 8, 1828, 45904};
+const std::vector<int> kResponseSizes = {31415, 9, 2653, 58979};
+
+void Check(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+void CheckStatus(const Status& status, StatusCode code) {
+  Check(status.error_code() == code,
+        "status " + std::to_string(status.error_code()) + " (" + status.error_message() + ")");
+}
+
+void Expire(ClientContext& context, std::chrono::milliseconds after = std::chrono::seconds(20)) {
+  context.set_deadline(std::chrono::system_clock::now() + after);
+}
+
+SimpleRequest LargeRequest() {
+  SimpleRequest request;
+  request.set_response_size(kLargeResponse);
+  request.mutable_payload()->set_body(std::string(kLargeRequest, '\0'));
+  return request;
+}
+
+StreamingOutputCallRequest OutputRequest(int size, int body, int interval_us = 0) {
+  StreamingOutputCallRequest request;
+  auto* parameters = request.add_response_parameters();
+  parameters->set_size(size);
+  parameters->set_interval_us(interval_us);
+  request.mutable_payload()->set_body(std::string(body, '\0'));
+  return request;
+}
+
+void EmptyUnary(Stub& stub) {
+  ClientContext context;
+  Expire(context);
+  Empty response;
+  CheckStatus(stub.EmptyCall(&context, Empty(), &response), StatusCode::OK);
+}
+
+void LargeUnary(Stub& stub) {
+  ClientContext context;
+  Expire(context);
+  SimpleResponse response;
+  CheckStatus(stub.UnaryCall(&context, LargeRequest(), &response), StatusCode::OK);
+  Check(response.payload().body() == std::string(kLargeResponse, '\0'), "payload");
+}
+
+void ClientStreaming(Stub& stub) {
+  ClientContext context;
+  Expire(context);
+  StreamingInputCallResponse response;
+  auto writer = stub.StreamingInputCall(&context, &response);
+  int sum = 0;
+  for (int size : kRequestSizes) {
+    StreamingInputCallRequest request;
+    request.mutable_payload()->set_body(std::string(size, '\0'));
+    Check(writer->Write(request), "write");
+    sum += size;
+  }
+  writer->WritesDone();
+  CheckStatus(writer->Finish(), StatusCode::OK);
+  Check(response.aggregated_payload_size() == sum, "aggregated size");
+}
+
+void ServerStreaming(Stub& stub) {
+  ClientContext context;
+  Expire(context);
+  StreamingOutputCallRequest request;
+  for (int size : kResponseSizes) request.add_response_parameters()->set_size(size);
+  auto reader = stub.StreamingOutputCall(&context, request);
+  std::vector<int> sizes;
+  StreamingOutputCallResponse response;
+  while (reader->Read(&response)) sizes.push_back(response.payload().body().size());
+  CheckStatus(reader->Finish(), StatusCode::OK);
+  Check(sizes == kResponseSizes, "sizes");
+}
+
+void PingPong(Stub& stub) {
+  ClientContext context;
+  Expire(context);
+  auto stream = stub.FullDuplexCall(&context);
+  StreamingOutputCallResponse response;
+  for (size_t index = 0; index < kResponseSizes.size(); ++index) {
+    Check(stream->Write(OutputRequest(kResponseSizes[index], kRequestSizes[index])), "write");
+    Check(stream->Read(&response), "read");
+    Check(static_cast<int>(response.payload().body().size()) == kResponseSizes[index], "size");
+  }
+  stream->WritesDone();
+  Check(!stream->Read(&response), "a response after the last");
+  CheckStatus(stream->Finish(), StatusCode::OK);
+}
+
+void EmptyStream(Stub& stub) {
+  ClientContext context;
+  Expire(context);
+  auto stream = stub.FullDuplexCall(&context);
+  stream->WritesDone();
+  StreamingOutputCallResponse response;
+  Check(!stream->Read(&response), "a response");
+  CheckStatus(stream->Finish(), StatusCode::OK);
+}
+
+void CancelAfterBegin(Stub& stub) {
+  ClientContext context;
+  Expire(context);
+  StreamingInputCallResponse response;
+  auto writer = stub.StreamingInputCall(&context, &response);
+  context.TryCancel();
+  CheckStatus(writer->Finish(), StatusCode::CANCELLED);
+}
+
+void CancelAfterFirstResponse(Stub& stub) {
+  ClientContext context;
+  Expire(context);
+  auto stream = stub.FullDuplexCall(&context);
+  Check(stream->Write(OutputRequest(31415, 27182)), "write");
+  StreamingOutputCallResponse response;
+  Check(stream->Read(&response), "read");
+  Check(response.payload().body().size() == 31415, "size");
+  context.TryCancel();
+  CheckStatus(stream->Finish(), StatusCode::CANCELLED);
+}
+
+void TimeoutOnSleepingServer(Stub& stub) {
+  ClientContext context;
+  Expire(context, std::chrono::milliseconds(200));
+  auto stream = stub.FullDuplexCall(&context);
+  stream->Write(OutputRequest(1, 27182, 30'000'000));
+  CheckStatus(stream->Finish(), StatusCode::DEADLINE_EXCEEDED);
+}
+
+void EchoStatus(Stub& stub, const std::string& message) {
+  SimpleRequest request;
+  request.mutable_response_status()->set_code(2);
+  request.mutable_response_status()->set_message(message);
+  ClientContext context;
+  Expire(context);
+  SimpleResponse response;
+  Status status = stub.UnaryCall(&context, request, &response);
+  CheckStatus(status, StatusCode::UNKNOWN);
+  Check(status.error_message() == message, "message of the unary call");
+
+  StreamingOutputCallRequest streamed;
+  *streamed.mutable_response_status() = request.response_status();
+  ClientContext duplex;
+  Expire(duplex);
+  auto stream = stub.FullDuplexCall(&duplex);
+  Check(stream->Write(streamed), "write");
+  stream->WritesDone();
+  StreamingOutputCallResponse ignored;
+  Check(!stream->Read(&ignored), "a response");
+  status = stream->Finish();
+  CheckStatus(status, StatusCode::UNKNOWN);
+  Check(status.error_message() == message, "message of the stream");
+}
+
+void StatusCodeAndMessage(Stub& stub) { EchoStatus(stub, "test status message"); }
+
+void SpecialStatusMessage(Stub& stub) {
+  EchoStatus(stub, "\t\ntest with whitespace\r\nand Unicode BMP \u263a and non-BMP \U0001f608\t\n");
+}
+
+void CustomMetadata(Stub& stub) {
+  const std::string bytes("\xab\xab\xab");
+  auto prepare = [&](ClientContext& context) {
+    Expire(context);
+    context.AddMetadata("x-grpc-test-echo-initial", "test_initial_metadata_value");
+    context.AddMetadata("x-grpc-test-echo-trailing-bin", bytes);
+  };
+  auto verify = [&](const ClientContext& context) {
+    auto& initial = context.GetServerInitialMetadata();
+    auto found = initial.find("x-grpc-test-echo-initial");
+    Check(found != initial.end() && found->second == "test_initial_metadata_value", "initial metadata");
+    auto& trailing = context.GetServerTrailingMetadata();
+    found = trailing.find("x-grpc-test-echo-trailing-bin");
+    Check(found != trailing.end() && found->second == grpc::string_ref(bytes), "trailing metadata");
+  };
+  ClientContext unary;
+  prepare(unary);
+  SimpleResponse response;
+  CheckStatus(stub.UnaryCall(&unary, LargeRequest(), &response), StatusCode::OK);
+  verify(unary);
+
+  ClientContext duplex;
+  prepare(duplex);
+  auto stream = stub.FullDuplexCall(&duplex);
+  Check(stream->Write(OutputRequest(kLargeResponse, kLargeRequest)), "write");
+  stream->WritesDone();
+  StreamingOutputCallResponse streamed;
+  Check(stream->Read(&streamed), "read");
+  Check(static_cast<int>(streamed.payload().body().size()) == kLargeResponse, "size");
+  Check(!stream->Read(&streamed), "a response after the first");
+  CheckStatus(stream->Finish(), StatusCode::OK);
+  verify(duplex);
+}
+
+void Unimplemented(const std::shared_ptr<grpc::Channel>& channel, const std::string& method) {
+  grpc::GenericStub stub(channel);
+  ClientContext context;
+  Expire(context);
+  grpc::CompletionQueue queue;
+  grpc::ByteBuffer request;
+  bool owned;
+  grpc::SerializationTraits<Empty>::Serialize(Empty(), &request, &owned);
+  auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
+  call->StartCall();
+  grpc::ByteBuffer response;
+  Status status;
+  call->Finish(&response, &status, nullptr);
+  void* tag;
+  bool ok;
+  queue.Next(&tag, &ok);
+  CheckStatus(status, StatusCode::UNIMPLEMENTED);
+}
+
+std::string Read(const char* path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 2 && count != 3) {
+    std::cerr << "usage: interop HOST:PORT [AUTHORITY.pem]\n";
+    return 2;
+  }
+  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
+  if (count == 3) {
+    grpc::SslCredentialsOptions options;
+    options.pem_root_certs = Read(arguments[2]);
+    credentials = grpc::SslCredentials(options);
+  }
+  std::cout << "gRPC C++ " << grpc::Version() << std::endl;
+
+  std::shared_ptr<grpc::Channel> channel;
+  const std::vector<std::pair<std::string, std::function<void(Stub&)>>> cases = {
+      {"empty_unary", EmptyUnary},
+      {"large_unary", LargeUnary},
+      {"client_streaming", ClientStreaming},
+      {"server_streaming", ServerStreaming},
+      {"ping_pong", PingPong},
+      {"empty_stream", EmptyStream},
+      {"cancel_after_begin", CancelAfterBegin},
+      {"cancel_after_first_response", CancelAfterFirstResponse},
+      {"timeout_on_sleeping_server", TimeoutOnSleepingServer},
+      {"status_code_and_message", StatusCodeAndMessage},
+      {"special_status_message", SpecialStatusMessage},
+      {"custom_metadata", CustomMetadata},
+      {"unimplemented_method",
+       [&](Stub&) { Unimplemented(channel, "/grpc.testing.TestService/UnimplementedCall"); }},
+      {"unimplemented_service",
+       [&](Stub&) { Unimplemented(channel, "/grpc.testing.UnimplementedService/UnimplementedCall"); }},
+  };
+  int failed = 0;
+  for (const auto& [name, run] : cases) {
+    // A connection of its own, and a plain call around it: cancel_after_begin would pass without any server.
+    grpc::ChannelArguments options;
+    options.SetInt("grpc.use_local_subchannel_pool", 1);
+    channel = grpc::CreateCustomChannel(arguments[1], credentials, options);
+    auto stub = grpc::testing::TestService::NewStub(channel);
+    try {
+      EmptyUnary(*stub);
+      run(*stub);
+      EmptyUnary(*stub);
+      std::cout << "passed " << name << std::endl;
+    } catch (const std::exception& error) {
+      ++failed;
+      std::cout << "FAILED " << name << ": " << error.what() << std::endl;
+    }
+  }
+  std::cout << cases.size() - failed << " passed, " << failed << " failed" << std::endl;
+  return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,98 @@
+import GRPC
+import InteropProtos
+
+/// Answers the calls of the public gRPC interoperability cases.
+struct TestService: GRPCTesting.TestService {
+  /// The largest payload that is made on request: what the largest case asks for, with room.
+  static let maximumPayload = 1 << 20
+
+  func emptyCall(
+    _ request: GRPCTesting.Empty,
+    context: ServerContext
+  ) async throws(RPCError) -> GRPCTesting.Empty {
+    echoMetadata(context)
+    return GRPCTesting.Empty()
+  }
+
+  func unaryCall(
+    _ request: GRPCTesting.SimpleRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> GRPCTesting.SimpleResponse {
+    echoMetadata(context)
+    try throwStatus(request.responseStatus)
+    return GRPCTesting.SimpleResponse(payload: try payload(request.responseSize, "response_size"))
+  }
+
+  func streamingOutputCall(
+    _ request: GRPCTesting.StreamingOutputCallRequest,
+    responses: ResponseWriter<GRPCTesting.StreamingOutputCallResponse>,
+    context: ServerContext
+  ) async throws(RPCError) {
+    echoMetadata(context)
+    try throwStatus(request.responseStatus)
+    try await answer(request, responses)
+  }
+
+  func streamingInputCall(
+    _ requests: RequestStream<GRPCTesting.StreamingInputCallRequest>,
+    context: ServerContext
+  ) async throws(RPCError) -> GRPCTesting.StreamingInputCallResponse {
+    echoMetadata(context)
+    var size = 0
+    for try await request in requests { size += request.payload?.body.count ?? 0 }
+    return GRPCTesting.StreamingInputCallResponse(aggregatedPayloadSize: Int32(clamping: size))
+  }
+
+  func fullDuplexCall(
+    _ requests: RequestStream<GRPCTesting.StreamingOutputCallRequest>,
+    responses: ResponseWriter<GRPCTesting.StreamingOutputCallResponse>,
+    context: ServerContext
+  ) async throws(RPCError) {
+    echoMetadata(context)
+    for try await request in requests {
+      try throwStatus(request.responseStatus)
+      try await answer(request, responses)
+    }
+  }
+
+  private func answer(
+    _ request: GRPCTesting.StreamingOutputCallRequest,
+    _ responses: ResponseWriter<GRPCTesting.StreamingOutputCallResponse>
+  ) async throws(RPCError) {
+    for parameters in request.responseParameters {
+      if parameters.intervalUs > 0 {
+        do {
+          try await Task.sleep(for: .microseconds(Int64(parameters.intervalUs)))
+        } catch {
+          throw RPCError(.cancelled, "cancelled while waiting")
+        }
+      }
+      let payload = try payload(parameters.size, "response_parameters.size")
+      try await responses.write(GRPCTesting.StreamingOutputCallResponse(payload: payload))
+    }
+  }
+
+  private func payload(_ size: Int32, _ field: String) throws(RPCError) -> GRPCTesting.Payload {
+    guard (0...Self.maximumPayload).contains(Int(size)) else {
+      throw .invalid(field, "must be 0 to \(Self.maximumPayload)")
+    }
+    return GRPCTesting.Payload(body: [UInt8](repeating: 0, count: Int(size)))
+  }
+
+  private func throwStatus(_ status: GRPCTesting.EchoStatus?) throws(RPCError) {
+    guard let status, status.code != 0 else { return }
+    throw RPCError(StatusCode(rawValue: Int(status.code)) ?? .unknown, status.message)
+  }
+
+  /// The two names that the case custom_metadata wants back.
+  private func echoMetadata(_ context: ServerContext) {
+    if let value = context.metadata["x-grpc-test-echo-initial"] {
+      context.addInitialMetadata(["x-grpc-test-echo-initial": value])
+    }
+    if let value = context.metadata.firstBinary("x-grpc-test-echo-trailing-bin") {
+      var metadata = Metadata()
+      metadata.add("x-grpc-test-echo-trailing-bin", binary: value)
+      context.addTrailingMetadata(metadata)
+    }
+  }
+}

@@ -151,8 +151,8 @@ let package = Package(
     module("InteropProtos", path: "Tests/Interop/Protos", ["CInteropProtos", "LatchkeyProtos", "Protobuf", "GRPC", nio]),
     .executableTarget(
       name: "latchkey-interop",
-      dependencies: ["InteropProtos", "LatchkeyProtos", "GRPC", "Transport", "TLS", nio, logging],
-      path: "Tests/Interop/Server",
+      dependencies: ["InteropProtos", "LatchkeyProtos", "GRPC", "Transport", "TLS", nio, logging, arguments],
+      path: "Tests/Interop/Program",
       swiftSettings: strict),
     .target(
       name: "CGoldenProtos", dependencies: ["CProtobufC"], path: "Tests/ProtoGeneratorTests/Golden/CGoldenProtos"),

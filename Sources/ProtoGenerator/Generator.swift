@@ -39,7 +39,7 @@ package struct Generator: Sendable {
       }
       outputs.append(emit(file, types))
     }
-    if let descriptors { outputs.append(DescriptorEmitter().emit(files, as: descriptors)) }
+    if let descriptors { outputs.append(DescriptorEmitter().emit(files, as: descriptors, imports: extraImports)) }
     return outputs
   }
 

@@ -4,8 +4,9 @@
     swift build --product latchkey-interop
     python3 Tests/Interop/interop.py --server .build/debug/latchkey-interop
 
---target HOST:PORT runs against a server that is up already, --case NAME only that case. The last line is
-"N passed, N failed"; the exit status is 0 when none failed. Needs protoc (Debian protobuf-compiler) or grpcio-tools.
+--target HOST:PORT runs against a server that is up already, over TLS with --authority; --case NAME runs only that case.
+The last line is "N passed, N failed"; the exit status is 0 when none failed. Needs protoc (Debian protobuf-compiler) or
+grpcio-tools.
 
 Source of the cases: grpc/grpc doc/interop-test-descriptions.md.
 """
@@ -260,12 +261,19 @@ CASES = [
 ]
 
 
-def run(target, cases):
+def connect(target, authority):
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    if authority is None:
+        return grpc.insecure_channel(target, options)
+    return grpc.secure_channel(target, grpc.ssl_channel_credentials(authority.read_bytes()), options)
+
+
+def run(target, cases, authority=None):
     passed = failed = 0
     for case in cases:
         # Each case has a connection of its own, and counts only where a plain call works before and after it:
         # cancel_after_begin would pass without any server.
-        with grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        with connect(target, authority) as channel:
             stub = Stub(channel)
             try:
                 empty_unary(stub)
@@ -286,12 +294,13 @@ def main():
     place = parser.add_mutually_exclusive_group(required=True)
     place.add_argument("--server", help="path of latchkey-interop, which is started on a free port")
     place.add_argument("--target", help="host:port of a server that is up")
+    parser.add_argument("--authority", type=pathlib.Path, help="PEM file: speak TLS with --target")
     parser.add_argument("--case", choices=[case.__name__ for case in CASES])
     arguments = parser.parse_args()
     cases = [case for case in CASES if arguments.case in (None, case.__name__)]
     print(f"grpcio {grpc.__version__}")
     if arguments.target:
-        return run(arguments.target, cases)
+        return run(arguments.target, cases, arguments.authority)
     server = subprocess.Popen([arguments.server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         return run(f"127.0.0.1:{int(server.stdout.readline())}", cases)

@@ -148,7 +148,11 @@ struct InteropClient {
       options.responseMetadata = received
       try await call(options)
       try expect(received.initial["x-grpc-test-echo-initial"], "test_initial_metadata_value", "initial metadata")
-      try expect(received.trailing.firstBinary("x-grpc-test-echo-trailing-bin"), [0xab, 0xab, 0xab], "trailing metadata")
+      try expect(
+        received.trailing.firstBinary("x-grpc-test-echo-trailing-bin"),
+        [0xab, 0xab, 0xab],
+        "trailing metadata"
+      )
     }
     try await received { _ = try await service.unaryCall(largeRequest(), options: $0) }
     try await received { options in
@@ -213,7 +217,8 @@ struct InteropClient {
     }
   }
 
-  private func expectStatus(_ code: StatusCode, _ message: String? = nil, _ call: () async throws -> Void) async throws {
+  private func expectStatus(_ code: StatusCode, _ message: String? = nil, _ call: () async throws -> Void) async throws
+  {
     do {
       try await call()
     } catch let error as RPCError {

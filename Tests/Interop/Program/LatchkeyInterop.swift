@@ -1,6 +1,6 @@
 import ArgumentParser
-import Glibc
 import GRPC
+import Glibc
 import InteropProtos
 import LatchkeyProtos
 import Logging

@@ -254,10 +254,53 @@ def unimplemented_service(stub):
     check_status(status_of(lambda: stub.no_service(Empty(), timeout=DEADLINE)), grpc.StatusCode.UNIMPLEMENTED)
 
 
+def client_compressed_unary(stub):
+    request = large_request()
+    request.expect_compressed.value = True
+    error = status_of(lambda: stub.unary(request, timeout=DEADLINE))
+    check_status(error, grpc.StatusCode.INVALID_ARGUMENT)
+    response = stub.unary(request, timeout=DEADLINE, compression=grpc.Compression.Gzip)
+    check_equal(response.payload.body, bytes(LARGE_RESPONSE), "payload")
+    request.expect_compressed.value = False
+    response = stub.unary(request, timeout=DEADLINE)
+    check_equal(response.payload.body, bytes(LARGE_RESPONSE), "payload")
+
+
+def server_compressed_unary(stub):
+    # Python cannot see whether a message came compressed: the C++ client and our own do.
+    for compressed in (True, False):
+        request = large_request()
+        request.response_compressed.value = compressed
+        check_equal(stub.unary(request, timeout=DEADLINE).payload.body, bytes(LARGE_RESPONSE), "payload")
+
+
+def client_compressed_streaming(stub):
+    def requests():
+        request = InputRequest()
+        request.expect_compressed.value = True
+        request.payload.body = bytes(27182)
+        yield request
+
+    error = status_of(lambda: stub.input(requests(), timeout=DEADLINE))
+    check_status(error, grpc.StatusCode.INVALID_ARGUMENT)
+    response = stub.input(requests(), timeout=DEADLINE, compression=grpc.Compression.Gzip)
+    check_equal(response.aggregated_payload_size, 27182, "aggregated size")
+
+
+def server_compressed_streaming(stub):
+    request = OutputRequest()
+    for size, compressed in ((31415, True), (92653, False)):
+        parameters = request.response_parameters.add(size=size)
+        parameters.compressed.value = compressed
+    sizes = [len(response.payload.body) for response in stub.output(request, timeout=DEADLINE)]
+    check_equal(sizes, [31415, 92653], "sizes")
+
+
 CASES = [
     empty_unary, large_unary, client_streaming, server_streaming, ping_pong, empty_stream, cancel_after_begin,
     cancel_after_first_response, timeout_on_sleeping_server, status_code_and_message, special_status_message,
-    custom_metadata, unimplemented_method, unimplemented_service,
+    custom_metadata, unimplemented_method, unimplemented_service, client_compressed_unary, server_compressed_unary,
+    client_compressed_streaming, server_compressed_streaming,
 ]
 
 

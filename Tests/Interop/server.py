@@ -3,7 +3,8 @@
 
     python3 Tests/Interop/server.py [--certificate chain.pem --key key.pem]
 
-Prints its port, on loopback, and serves until its input ends.
+Prints its port, on loopback, and serves until its input ends. Compresses where it is asked to; what it cannot see is
+whether a request came compressed, so it takes the client's word for it.
 """
 
 import argparse
@@ -44,6 +45,8 @@ def empty_call(request, context):
 
 def unary_call(request, context):
     echo_metadata(context)
+    if request.response_compressed.value:
+        context.set_compression(grpc.Compression.Gzip)
     raise_status(request.response_status, context)
     response = SimpleResponse()
     response.payload.body = bytes(request.response_size)
@@ -52,6 +55,8 @@ def unary_call(request, context):
 
 def outputs(request, context):
     raise_status(request.response_status, context)
+    if any(parameters.compressed.value for parameters in request.response_parameters):
+        context.set_compression(grpc.Compression.Gzip)
     # A handler that waits for the sake of a case does not outlive it.
     over = threading.Event()
     if not context.add_callback(over.set):
@@ -59,6 +64,8 @@ def outputs(request, context):
     for parameters in request.response_parameters:
         if parameters.interval_us and over.wait(parameters.interval_us / 1e6):
             return
+        if not parameters.compressed.value:
+            context.disable_next_message_compression()
         response = OutputResponse()
         response.payload.body = bytes(parameters.size)
         yield response

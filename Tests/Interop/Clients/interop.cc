@@ -20,6 +20,21 @@
 
 #include "grpc/testing/test.grpc.pb.h"
 
+// What the library has for its own tests of compression, and no header of it declares.
+uint32_t grpc_call_test_only_get_message_flags(grpc_call* call);
+
+namespace grpc::testing {
+// The name that ClientContext is a friend of.
+class InteropClientContextInspector {
+ public:
+  // Whether the message that was received last came compressed.
+  static bool WasCompressed(const ClientContext& context) {
+    constexpr uint32_t kWasCompressed = 0x40000000u;
+    return (grpc_call_test_only_get_message_flags(context.call_) & kWasCompressed) != 0;
+  }
+};
+}  // namespace grpc::testing
+
 namespace {
 
 using grpc::ClientContext;
@@ -232,6 +247,90 @@ void CustomMetadata(Stub& stub) {
   verify(duplex);
 }
 
+bool WasCompressed(const ClientContext& context) {
+  return grpc::testing::InteropClientContextInspector::WasCompressed(context);
+}
+
+void ClientCompressedUnary(Stub& stub) {
+  // Says that the request is compressed when it is not, then truly each way.
+  struct Try {
+    bool expected, sent;
+    StatusCode status;
+  };
+  for (auto one : {Try{true, false, StatusCode::INVALID_ARGUMENT}, Try{true, true, StatusCode::OK},
+                   Try{false, false, StatusCode::OK}}) {
+    ClientContext context;
+    Expire(context);
+    context.set_compression_algorithm(one.sent ? GRPC_COMPRESS_GZIP : GRPC_COMPRESS_NONE);
+    SimpleRequest request = LargeRequest();
+    request.mutable_expect_compressed()->set_value(one.expected);
+    SimpleResponse response;
+    CheckStatus(stub.UnaryCall(&context, request, &response), one.status);
+    Check(one.status != StatusCode::OK || response.payload().body() == std::string(kLargeResponse, '\0'), "payload");
+  }
+}
+
+void ServerCompressedUnary(Stub& stub) {
+  for (bool compressed : {true, false}) {
+    ClientContext context;
+    Expire(context);
+    SimpleRequest request = LargeRequest();
+    request.mutable_response_compressed()->set_value(compressed);
+    SimpleResponse response;
+    CheckStatus(stub.UnaryCall(&context, request, &response), StatusCode::OK);
+    Check(response.payload().body() == std::string(kLargeResponse, '\0'), "payload");
+    Check(WasCompressed(context) == compressed, "whether the response came compressed");
+  }
+}
+
+void ClientCompressedStreaming(Stub& stub) {
+  StreamingInputCallRequest request;
+  request.mutable_expect_compressed()->set_value(true);
+  request.mutable_payload()->set_body(std::string(27182, '\0'));
+  {
+    ClientContext context;
+    Expire(context);
+    StreamingInputCallResponse response;
+    auto writer = stub.StreamingInputCall(&context, &response);
+    writer->Write(request);
+    writer->WritesDone();
+    CheckStatus(writer->Finish(), StatusCode::INVALID_ARGUMENT);
+  }
+  ClientContext context;
+  Expire(context);
+  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  StreamingInputCallResponse response;
+  auto writer = stub.StreamingInputCall(&context, &response);
+  Check(writer->Write(request), "write");
+  request.mutable_expect_compressed()->set_value(false);
+  request.mutable_payload()->set_body(std::string(45904, '\0'));
+  Check(writer->Write(request, grpc::WriteOptions().set_no_compression()), "write");
+  writer->WritesDone();
+  CheckStatus(writer->Finish(), StatusCode::OK);
+  Check(response.aggregated_payload_size() == 73086, "aggregated size");
+}
+
+void ServerCompressedStreaming(Stub& stub) {
+  const std::vector<std::pair<int, bool>> expected = {{31415, true}, {92653, false}};
+  StreamingOutputCallRequest request;
+  for (auto [size, compressed] : expected) {
+    auto* parameters = request.add_response_parameters();
+    parameters->set_size(size);
+    parameters->mutable_compressed()->set_value(compressed);
+  }
+  ClientContext context;
+  Expire(context);
+  auto reader = stub.StreamingOutputCall(&context, request);
+  StreamingOutputCallResponse response;
+  for (auto [size, compressed] : expected) {
+    Check(reader->Read(&response), "read");
+    Check(static_cast<int>(response.payload().body().size()) == size, "size");
+    Check(WasCompressed(context) == compressed, "whether the response came compressed");
+  }
+  Check(!reader->Read(&response), "a response after the last");
+  CheckStatus(reader->Finish(), StatusCode::OK);
+}
+
 void Unimplemented(const std::shared_ptr<grpc::Channel>& channel, const std::string& method) {
   grpc::GenericStub stub(channel);
   ClientContext context;
@@ -291,6 +390,10 @@ int main(int count, char** arguments) {
        [&](Stub&) { Unimplemented(channel, "/grpc.testing.TestService/UnimplementedCall"); }},
       {"unimplemented_service",
        [&](Stub&) { Unimplemented(channel, "/grpc.testing.UnimplementedService/UnimplementedCall"); }},
+      {"client_compressed_unary", ClientCompressedUnary},
+      {"server_compressed_unary", ServerCompressedUnary},
+      {"client_compressed_streaming", ClientCompressedStreaming},
+      {"server_compressed_streaming", ServerCompressedStreaming},
   };
   int failed = 0;
   for (const auto& [name, run] : cases) {

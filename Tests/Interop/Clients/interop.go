@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	_ "google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -221,6 +222,57 @@ func unimplementedService(c *client) {
 	expectStatus(err, codes.Unimplemented)
 }
 
+func clientCompressedUnary(c *client) {
+	request := &pb.SimpleRequest{
+		ResponseSize: largeResponse, Payload: payload(largeRequest), ExpectCompressed: &pb.BoolValue{Value: true}}
+	_, err := c.stub.UnaryCall(c.context, request)
+	expectStatus(err, codes.InvalidArgument)
+	response, err := c.stub.UnaryCall(c.context, request, grpc.UseCompressor("gzip"))
+	check(err)
+	expect(bytes.Equal(response.GetPayload().GetBody(), make([]byte, largeResponse)), "payload")
+}
+
+func serverCompressedUnary(c *client) {
+	response, err := c.stub.UnaryCall(c.context, &pb.SimpleRequest{
+		ResponseSize: largeResponse, Payload: payload(largeRequest), ResponseCompressed: &pb.BoolValue{Value: true}})
+	check(err)
+	expect(bytes.Equal(response.GetPayload().GetBody(), make([]byte, largeResponse)), "payload")
+}
+
+// gRPC Go compresses all messages of a stream or none.
+func clientCompressedStreaming(c *client) {
+	request := &pb.StreamingInputCallRequest{Payload: payload(27182), ExpectCompressed: &pb.BoolValue{Value: true}}
+	stream, err := c.stub.StreamingInputCall(c.context)
+	check(err)
+	check(stream.Send(request))
+	_, err = stream.CloseAndRecv()
+	expectStatus(err, codes.InvalidArgument)
+
+	stream, err = c.stub.StreamingInputCall(c.context, grpc.UseCompressor("gzip"))
+	check(err)
+	check(stream.Send(request))
+	check(stream.Send(request))
+	response, err := stream.CloseAndRecv()
+	check(err)
+	expect(response.GetAggregatedPayloadSize() == 2*27182, "aggregated size")
+}
+
+func serverCompressedStreaming(c *client) {
+	request := &pb.StreamingOutputCallRequest{ResponseParameters: []*pb.ResponseParameters{
+		{Size: 31415, Compressed: &pb.BoolValue{Value: true}},
+		{Size: 92653, Compressed: &pb.BoolValue{Value: false}},
+	}}
+	stream, err := c.stub.StreamingOutputCall(c.context, request)
+	check(err)
+	for _, parameters := range request.ResponseParameters {
+		response, err := stream.Recv()
+		check(err)
+		expect(len(response.GetPayload().GetBody()) == int(parameters.Size), "size")
+	}
+	_, err = stream.Recv()
+	expect(err == io.EOF, fmt.Sprint("after the last response: ", err))
+}
+
 var cases = []struct {
 	name string
 	run  func(*client)
@@ -239,6 +291,10 @@ var cases = []struct {
 	{"custom_metadata", customMetadata},
 	{"unimplemented_method", unimplementedMethod},
 	{"unimplemented_service", unimplementedService},
+	{"client_compressed_unary", clientCompressedUnary},
+	{"server_compressed_unary", serverCompressedUnary},
+	{"client_compressed_streaming", clientCompressedStreaming},
+	{"server_compressed_streaming", serverCompressedStreaming},
 }
 
 // A connection of its own, and a plain call around the case: cancel_after_begin would pass without any server.

@@ -18,5 +18,9 @@ struct InteropCase: Sendable {
     InteropCase(name: "custom_metadata") { try await $0.customMetadata() },
     InteropCase(name: "unimplemented_method") { try await $0.unimplementedMethod() },
     InteropCase(name: "unimplemented_service") { try await $0.unimplementedService() },
+    InteropCase(name: "client_compressed_unary") { try await $0.clientCompressedUnary() },
+    InteropCase(name: "server_compressed_unary") { try await $0.serverCompressedUnary() },
+    InteropCase(name: "client_compressed_streaming") { try await $0.clientCompressedStreaming() },
+    InteropCase(name: "server_compressed_streaming") { try await $0.serverCompressedStreaming() },
   ]
 }

@@ -19,7 +19,9 @@ struct TestService: GRPCTesting.TestService {
     context: ServerContext
   ) async throws(RPCError) -> GRPCTesting.SimpleResponse {
     echoMetadata(context)
+    try expectCompressed(request.expectCompressed, context.wasRequestCompressed)
     try throwStatus(request.responseStatus)
+    context.compressesResponses = request.responseCompressed?.value == true
     return GRPCTesting.SimpleResponse(payload: try payload(request.responseSize, "response_size"))
   }
 
@@ -30,6 +32,7 @@ struct TestService: GRPCTesting.TestService {
   ) async throws(RPCError) {
     echoMetadata(context)
     try throwStatus(request.responseStatus)
+    context.compressesResponses = request.responseParameters.contains { $0.compressed?.value == true }
     try await answer(request, responses)
   }
 
@@ -39,7 +42,11 @@ struct TestService: GRPCTesting.TestService {
   ) async throws(RPCError) -> GRPCTesting.StreamingInputCallResponse {
     echoMetadata(context)
     var size = 0
-    for try await request in requests { size += request.payload?.body.count ?? 0 }
+    var iterator = requests.makeAsyncIterator()
+    while let request = try await iterator.next() {
+      try expectCompressed(request.expectCompressed, iterator.wasCompressed)
+      size += request.payload?.body.count ?? 0
+    }
     return GRPCTesting.StreamingInputCallResponse(aggregatedPayloadSize: Int32(clamping: size))
   }
 
@@ -68,7 +75,10 @@ struct TestService: GRPCTesting.TestService {
         }
       }
       let payload = try payload(parameters.size, "response_parameters.size")
-      try await responses.write(GRPCTesting.StreamingOutputCallResponse(payload: payload))
+      try await responses.write(
+        GRPCTesting.StreamingOutputCallResponse(payload: payload),
+        compressed: parameters.compressed?.value == true
+      )
     }
   }
 
@@ -77,6 +87,11 @@ struct TestService: GRPCTesting.TestService {
       throw .invalid(field, "must be 0 to \(Self.maximumPayload)")
     }
     return GRPCTesting.Payload(body: [UInt8](repeating: 0, count: Int(size)))
+  }
+
+  private func expectCompressed(_ expected: GRPCTesting.BoolValue?, _ wasCompressed: Bool) throws(RPCError) {
+    guard let expected, expected.value != wasCompressed else { return }
+    throw .invalid("expect_compressed", wasCompressed ? "the message is compressed" : "the message is not compressed")
   }
 
   private func throwStatus(_ status: GRPCTesting.EchoStatus?) throws(RPCError) {

@@ -22,6 +22,8 @@ extension IdentityCore {
     signingKeyPeriod: Duration = Limits.signingKeyPeriod,
     guestsPerHour: Int = Limits.guestsPerHour,
     codesPerHour: Int = Limits.codesPerHour,
+    registrationsPerHour: Int = Limits.registrationsPerHour,
+    signInsPerHour: Int = Limits.signInsPerHour,
     codeSink: (any CodeSink)? = nil,
     passwords: PasswordHasher,
     migrator: (any RPCChannel)?,
@@ -53,6 +55,8 @@ extension IdentityCore {
     let auditKey = secret.key(for: "audit-log")
     let auditChain = AuditChain { HMACSHA256.authenticate($0, key: auditKey.exposed) }
     let guideWatches = GuideWatches()
+    let challenges = ChallengeBook(
+      key: secret.key(for: "device-challenge"), lifetime: lifetimes.challenge, random: random)
     let database = IdentityDatabase(database, audit: auditChain, listeners: [endedSessions, events, guideWatches])
     let accounts = SQLiteAccountStore(database)
     let sessions = SQLiteSessionStore(database)
@@ -67,12 +71,15 @@ extension IdentityCore {
       transfers: SQLiteTransferStore(database),
       transferTries: NetworkTally(Limits.transferTriesPerHour, per: .seconds(3600)),
       links: SQLiteLinkStore(database),
+      unlocks: SQLiteUnlockStore(database),
       merges: merges,
       qrGrants: SQLiteQRGrantStore(database),
       oneTimeCodes: SQLiteOneTimeCodeStore(database),
       codes: CodeMint(key: secret.key(for: "one-time-code"), random: random),
       codePolicy: OneTimeCodePolicy(),
-      codeSends: NetworkTally(codesPerHour, per: .seconds(3600)),
+      codeSends: CallAdmission("otp", perHour: codesPerHour, challenges: challenges),
+      registrations: CallAdmission("register", perHour: registrationsPerHour, challenges: challenges),
+      signIns: CallAdmission("authenticate", perHour: signInsPerHour, challenges: challenges),
       courier: CodeCourier(
         codeSink ?? FileCodeSink(path: "\(dataDirectory)/otp-outbox.jsonl"),
         clock: clock,
@@ -87,11 +94,7 @@ extension IdentityCore {
       sessionEvents: events,
       guides: try GuideFile(path: guidesFile ?? "\(dataDirectory)/guides.json", logger: logger),
       guideWatches: guideWatches,
-      challenges: ChallengeBook(
-        key: secret.key(for: "device-challenge"),
-        lifetime: lifetimes.challenge,
-        random: random
-      ),
+      challenges: challenges,
       admission: GuestAdmission(perHour: guestsPerHour),
       identifierChecks: NetworkTally(Limits.identifierChecksPerMinute, per: .seconds(60)),
       passwords: passwords,

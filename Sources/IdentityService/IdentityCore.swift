@@ -15,12 +15,15 @@ package struct IdentityCore: Sendable {
   package let transfers: any TransferStore
   package let transferTries: NetworkTally
   package let links: any LinkStore
+  package let unlocks: any UnlockStore
   package let merges: any MergeStore
   package let qrGrants: any QRGrantStore
   package let oneTimeCodes: any OneTimeCodeStore
   package let codes: CodeMint
   package let codePolicy: OneTimeCodePolicy
-  package let codeSends: NetworkTally
+  package let codeSends: CallAdmission
+  package let registrations: CallAdmission
+  package let signIns: CallAdmission
   package let courier: CodeCourier
   /// Keys the hashes of requests that may be asked for again.
   package let replayKey: RedactedSecret
@@ -53,12 +56,15 @@ package struct IdentityCore: Sendable {
     transfers: any TransferStore,
     transferTries: NetworkTally,
     links: any LinkStore,
+    unlocks: any UnlockStore,
     merges: any MergeStore,
     qrGrants: any QRGrantStore,
     oneTimeCodes: any OneTimeCodeStore,
     codes: CodeMint,
     codePolicy: OneTimeCodePolicy,
-    codeSends: NetworkTally,
+    codeSends: CallAdmission,
+    registrations: CallAdmission,
+    signIns: CallAdmission,
     courier: CodeCourier,
     replayKey: RedactedSecret,
     audit: any AuditStore,
@@ -87,12 +93,15 @@ package struct IdentityCore: Sendable {
     self.transfers = transfers
     self.transferTries = transferTries
     self.links = links
+    self.unlocks = unlocks
     self.merges = merges
     self.qrGrants = qrGrants
     self.oneTimeCodes = oneTimeCodes
     self.codes = codes
     self.codePolicy = codePolicy
     self.codeSends = codeSends
+    self.registrations = registrations
+    self.signIns = signIns
     self.courier = courier
     self.replayKey = replayKey
     self.audit = audit

@@ -37,6 +37,16 @@ package enum IdentityKeys {
     "guest.perHour", default: Limits.guestsPerHour, in: 1...1_000_000,
     help: "guest challenges an hour for an IPv4 address or IPv6 /64 before work is asked for; loopback is not counted")
 
+  package static let registrationsPerHour = ConfigurationKey.integer(
+    "register.perHour", default: Limits.registrationsPerHour, in: 1...1_000_000,
+    help: "accounts that an IPv4 address or IPv6 /64 may make in an hour before work is asked for")
+  package static let signInsPerHour = ConfigurationKey.integer(
+    "signIn.perHour", default: Limits.signInsPerHour, in: 1...1_000_000,
+    help: "sign-ins that an IPv4 address or IPv6 /64 may try in an hour before work is asked for")
+  package static let codesPerHour = ConfigurationKey.integer(
+    "otp.perHour", default: Limits.codesPerHour, in: 1...1_000_000,
+    help: "one-time codes that an IPv4 address or IPv6 /64 may ask for in an hour before work is asked for")
+
   package static let passwordMemoryKiB = ConfigurationKey.integer(
     "password.memoryKiB", default: Int(hashing.memoryKiB), in: 8192...262_144,
     help: "memory of one Argon2id hash; changed, passwords are hashed anew as people sign in")
@@ -52,7 +62,7 @@ package enum IdentityKeys {
     accessLifetime.declaration, refreshIdle.declaration, refreshAbsoluteGuest.declaration,
     refreshAbsoluteAccount.declaration, refreshAbsoluteQR.declaration, audiences.declaration,
     signingKeyPeriod.declaration, rotateSigningKey.declaration, guestsPerHour.declaration, guidesFile.declaration,
-    passwordMemoryKiB.declaration,
-    passwordPasses.declaration, passwordThreads.declaration,
+    registrationsPerHour.declaration, signInsPerHour.declaration, codesPerHour.declaration,
+    passwordMemoryKiB.declaration, passwordPasses.declaration, passwordThreads.declaration,
   ]
 }

@@ -83,6 +83,14 @@ package enum Limits {
   /// Codes that a network may ask for in an hour without work: a household.
   package static let codesPerHour = 10
 
+  /// Accounts that a network may make, and sign-ins that it may try, in an hour without work: a household, and a company
+  /// at nine in the morning.
+  package static let registrationsPerHour = 30
+  package static let signInsPerHour = 600
+
+  /// How long after a sign-in its owner may enrol what else will sign them in without being asked again.
+  package static let freshSignIn: Duration = .seconds(600)
+
   /// Codes that wait for their delivery, some 200 bytes each, and how long a failed delivery is held against the next:
   /// as long as a mail server takes to come back, and short enough to try.
   package static let codesWaiting = 1000

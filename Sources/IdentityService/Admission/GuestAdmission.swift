@@ -15,11 +15,7 @@ package struct GuestAdmission: Sendable {
 
   /// Counts a challenge and says how many bits of work it asks for.
   package func workBits(for peer: Peer, at now: Timestamp) -> Int {
-    let excess = challenges.excess(from: peer, at: now)
-    guard excess > 0 else { return 0 }
-    // One bit more, twice the work, for each doubling of the excess.
-    let doublings = Int64.bitWidth - 1 - excess.leadingZeroBitCount
-    return min(Limits.leastWorkBits + doublings, Limits.mostWorkBits)
+    ProofOfWork.bits(forExcess: challenges.excess(from: peer, at: now))
   }
 
   package var countedNetworks: Int { challenges.countedNetworks }

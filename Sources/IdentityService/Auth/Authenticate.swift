@@ -1,8 +1,6 @@
-import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import NIOCore
 import Storage
 
 extension AuthHandlers {
@@ -34,15 +32,24 @@ extension AuthHandlers {
   }
 
   private func begin(
-    _ request: IdentityV1.AuthenticateRequest, _ client: ClientID, _ label: DisplayText?, _ guest: SessionID?,
-    _ choice: Choice, replay: SignIn.Replay?, _ context: ServerContext
+    _ request: IdentityV1.AuthenticateRequest,
+    _ client: ClientID,
+    _ label: DisplayText?,
+    _ guest: SessionID?,
+    _ choice: Choice,
+    replay: SignIn.Replay?,
+    _ context: ServerContext
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
+    try admit(request, client, context)
     let login: VerifiedLogin?
     let proof: SignIn.Proof
     let method: SignInMethod
     if request.linkTicket.isEmpty {
       guard let presented = request.method else { throw .invalid("method", "is missing") }
-      let verified = try await LoginMethods(core: core).verify(presented, guest: guest)
+      let verified = try await LoginMethods(core: core).verify(
+        presented,
+        LoginAttempt(client: client, guest: guest)
+      )
       if let guest, choice == .report { return try await conflict(verified, guest) }
       (login, proof, method) = (verified, verified.proof, verified.method)
     } else {
@@ -58,8 +65,15 @@ extension AuthHandlers {
       proof: proof,
       guest: guest.map { SignIn.Guest(session: $0, choice: choice.forStore(core.random, at: now)) },
       draft: SessionDraft(
-        client: client, method: method, label: label, address: context.peer.address, lifetimes: core.lifetimes, at: now,
-        random: core.random),
+        client: client,
+        method: method,
+        label: label,
+        address: context.peer.address,
+        lifetimes: core.lifetimes,
+        at: now,
+        random: core.random
+      ),
+      challenge: login?.challenge,
       replay: replay
     )
     let outcome = try await core.stored { () throws(StorageError) in try await core.accounts.signIn(signIn) }
@@ -69,26 +83,43 @@ extension AuthHandlers {
       await login?.afterwards()
       return answer
     case .credentialChanged: throw .invalidCredentials
+    case .challengeUsed: throw .challengeInvalid
     case .ticketInvalid: throw .linkTicketInvalid
     case .guestGone: throw .sessionRevoked
     case .guestMerging: throw .migrationRunning
     }
   }
 
+  /// A network that signs in often does work for more.
+  private func admit(
+    _ request: IdentityV1.AuthenticateRequest,
+    _ client: ClientID,
+    _ context: ServerContext
+  ) throws(RPCError) {
+    let work = try CallAdmission.Work(challenge: request.challenge, solution: request.powSolution)
+    try core.signIns.admit(
+      work,
+      about: try Self.withoutWork(request).encoded(),
+      client: client,
+      from: context.peer,
+      at: core.clock.now()
+    )
+  }
+
   /// Nil without an `idempotency-key`.
   private func replay(
-    _ request: IdentityV1.AuthenticateRequest, _ context: ServerContext
+    _ request: IdentityV1.AuthenticateRequest,
+    _ context: ServerContext
   ) throws(RPCError) -> SignIn.Replay? {
-    guard let key = context.firstValue("idempotency-key") else { return nil }
-    _ = try RequestFields.foreignID(key, "idempotency-key")
-    var bytes = ByteBuffer()
-    try request.encode(into: &bytes)
-    // The whole request, credential included: who does not know it gets nobody's session by a key that leaked.
-    let message = Array(key.utf8) + [0] + Array(bytes.readableBytesView)
-    return SignIn.Replay(
-      key: HMACSHA256.authenticate(message, key: core.replayKey.exposed),
-      expiry: core.clock.now() + Limits.signInReplay
-    )
+    try replay("authenticate", Self.withoutWork(request), context)
+  }
+
+  /// The request as it is asked again, also when work was asked for in between.
+  private static func withoutWork(_ request: IdentityV1.AuthenticateRequest) -> IdentityV1.AuthenticateRequest {
+    var request = request
+    request.challenge = ""
+    request.powSolution = []
+    return request
   }
 
   private func answered(_ replay: SignIn.Replay) async throws(RPCError) -> IdentityV1.AuthenticateResponse? {
@@ -103,7 +134,8 @@ extension AuthHandlers {
   /// The sign-in is durable by now, and so is the wish to merge: handing it to the migrator at once only makes the
   /// answer richer.
   private func answer(
-    _ signedIn: SignedIn, at now: LatchkeyModel.Timestamp
+    _ signedIn: SignedIn,
+    at now: LatchkeyModel.Timestamp
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
     let tokens = try core.tokens.tokens(of: signedIn.session, at: now)
     var change = IdentityV1.AccountChange(signedIn)
@@ -124,7 +156,8 @@ extension AuthHandlers {
   }
 
   private func conflict(
-    _ login: VerifiedLogin, _ guest: SessionID
+    _ login: VerifiedLogin,
+    _ guest: SessionID
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
     let now = core.clock.now()
     let text = LinkTicketText.make(core.random)
@@ -134,6 +167,7 @@ extension AuthHandlers {
       account: login.account,
       method: login.method,
       accountMask: login.mask,
+      qrSession: login.qrSession,
       expiry: now + core.lifetimes.linkTicket
     )
     let kept = try await core.stored { () throws(StorageError) in try await core.accounts.keep(ticket, at: now) }
@@ -153,7 +187,8 @@ extension AuthHandlers {
         ),
         choices: core.migrator == nil ? [.switch] : [.merge, .switch],
         expiresIn: core.lifetimes.linkTicket.components.seconds
-      ))
+      )
+    )
   }
 
   private enum Choice {

@@ -7,52 +7,157 @@ import Storage
 extension AuthHandlers {
   /// Makes an account; with a guest's token the guest becomes it, in place: its sub and data stay, its other sessions
   /// end and the caller's is replaced.
+  ///
+  /// The same request with the same `idempotency-key` is answered with the first one's session, also when a code in it
+  /// was spent by the first.
   package func register(
     _ request: IdentityV1.RegisterRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RegisterResponse {
     let client = try RequestFields.clientID(request.clientID)
-    guard let credential = request.password else { throw .invalid("password", "is missing") }
-    let identifier = try RequestFields.identifier(credential.identifier, "password.identifier")
-    let password = try RequestFields.newPassword(credential.password, "password.password")
     let nickname = try RequestFields.nickname(request.nickname)
     let locale = try RequestFields.locale(request.locale)
-    let guest = try guestSession(of: request.guestToken, at: core.clock.now())
-
-    let taken = try await core.stored { () throws(StorageError) in try await core.accounts.account(for: identifier) }
-    guard taken == nil else { throw .identityInUse }
-    let hash: String
-    do throws(PasswordHasherError) {
-      hash = try await core.passwords.hash(password.secret.exposed)
+    let work = try CallAdmission.Work(challenge: request.challenge, solution: request.powSolution)
+    var plain = request
+    plain.challenge = ""
+    plain.powSolution = []
+    let replay = try replay("register", plain, context)
+    guard let replay else { return try await register(request, plain, work, client, nickname, locale, nil, context) }
+    if let first = try await answered(replay) { return first }
+    do throws(RPCError) {
+      return try await register(request, plain, work, client, nickname, locale, replay, context)
     } catch {
-      throw RPCError(error)
+      // An equal request may have finished while this one was looked at, and have taken what it asks for.
+      if let first = try await answered(replay) { return first }
+      throw error
     }
+  }
 
+  private func register(
+    _ request: IdentityV1.RegisterRequest,
+    _ plain: IdentityV1.RegisterRequest,
+    _ work: CallAdmission.Work,
+    _ client: ClientID,
+    _ nickname: Nickname?,
+    _ locale: LanguageTag?,
+    _ replay: SignIn.Replay?,
+    _ context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.RegisterResponse {
+    let guest = try guestSession(of: request.guestToken, at: core.clock.now())
+    try core.registrations.admit(
+      work,
+      about: try plain.encoded(),
+      client: client,
+      from: context.peer,
+      at: core.clock.now()
+    )
+
+    let credential = try await credential(request, guest)
     let now = core.clock.now()
     let registration = Registration(
-      identifier: identifier,
-      passwordHash: hash,
+      identifier: credential.identifier,
+      secretHash: credential.secretHash,
+      code: credential.code,
       nickname: nickname,
       locale: locale,
       newSubject: SubjectID(from: core.random),
       guestSession: guest,
       draft: SessionDraft(
-        client: client, method: .password, address: context.peer.address, lifetimes: core.lifetimes, at: now,
-        random: core.random)
+        client: client,
+        method: credential.method,
+        address: context.peer.address,
+        lifetimes: core.lifetimes,
+        at: now,
+        random: core.random
+      ),
+      replay: replay
     )
     let outcome = try await core.stored { () throws(StorageError) in try await core.accounts.register(registration) }
     switch outcome {
-    case .registered(let signedIn):
-      return IdentityV1.RegisterResponse(
-        tokens: try core.tokens.tokens(of: signedIn.session, at: now),
-        subject: CommonV1.Subject(signedIn.session),
-        profile: CommonV1.Profile(signedIn.profile),
-        accountChange: IdentityV1.AccountChange(signedIn),
-        storageNamespace: signedIn.session.subject.storageNamespace
-      )
+    case .registered(let signedIn): return try answer(signedIn, at: now)
     case .identifierTaken: throw .identityInUse
+    case .codeSpent: throw .codeVoid
+    case .challengeUsed: throw .challengeInvalid
     case .guestGone: throw .sessionRevoked
     case .guestMerging: throw .migrationRunning
     }
+  }
+
+  private func answered(_ replay: SignIn.Replay) async throws(RPCError) -> IdentityV1.RegisterResponse? {
+    let now = core.clock.now()
+    let first = try await core.stored { () throws(StorageError) in
+      try await core.accounts.signedIn(replaying: replay.key, at: now)
+    }
+    guard let first else { return nil }
+    return try answer(first, at: now)
+  }
+
+  private func answer(
+    _ signedIn: SignedIn,
+    at now: LatchkeyModel.Timestamp
+  ) throws(RPCError) -> IdentityV1.RegisterResponse {
+    IdentityV1.RegisterResponse(
+      tokens: try core.tokens.tokens(of: signedIn.session, at: now),
+      subject: CommonV1.Subject(signedIn.session),
+      profile: CommonV1.Profile(signedIn.profile),
+      accountChange: IdentityV1.AccountChange(signedIn),
+      storageNamespace: signedIn.session.subject.storageNamespace
+    )
+  }
+
+  /// What the account will sign in by.
+  private struct NewCredential {
+    let method: SignInMethod
+    let identifier: AccountIdentifier
+    var secretHash: String?
+    var code: OneTimeCode?
+  }
+
+  private func credential(
+    _ request: IdentityV1.RegisterRequest,
+    _ guest: SessionID?
+  ) async throws(RPCError) -> NewCredential {
+    if let custom = request.customSecret {
+      guard request.password == nil, request.otp == nil else {
+        throw .invalid("custom_secret", "goes with no other credential")
+      }
+      let id = try RequestFields.customID(custom.id, "custom_secret.id")
+      let secret = try RequestFields.newCustomSecret(custom.secret, "custom_secret.secret")
+      try await requireFree(.customID(id))
+      return NewCredential(
+        method: .customSecret,
+        identifier: .customID(id),
+        secretHash: try await core.hash(secret.secret)
+      )
+    }
+    guard let password = request.password else {
+      guard let otp = request.otp else { throw .invalid("password", "is missing") }
+      let shown = try await PresentedCode(otp, "otp", core, guest: guest)
+      guard shown.account == nil else { throw .identityInUse }
+      return NewCredential(method: .otp, identifier: shown.identifier, code: shown.code)
+    }
+    let identifier = try RequestFields.identifier(password.identifier, "password.identifier")
+    let secret = try RequestFields.newPassword(password.password, "password.password")
+    var code: OneTimeCode?
+    if let otp = request.otp {
+      let shown = try await PresentedCode(otp, "otp", core, guest: guest)
+      guard shown.identifier.kind == identifier.kind, shown.identifier.canonical == identifier.canonical else {
+        throw .invalid("otp.identifier", "must be password.identifier: the code shows that it is yours")
+      }
+      code = shown.code
+    }
+    try await requireFree(identifier)
+    return NewCredential(
+      method: .password,
+      identifier: identifier,
+      secretHash: try await core.hash(secret.secret),
+      code: code
+    )
+  }
+
+  /// Before a hash is made for nothing; what counts is decided as the account is made.
+  private func requireFree(_ identifier: AccountIdentifier) async throws(RPCError) {
+    let taken = try await core.stored { () throws(StorageError) in try await core.accounts.account(for: identifier) }
+    guard taken == nil else { throw .identityInUse }
   }
 }

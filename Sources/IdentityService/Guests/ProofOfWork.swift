@@ -8,6 +8,13 @@ enum ProofOfWork {
     return leadingZeroBits(SHA256Hash.hash(Array(challenge.text.utf8) + solution)) >= challenge.workBits
   }
 
+  /// One bit more, twice the work, for each doubling of how far a network is above its count.
+  static func bits(forExcess excess: Int64) -> Int {
+    guard excess > 0 else { return 0 }
+    let doublings = Int64.bitWidth - 1 - excess.leadingZeroBitCount
+    return min(Limits.leastWorkBits + doublings, Limits.mostWorkBits)
+  }
+
   static func leadingZeroBits(_ bytes: [UInt8]) -> Int {
     var count = 0
     for byte in bytes {

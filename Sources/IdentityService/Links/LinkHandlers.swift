@@ -18,28 +18,41 @@ package struct LinkHandlers: IdentityV1.LinkService {
     return try context.callerSubject()
   }
 
+  /// Holds when the password is the account's, or when the account has none and its owner signed in a moment ago.
+  func reauthenticate(_ context: ServerContext, _ password: String) async throws(RPCError) {
+    let account = try context.callerSubject()
+    let hash = try await core.stored { () throws(StorageError) in try await core.links.passwordHash(of: account) }
+    guard hash == nil, password.isEmpty else {
+      return try await reauthenticate(account, try RequestFields.presentedPassword(password, "password"))
+    }
+    guard try await isFresh(context) else { throw .reauthenticationRequired }
+  }
+
+  /// Holds when the caller signed in a moment ago, or says the password.
+  func requireFresh(_ context: ServerContext, _ password: String) async throws(RPCError) {
+    if password.isEmpty, try await isFresh(context) { return }
+    try await reauthenticate(context, password)
+  }
+
+  /// Whether the caller's session began a moment ago, with something of the caller's: not with a code that somebody
+  /// else confirmed.
+  private func isFresh(_ context: ServerContext) async throws(RPCError) -> Bool {
+    let id = try context.callerSession()
+    let session = try await core.stored { () throws(StorageError) in try await core.sessions.session(id) }
+    guard let session, session.method != .qr else { return false }
+    return core.clock.now() <= session.authenticatedAt + Limits.freshSignIn
+  }
+
   /// Holds when the password is the account's. Counted like a sign-in: a stolen token must not become a way to guess.
-  func reauthenticate(_ account: SubjectID, _ password: Password) async throws(RPCError) {
+  private func reauthenticate(_ account: SubjectID, _ password: Password) async throws(RPCError) {
     let hash = try await core.stored { () throws(StorageError) in try await core.links.passwordHash(of: account) }
     guard let hash else { throw .invalidCredentials }
-    let attempt = SignInAttempt(
-      identifierHash: SHA256Hash.hash(Array("reauthenticate \(account)".utf8)),
-      account: account,
-      guestSession: nil,
-      now: core.clock.now()
-    )
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.attempts.begin(attempt, under: AttemptPolicy())
-    }
-    if case .wait(let wait) = outcome { throw .tooManyAttempts(retryAfter: wait) }
-    let matches: Bool
-    do throws(PasswordHasherError) {
-      matches = try await core.passwords.verify(password.secret.exposed, against: hash)
-    } catch {
-      throw RPCError(error)
+    let counted = try await core.countAttempt("reauthenticate \(account)", account: account, guest: nil)
+    let matches = try await core.hashing { () throws(PasswordHasherError) in
+      try await core.passwords.verify(password.secret.exposed, against: hash)
     }
     guard matches else { throw .invalidCredentials }
-    try await core.stored { () throws(StorageError) in try await core.attempts.succeeded(attempt) }
+    try await core.attemptSucceeded(counted)
   }
 
   static func message(_ identity: Identity) -> IdentityV1.LinkedIdentity {
@@ -51,9 +64,25 @@ package struct LinkHandlers: IdentityV1.LinkService {
     )
   }
 
+  static func message(_ unlock: Unlock) -> IdentityV1.LinkedIdentity {
+    IdentityV1.LinkedIdentity(
+      identityID: id(of: unlock),
+      kind: unlock.kind.name,
+      mask: "\(unlock.deviceKey.prefix(6))…",
+      linkedAt: GoogleProtobuf.Timestamp(unlock.enrolledAt)
+    )
+  }
+
+  static func id(of unlock: Unlock) -> String {
+    id("latchkey-unlock-v1 \(unlock.kind.rawValue) \(unlock.keyThumbprint)")
+  }
+
   /// Names an identity to its owner without spelling it out.
   static func id(of identity: Identity) -> String {
-    Base64URL.encode(
-      Array(SHA256Hash.hash(Array("latchkey-identity-v1 \(identity.kind.rawValue) \(identity.value)".utf8))[..<16]))
+    id("latchkey-identity-v1 \(identity.kind.rawValue) \(identity.value)")
+  }
+
+  private static func id(_ text: String) -> String {
+    Base64URL.encode(Array(SHA256Hash.hash(Array(text.utf8))[..<16]))
   }
 }

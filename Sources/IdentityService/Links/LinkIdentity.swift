@@ -1,20 +1,52 @@
+import Cryptography
 import GRPC
+import LatchkeyModel
 import LatchkeyProtos
 import Storage
 
 extension LinkHandlers {
-  /// Lets another identifier lead to the caller's account. Idempotent.
+  /// Lets another identifier lead to the caller's account, or the caller's device unlock it. Idempotent.
   package func linkIdentity(
     _ request: IdentityV1.LinkIdentityRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.LinkIdentityResponse {
-    let identifier = try RequestFields.identifier(request.identifier, "identifier")
-    let password = try RequestFields.presentedPassword(request.password, "password")
     let account = try account(context)
-    try await reauthenticate(account, password)
+    switch request.identity {
+    case nil: throw .invalid("identifier", "is missing")
+    case .identifier(let text):
+      let identifier = try RequestFields.identifier(text, "identifier")
+      try await reauthenticate(context, request.password)
+      return try await link(identifier, to: account)
+    case .otp(let credential):
+      try await reauthenticate(context, request.password)
+      let shown = try await PresentedCode(credential, "otp", core, guest: nil)
+      return try await link(shown.identifier, to: account, code: shown.code)
+    case .customSecret(let credential):
+      let id = try RequestFields.customID(credential.id, "custom_secret.id")
+      let secret = try RequestFields.newCustomSecret(credential.secret, "custom_secret.secret")
+      try await reauthenticate(context, request.password)
+      return try await link(.customID(id), to: account, secretHash: try await core.hash(secret.secret))
+    case .deviceKey(let enrolment):
+      let proof = try enrolmentProof(enrolment.proof, "device_key.proof", .enrolUnlock, context)
+      try await requireFresh(context, request.password)
+      return try await enrol(.key, proof, context)
+    case .pattern(let enrolment):
+      let pattern = try RequestFields.pattern(enrolment.pattern, "pattern.pattern")
+      let proof = try enrolmentProof(enrolment.proof, "pattern.proof", .enrolPattern, context)
+      try await requireFresh(context, request.password)
+      return try await enrol(.pattern, proof, secretHash: try await core.hash(pattern.secret), context)
+    }
+  }
+
+  private func link(
+    _ identifier: AccountIdentifier,
+    to account: SubjectID,
+    code: OneTimeCode? = nil,
+    secretHash: String? = nil
+  ) async throws(RPCError) -> IdentityV1.LinkIdentityResponse {
     let now = core.clock.now()
     let outcome = try await core.stored { () throws(StorageError) in
-      try await core.links.link(identifier, to: account, at: now)
+      try await core.links.link(identifier, to: account, code: code, secretHash: secretHash, at: now)
     }
     switch outcome {
     case .linked(let identity):
@@ -22,9 +54,52 @@ extension LinkHandlers {
     case .already(let identity):
       return IdentityV1.LinkIdentityResponse(identity: Self.message(identity), linked: false)
     case .taken: throw .identityInUse
+    case .codeSpent: throw .codeVoid
     case .noAccount: throw .sessionRevoked
-    case .full:
-      throw RPCError(.failedPrecondition, "the account has as many identities as one may have", reason: "TOO_MANY")
+    case .full: throw .tooManyIdentities
+    }
+  }
+
+  /// The proof of a key that the caller's own app asked a challenge for.
+  private func enrolmentProof(
+    _ proof: IdentityV1.KeyProof?,
+    _ field: String,
+    _ purpose: DeviceProof.UnlockPurpose,
+    _ context: ServerContext
+  ) throws(RPCError) -> PresentedKeyProof {
+    let client = try RequestFields.clientID(try context.requireSubject().clientID)
+    let shown = try PresentedKeyProof(proof, field, for: purpose, client: client, core)
+    guard shown.holds else { throw .proofInvalid }
+    return shown
+  }
+
+  private func enrol(
+    _ kind: Unlock.Kind,
+    _ proof: PresentedKeyProof,
+    secretHash: String? = nil,
+    _ context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.LinkIdentityResponse {
+    let enrolment = UnlockEnrolment(
+      session: try context.callerSession(),
+      kind: kind,
+      keyThumbprint: proof.keyThumbprint,
+      secretHash: secretHash,
+      challenge: proof.challenge,
+      now: core.clock.now()
+    )
+    switch try await core.stored({ () throws(StorageError) in try await core.unlocks.enrol(enrolment) }) {
+    case .enrolled(let unlock, let isNew):
+      return IdentityV1.LinkIdentityResponse(identity: Self.message(unlock), linked: isNew)
+    case .taken: throw .identityInUse
+    case .callerEnded: throw .sessionRevoked
+    case .notThisDevice:
+      throw RPCError(
+        .failedPrecondition,
+        "the session's device has shown no key, or the proof is by another key than the device's",
+        reason: "DEVICE_KEY_REQUIRED"
+      )
+    case .challengeUsed: throw .challengeInvalid
+    case .full: throw .tooManyIdentities
     }
   }
 }

@@ -12,6 +12,8 @@ extension LinkHandlers {
     let identities = try await core.stored { () throws(StorageError) in
       try await core.links.identities(of: account)
     }
-    return IdentityV1.ListIdentitiesResponse(identities: identities.map(Self.message))
+    let unlocks = try await core.stored { () throws(StorageError) in try await core.unlocks.unlocks(of: account) }
+    return IdentityV1.ListIdentitiesResponse(
+      identities: identities.map { Self.message($0) } + unlocks.map { Self.message($0) })
   }
 }

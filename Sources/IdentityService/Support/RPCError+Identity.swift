@@ -74,6 +74,15 @@ extension RPCError {
     RPCError(.alreadyExists, "the identifier leads to an account already", reason: "IDENTITY_IN_USE")
   }
 
+  static var reauthenticationRequired: RPCError {
+    RPCError(
+      .failedPrecondition, "this changes how the account is reached: sign in again first", reason: "REAUTH_REQUIRED")
+  }
+
+  static var tooManyIdentities: RPCError {
+    RPCError(.failedPrecondition, "the account has as many identities as one may have", reason: "TOO_MANY")
+  }
+
   static var linkTicketInvalid: RPCError {
     RPCError(
       .failedPrecondition, "the link ticket is not this guest's, was used before or has expired",

@@ -49,6 +49,39 @@ enum RequestFields {
     return value
   }
 
+  /// An identifier that a message can be sent to.
+  static func address(_ text: String, _ field: String) throws(RPCError) -> AccountIdentifier {
+    let identifier = try identifier(text, field)
+    guard identifier.isAddress else {
+      throw .invalid(field, "must be an e-mail address or a phone number: nothing can be sent to a user name")
+    }
+    return identifier
+  }
+
+  static func customID(_ text: String, _ field: String) throws(RPCError) -> CustomID {
+    guard let id = CustomID(text) else {
+      let (least, most) = (CustomID.length.lowerBound, CustomID.length.upperBound)
+      throw .invalid(field, "must be \(least) to \(most) letters, digits, '-' or '_', random, such as a UUID")
+    }
+    return id
+  }
+
+  static func newCustomSecret(_ text: String, _ field: String) throws(RPCError) -> Password {
+    guard let secret = CustomSecret.new(text) else {
+      throw .invalid(
+        field, "must have \(CustomSecret.minimumCharacters) to \(Password.maximumCharacters) characters, random")
+    }
+    return secret
+  }
+
+  static func pattern(_ text: String, _ field: String) throws(RPCError) -> UnlockPattern {
+    guard let pattern = UnlockPattern(text) else {
+      let (least, most) = (UnlockPattern.length.lowerBound, UnlockPattern.length.upperBound)
+      throw .invalid(field, "must be \(least) to \(most) visible ASCII characters")
+    }
+    return pattern
+  }
+
   static func newPassword(_ text: String, _ field: String) throws(RPCError) -> Password {
     guard let value = Password(new: text) else {
       throw .invalid(field, "must have \(Password.minimumCharacters) to \(Password.maximumCharacters) characters")

@@ -1,16 +1,18 @@
-/// What a person types to say which account is theirs: an e-mail address, a phone number or a user name.
+/// What leads to an account: an e-mail address, a phone number or a user name that a person types, or the name that an
+/// app made for itself.
 ///
-/// The kinds cannot be confused: only an e-mail address holds `@`, only a phone number begins with `+`, and a user
-/// name begins with a letter.
+/// The kinds that are typed cannot be confused: only an e-mail address holds `@`, only a phone number begins with `+`,
+/// and a user name begins with a letter. The others are never read from what somebody typed.
 package enum AccountIdentifier: Sendable, Hashable {
   case email(EmailAddress)
   case phone(PhoneNumber)
   case userName(UserName)
+  case customID(CustomID)
 
   /// Longest text looked at.
   package static let maximumLength = 254
 
-  /// Nil for what is none of the three.
+  /// What a person typed; nil for what is none of the three kinds that one types.
   package init?(_ text: String) {
     guard text.utf8.count <= Self.maximumLength else { return nil }
     if text.utf8.contains(UInt8(ascii: "@")) {
@@ -30,6 +32,7 @@ package enum AccountIdentifier: Sendable, Hashable {
     case email = 1
     case phone = 2
     case userName = 3
+    case customID = 4
 
     /// As it appears in messages.
     package var name: String {
@@ -37,6 +40,7 @@ package enum AccountIdentifier: Sendable, Hashable {
       case .email: "email"
       case .phone: "phone"
       case .userName: "user_name"
+      case .customID: "custom_id"
       }
     }
   }
@@ -46,6 +50,7 @@ package enum AccountIdentifier: Sendable, Hashable {
     case .email: .email
     case .phone: .phone
     case .userName: .userName
+    case .customID: .customID
     }
   }
 
@@ -55,6 +60,7 @@ package enum AccountIdentifier: Sendable, Hashable {
     case .email(let email): email.canonical
     case .phone(let phone): phone.description
     case .userName(let name): name.canonical
+    case .customID(let id): id.description
     }
   }
 
@@ -64,6 +70,15 @@ package enum AccountIdentifier: Sendable, Hashable {
     case .email(let email): email.mask
     case .phone(let phone): phone.mask
     case .userName(let name): name.mask
+    case .customID(let id): id.mask
+    }
+  }
+
+  /// Whether a message can be sent to it.
+  package var isAddress: Bool {
+    switch self {
+    case .email, .phone: true
+    case .userName, .customID: false
     }
   }
 }

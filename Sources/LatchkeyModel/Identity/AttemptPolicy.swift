@@ -5,11 +5,21 @@
 /// that the account was used on before is counted by itself: strangers' mistakes do not slow it down.
 package struct AttemptPolicy: Sendable, Equatable {
   package var free: Int64 = 10
+  package var firstWait: Duration = .seconds(1)
   package var limit: Int64 = 100
   package var longestWait: Duration = .seconds(300)
   package var waitBeyondLimit: Duration = .seconds(3600)
 
   package init() {}
+
+  /// For a secret as short as a pattern, which nobody can try but on the device that it was made on: three tries, then
+  /// half a minute and more between them. The tenth is the last.
+  package static let pattern = {
+    var policy = AttemptPolicy()
+    policy.free = 3
+    policy.firstWait = .seconds(30)
+    return policy
+  }()
 
   /// How long to wait yet, or nil when another try may be made.
   ///
@@ -25,6 +35,6 @@ package struct AttemptPolicy: Sendable, Equatable {
   package func delay(after failures: Int64) -> Duration {
     if failures < free { return .zero }
     if failures >= limit { return waitBeyondLimit }
-    return min(.seconds(1 << min(failures - free, 20)), longestWait)
+    return min(firstWait * (1 << Int(min(failures - free, 20))), longestWait)
   }
 }

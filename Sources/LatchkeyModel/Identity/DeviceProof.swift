@@ -1,4 +1,4 @@
-/// What a device signs to show that it holds its key.
+/// What a device signs to show that it holds a key.
 ///
 /// The parts are separated by a zero byte, which none of them can hold, so no two different proofs have the same bytes;
 /// the first part says what the signature is for, so that it cannot be used for anything else.
@@ -11,9 +11,22 @@ package enum DeviceProof {
   package static let rotationContext = "latchkey-rotate-key-v1"
   package static let rotatedContext = "latchkey-rotated-key-v1"
 
+  /// What a signature by a key that unlocks an account is for.
+  package enum UnlockPurpose: String, Sendable, CaseIterable {
+    case unlock = "latchkey-unlock-v1"
+    case pattern = "latchkey-pattern-v1"
+    case enrolUnlock = "latchkey-enrol-unlock-v1"
+    case enrolPattern = "latchkey-enrol-pattern-v1"
+  }
+
   /// ECDSA P-256 with SHA-256 is computed over these bytes.
   package static func message(client: ClientID, deviceID: DeviceID, challenge: String) -> [UInt8] {
     message(issueGuestContext, [client.description, deviceID.description, challenge])
+  }
+
+  /// The same for a key that unlocks an account.
+  package static func message(_ purpose: UnlockPurpose, client: ClientID, challenge: String) -> [UInt8] {
+    message(purpose.rawValue, [client.description, challenge])
   }
 
   package static func message(_ context: String, _ parts: [String]) -> [UInt8] {

@@ -39,6 +39,31 @@ package struct SessionDraft: Sendable {
     self.lifetimes = lifetimes
   }
 
+  /// The session that takes an earlier one's place without a new sign-in: it can do no more and lasts no longer.
+  package func session(continuing earlier: Session, deviceKeyThumbprint: String?) -> Session {
+    let lifetimes = lifetimes.family(isGuest: earlier.isGuest, method: earlier.method)
+    let expiry = earlier.family.absoluteExpiry
+    return Session(
+      id: id,
+      subject: earlier.subject,
+      isGuest: earlier.isGuest,
+      client: client,
+      scope: earlier.scope,
+      method: earlier.method,
+      device: Session.Device(
+        keyThumbprint: deviceKeyThumbprint ?? earlier.device.keyThumbprint,
+        label: label ?? earlier.device.label,
+        platform: platform ?? earlier.device.platform
+      ),
+      boundKeyThumbprint: earlier.boundKeyThumbprint,
+      refreshSeed: refreshSeed,
+      authenticatedAt: earlier.authenticatedAt,
+      family: RefreshFamily(
+        generation: 1, rotatedAt: now, idleExpiry: min(now + lifetimes.idle, expiry), absoluteExpiry: expiry),
+      confirmedAt: earlier.confirmedAt
+    )
+  }
+
   /// The session of this subject, on the device with this key.
   ///
   /// - Parameter method: nil for the draft's own; a link ticket knows better.

@@ -3,6 +3,7 @@ package enum SignInMethod: String, Sendable, CaseIterable {
   case guest
   case password
   case otp
+  case pattern
   case deviceKey = "device_key"
   case customSecret = "custom_secret"
   case oidc
@@ -16,6 +17,7 @@ package enum SignInMethod: String, Sendable, CaseIterable {
     case .guest, .deviceKey, .transfer: "hwk"
     case .password, .customSecret: "pwd"
     case .otp: "otp"
+    case .pattern: "pin"
     case .oidc: "fed"
     case .qr: "qr"
     }

@@ -21,7 +21,9 @@ extension IdentityV1 {
       context: ServerContext
     ) async throws(RPCError) -> IdentityV1.SendOtpResponse
 
-    /// Makes an account from an identifier and a password. With a guest's token the guest becomes the account.
+    /// Makes an account from an identifier and a password, a code or a custom secret. With a guest's token the guest
+    /// becomes the account. The same request with the same idempotency-key makes one account and is answered the same. A
+    /// network that makes many is refused with CHALLENGE_REQUIRED, whose metadata holds the challenge and pow_bits.
     func register(
       _ request: IdentityV1.RegisterRequest,
       context: ServerContext
@@ -175,7 +177,9 @@ extension IdentityV1 {
       try await channel.unary(AuthServiceMethod.sendOtp.rpc, request, options: options)
     }
 
-    /// Makes an account from an identifier and a password. With a guest's token the guest becomes the account.
+    /// Makes an account from an identifier and a password, a code or a custom secret. With a guest's token the guest
+    /// becomes the account. The same request with the same idempotency-key makes one account and is answered the same. A
+    /// network that makes many is refused with CHALLENGE_REQUIRED, whose metadata holds the challenge and pow_bits.
     package func register(
       _ request: IdentityV1.RegisterRequest,
       options: CallOptions = CallOptions()
@@ -229,6 +233,35 @@ extension IdentityV1 {
       options: CallOptions = CallOptions()
     ) async throws(RPCError) -> IdentityV1.LogoutResponse {
       try await channel.unary(AuthServiceMethod.logout.rpc, request, options: options)
+    }
+  }
+
+  package enum OtpPurpose: Sendable, Hashable, RawRepresentable {
+    /// As SIGN_IN.
+    case unspecified
+    /// Nothing is sent to an address that no account has.
+    case signIn
+    /// For Register and LinkIdentity: the code shows that the address is the caller's.
+    case proveAddress
+    /// A number that this build has no name for.
+    case unrecognized(Int32)
+
+    package init(rawValue: Int32) {
+      switch rawValue {
+      case 0: self = .unspecified
+      case 1: self = .signIn
+      case 2: self = .proveAddress
+      default: self = .unrecognized(rawValue)
+      }
+    }
+
+    package var rawValue: Int32 {
+      switch self {
+      case .unspecified: 0
+      case .signIn: 1
+      case .proveAddress: 2
+      case .unrecognized(let number): number
+      }
     }
   }
 
@@ -341,6 +374,74 @@ extension IdentityV1 {
     }
   }
 
+  /// Shows that the caller has a P-256 key.
+  package struct KeyProof: Sendable, Equatable {
+    package var publicKey: CommonV1.EcPublicJwk?
+    /// From GetChallenge for this client and key, as received. Holds once.
+    package var challenge: String
+    /// ECDSA P-256 with SHA-256 over PURPOSE 0x00 client_id 0x00 challenge; 64 bytes, r then s. The purpose is said where
+    /// the proof is used, so that a signature for one is none for another.
+    package var signature: [UInt8]
+    /// For a challenge with pow_bits above 0, as in IssueGuest.
+    package var powSolution: [UInt8]
+
+    package init(
+      publicKey: CommonV1.EcPublicJwk? = nil,
+      challenge: String = "",
+      signature: [UInt8] = [],
+      powSolution: [UInt8] = []
+    ) {
+      self.publicKey = publicKey
+      self.challenge = challenge
+      self.signature = signature
+      self.powSolution = powSolution
+    }
+  }
+
+  /// A key that a person unlocked, with a finger or a face, on a device where LinkIdentity enrolled it.
+  package struct DeviceKeyCredential: Sendable, Equatable {
+    /// Purpose "latchkey-unlock-v1".
+    package var proof: IdentityV1.KeyProof?
+
+    package init(proof: IdentityV1.KeyProof? = nil) {
+      self.proof = proof
+    }
+  }
+
+  /// A pattern or PIN that LinkIdentity enrolled on a device, together with that device's key.
+  package struct PatternCredential: Sendable, Equatable {
+    /// Purpose "latchkey-pattern-v1".
+    package var proof: IdentityV1.KeyProof?
+    package var pattern: String
+
+    package init(proof: IdentityV1.KeyProof? = nil, pattern: String = "") {
+      self.proof = proof
+      self.pattern = pattern
+    }
+  }
+
+  /// A name and a secret that an app made for itself, such as two random UUIDs.
+  package struct CustomSecretCredential: Sendable, Equatable {
+    package var id: String
+    package var secret: String
+
+    package init(id: String = "", secret: String = "") {
+      self.id = id
+      self.secret = secret
+    }
+  }
+
+  /// What a confirmed QR code brought to this device: settles what becomes of the guest who used it until then. The new
+  /// session takes the place of the code's and can do no more.
+  package struct QrGrantCredential: Sendable, Equatable {
+    /// The access token that PollSession handed over.
+    package var accessToken: String
+
+    package init(accessToken: String = "") {
+      self.accessToken = accessToken
+    }
+  }
+
   package struct SendOtpRequest: Sendable, Equatable {
     package var clientID: String
     /// An e-mail address or phone number.
@@ -351,19 +452,22 @@ extension IdentityV1 {
     /// the asked-for zero bits.
     package var challenge: String
     package var powSolution: [UInt8]
+    package var purpose: IdentityV1.OtpPurpose
 
     package init(
       clientID: String = "",
       identifier: String = "",
       locale: String = "",
       challenge: String = "",
-      powSolution: [UInt8] = []
+      powSolution: [UInt8] = [],
+      purpose: IdentityV1.OtpPurpose = .unspecified
     ) {
       self.clientID = clientID
       self.identifier = identifier
       self.locale = locale
       self.challenge = challenge
       self.powSolution = powSolution
+      self.purpose = purpose
     }
   }
 
@@ -419,19 +523,35 @@ extension IdentityV1 {
     /// At most 10 characters.
     package var nickname: String
     package var locale: String
+    /// With password: shows that its identifier is the caller's; the identifiers must be the same. Alone: the account has
+    /// no password and signs in by codes.
+    package var otp: IdentityV1.OtpCredential?
+    /// Alone.
+    package var customSecret: IdentityV1.CustomSecretCredential?
+    /// From a CHALLENGE_REQUIRED. The solution is of this very request without these two fields.
+    package var challenge: String
+    package var powSolution: [UInt8]
 
     package init(
       clientID: String = "",
       password: IdentityV1.PasswordCredential? = nil,
       guestToken: String = "",
       nickname: String = "",
-      locale: String = ""
+      locale: String = "",
+      otp: IdentityV1.OtpCredential? = nil,
+      customSecret: IdentityV1.CustomSecretCredential? = nil,
+      challenge: String = "",
+      powSolution: [UInt8] = []
     ) {
       self.clientID = clientID
       self.password = password
       self.guestToken = guestToken
       self.nickname = nickname
       self.locale = locale
+      self.otp = otp
+      self.customSecret = customSecret
+      self.challenge = challenge
+      self.powSolution = powSolution
     }
   }
 
@@ -495,6 +615,9 @@ extension IdentityV1 {
     package var linkTicket: String
     package var deviceLabel: String
     package var locale: String
+    /// From a CHALLENGE_REQUIRED. The solution is of this very request without these two fields.
+    package var challenge: String
+    package var powSolution: [UInt8]
 
     package init(
       clientID: String = "",
@@ -503,7 +626,9 @@ extension IdentityV1 {
       onConflict: IdentityV1.OnConflict = .unspecified,
       linkTicket: String = "",
       deviceLabel: String = "",
-      locale: String = ""
+      locale: String = "",
+      challenge: String = "",
+      powSolution: [UInt8] = []
     ) {
       self.clientID = clientID
       self.method = method
@@ -512,11 +637,17 @@ extension IdentityV1 {
       self.linkTicket = linkTicket
       self.deviceLabel = deviceLabel
       self.locale = locale
+      self.challenge = challenge
+      self.powSolution = powSolution
     }
 
     package enum Method: Sendable, Equatable {
       case password(IdentityV1.PasswordCredential)
       case otp(IdentityV1.OtpCredential)
+      case pattern(IdentityV1.PatternCredential)
+      case deviceKey(IdentityV1.DeviceKeyCredential)
+      case qrGrant(IdentityV1.QrGrantCredential)
+      case customSecret(IdentityV1.CustomSecretCredential)
     }
   }
 
@@ -782,6 +913,170 @@ extension IdentityV1.OtpCredential: RPCMessage {
   }
 }
 
+extension IdentityV1.KeyProof: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__key_proof__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__key_proof__get_packed_size,
+      latchkey__identity__v1__key_proof__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__KeyProof>) throws(ProtobufError) {
+    unsafe self.init(
+      publicKey: try FieldReader.message(c.pointee.public_key, "public_key", CommonV1.EcPublicJwk.init(reading:)),
+      challenge: try FieldReader.string(c.pointee.challenge, "challenge"),
+      signature: FieldReader.bytes(c.pointee.signature),
+      powSolution: FieldReader.bytes(c.pointee.pow_solution)
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__KeyProof> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__KeyProof.self)
+    unsafe latchkey__identity__v1__key_proof__init(c)
+    if let publicKey { unsafe c.pointee.public_key = try publicKey.filled(in: arena) }
+    unsafe c.pointee.challenge = try arena.string(challenge)
+    unsafe c.pointee.signature = try arena.bytes(signature)
+    unsafe c.pointee.pow_solution = try arena.bytes(powSolution)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.DeviceKeyCredential: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__device_key_credential__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__device_key_credential__get_packed_size,
+      latchkey__identity__v1__device_key_credential__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__DeviceKeyCredential>) throws(ProtobufError) {
+    unsafe self.init(proof: try FieldReader.message(c.pointee.proof, "proof", IdentityV1.KeyProof.init(reading:)))
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__DeviceKeyCredential> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__DeviceKeyCredential.self)
+    unsafe latchkey__identity__v1__device_key_credential__init(c)
+    if let proof { unsafe c.pointee.proof = try proof.filled(in: arena) }
+    return unsafe c
+  }
+}
+
+extension IdentityV1.PatternCredential: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__pattern_credential__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__pattern_credential__get_packed_size,
+      latchkey__identity__v1__pattern_credential__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__PatternCredential>) throws(ProtobufError) {
+    unsafe self.init(
+      proof: try FieldReader.message(c.pointee.proof, "proof", IdentityV1.KeyProof.init(reading:)),
+      pattern: try FieldReader.string(c.pointee.pattern, "pattern")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__PatternCredential> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__PatternCredential.self)
+    unsafe latchkey__identity__v1__pattern_credential__init(c)
+    if let proof { unsafe c.pointee.proof = try proof.filled(in: arena) }
+    unsafe c.pointee.pattern = try arena.string(pattern)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.CustomSecretCredential: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__custom_secret_credential__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__custom_secret_credential__get_packed_size,
+      latchkey__identity__v1__custom_secret_credential__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__CustomSecretCredential>) throws(ProtobufError) {
+    unsafe self.init(
+      id: try FieldReader.string(c.pointee.id, "id"),
+      secret: try FieldReader.string(c.pointee.secret, "secret")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__CustomSecretCredential> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__CustomSecretCredential.self)
+    unsafe latchkey__identity__v1__custom_secret_credential__init(c)
+    unsafe c.pointee.id = try arena.string(id)
+    unsafe c.pointee.secret = try arena.string(secret)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.QrGrantCredential: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__qr_grant_credential__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__qr_grant_credential__get_packed_size,
+      latchkey__identity__v1__qr_grant_credential__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__QrGrantCredential>) throws(ProtobufError) {
+    unsafe self.init(accessToken: try FieldReader.string(c.pointee.access_token, "access_token"))
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__QrGrantCredential> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__QrGrantCredential.self)
+    unsafe latchkey__identity__v1__qr_grant_credential__init(c)
+    unsafe c.pointee.access_token = try arena.string(accessToken)
+    return unsafe c
+  }
+}
+
 extension IdentityV1.SendOtpRequest: RPCMessage {
   package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
     self = try unsafe decoded(bytes, latchkey__identity__v1__send_otp_request__unpack, Self.init(reading:))
@@ -803,7 +1098,8 @@ extension IdentityV1.SendOtpRequest: RPCMessage {
       identifier: try FieldReader.string(c.pointee.identifier, "identifier"),
       locale: try FieldReader.string(c.pointee.locale, "locale"),
       challenge: try FieldReader.string(c.pointee.challenge, "challenge"),
-      powSolution: FieldReader.bytes(c.pointee.pow_solution)
+      powSolution: FieldReader.bytes(c.pointee.pow_solution),
+      purpose: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.purpose.rawValue))
     )
   }
 
@@ -816,6 +1112,7 @@ extension IdentityV1.SendOtpRequest: RPCMessage {
     unsafe c.pointee.locale = try arena.string(locale)
     unsafe c.pointee.challenge = try arena.string(challenge)
     unsafe c.pointee.pow_solution = try arena.bytes(powSolution)
+    unsafe c.pointee.purpose = .init(rawValue: .init(truncatingIfNeeded: purpose.rawValue))
     return unsafe c
   }
 }
@@ -955,7 +1252,13 @@ extension IdentityV1.RegisterRequest: RPCMessage {
       password: try FieldReader.message(c.pointee.password, "password", IdentityV1.PasswordCredential.init(reading:)),
       guestToken: try FieldReader.string(c.pointee.guest_token, "guest_token"),
       nickname: try FieldReader.string(c.pointee.nickname, "nickname"),
-      locale: try FieldReader.string(c.pointee.locale, "locale")
+      locale: try FieldReader.string(c.pointee.locale, "locale"),
+      otp: try FieldReader.message(c.pointee.otp, "otp", IdentityV1.OtpCredential.init(reading:)),
+      customSecret: try FieldReader.message(
+        c.pointee.custom_secret, "custom_secret", IdentityV1.CustomSecretCredential.init(reading:)
+      ),
+      challenge: try FieldReader.string(c.pointee.challenge, "challenge"),
+      powSolution: FieldReader.bytes(c.pointee.pow_solution)
     )
   }
 
@@ -968,6 +1271,10 @@ extension IdentityV1.RegisterRequest: RPCMessage {
     unsafe c.pointee.guest_token = try arena.string(guestToken)
     unsafe c.pointee.nickname = try arena.string(nickname)
     unsafe c.pointee.locale = try arena.string(locale)
+    if let otp { unsafe c.pointee.otp = try otp.filled(in: arena) }
+    if let customSecret { unsafe c.pointee.custom_secret = try customSecret.filled(in: arena) }
+    unsafe c.pointee.challenge = try arena.string(challenge)
+    unsafe c.pointee.pow_solution = try arena.bytes(powSolution)
     return unsafe c
   }
 }
@@ -1074,6 +1381,18 @@ extension IdentityV1.AuthenticateRequest: RPCMessage {
     case 3: unsafe method = try FieldReader.message(
       c.pointee.otp, "otp", IdentityV1.OtpCredential.init(reading:)
     ).map { .otp($0) }
+    case 4: unsafe method = try FieldReader.message(
+      c.pointee.pattern, "pattern", IdentityV1.PatternCredential.init(reading:)
+    ).map { .pattern($0) }
+    case 5: unsafe method = try FieldReader.message(
+      c.pointee.device_key, "device_key", IdentityV1.DeviceKeyCredential.init(reading:)
+    ).map { .deviceKey($0) }
+    case 7: unsafe method = try FieldReader.message(
+      c.pointee.qr_grant, "qr_grant", IdentityV1.QrGrantCredential.init(reading:)
+    ).map { .qrGrant($0) }
+    case 8: unsafe method = try FieldReader.message(
+      c.pointee.custom_secret, "custom_secret", IdentityV1.CustomSecretCredential.init(reading:)
+    ).map { .customSecret($0) }
     default: method = nil
     }
     unsafe self.init(
@@ -1083,7 +1402,9 @@ extension IdentityV1.AuthenticateRequest: RPCMessage {
       onConflict: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.on_conflict.rawValue)),
       linkTicket: try FieldReader.string(c.pointee.link_ticket, "link_ticket"),
       deviceLabel: try FieldReader.string(c.pointee.device_label, "device_label"),
-      locale: try FieldReader.string(c.pointee.locale, "locale")
+      locale: try FieldReader.string(c.pointee.locale, "locale"),
+      challenge: try FieldReader.string(c.pointee.challenge, "challenge"),
+      powSolution: FieldReader.bytes(c.pointee.pow_solution)
     )
   }
 
@@ -1101,6 +1422,18 @@ extension IdentityV1.AuthenticateRequest: RPCMessage {
     case .otp(let value):
       unsafe c.pointee.method_case = .init(rawValue: 3)
       unsafe c.pointee.otp = try value.filled(in: arena)
+    case .pattern(let value):
+      unsafe c.pointee.method_case = .init(rawValue: 4)
+      unsafe c.pointee.pattern = try value.filled(in: arena)
+    case .deviceKey(let value):
+      unsafe c.pointee.method_case = .init(rawValue: 5)
+      unsafe c.pointee.device_key = try value.filled(in: arena)
+    case .qrGrant(let value):
+      unsafe c.pointee.method_case = .init(rawValue: 7)
+      unsafe c.pointee.qr_grant = try value.filled(in: arena)
+    case .customSecret(let value):
+      unsafe c.pointee.method_case = .init(rawValue: 8)
+      unsafe c.pointee.custom_secret = try value.filled(in: arena)
     case nil: break
     }
     unsafe c.pointee.guest_token = try arena.string(guestToken)
@@ -1108,6 +1441,8 @@ extension IdentityV1.AuthenticateRequest: RPCMessage {
     unsafe c.pointee.link_ticket = try arena.string(linkTicket)
     unsafe c.pointee.device_label = try arena.string(deviceLabel)
     unsafe c.pointee.locale = try arena.string(locale)
+    unsafe c.pointee.challenge = try arena.string(challenge)
+    unsafe c.pointee.pow_solution = try arena.bytes(powSolution)
     return unsafe c
   }
 }

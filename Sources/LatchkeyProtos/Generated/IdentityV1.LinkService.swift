@@ -13,7 +13,9 @@ extension IdentityV1 {
       context: ServerContext
     ) async throws(RPCError) -> IdentityV1.ListIdentitiesResponse
 
-    /// Lets another identifier lead to the account. Idempotent. An identifier of another account is IDENTITY_IN_USE.
+    /// Lets another identifier lead to the account, or a device unlock it. Idempotent. What leads to another account is
+    /// IDENTITY_IN_USE. A caller who did not sign in within the last ten minutes is asked for the password (REAUTH_REQUIRED
+    /// where the account has none).
     func linkIdentity(
       _ request: IdentityV1.LinkIdentityRequest,
       context: ServerContext
@@ -79,7 +81,9 @@ extension IdentityV1 {
       try await channel.unary(LinkServiceMethod.listIdentities.rpc, request, options: options)
     }
 
-    /// Lets another identifier lead to the account. Idempotent. An identifier of another account is IDENTITY_IN_USE.
+    /// Lets another identifier lead to the account, or a device unlock it. Idempotent. What leads to another account is
+    /// IDENTITY_IN_USE. A caller who did not sign in within the last ten minutes is asked for the password (REAUTH_REQUIRED
+    /// where the account has none).
     package func linkIdentity(
       _ request: IdentityV1.LinkIdentityRequest,
       options: CallOptions = CallOptions()
@@ -99,7 +103,7 @@ extension IdentityV1 {
   package struct LinkedIdentity: Sendable, Equatable {
     /// Names it in UnlinkIdentity.
     package var identityID: String
-    /// "email", "phone" or "user_name".
+    /// "email", "phone", "user_name" or "custom_id"; "device_key" and "pattern" unlock the account on one device.
     package var kind: String
     /// Such as "a***@e***.com".
     package var mask: String
@@ -130,15 +134,47 @@ extension IdentityV1 {
     }
   }
 
+  /// Enrols a key that a person unlocks with a finger or a face, on the caller's device.
+  package struct DeviceKeyEnrolment: Sendable, Equatable {
+    /// Purpose "latchkey-enrol-unlock-v1", client_id the caller's token's.
+    package var proof: IdentityV1.KeyProof?
+
+    package init(proof: IdentityV1.KeyProof? = nil) {
+      self.proof = proof
+    }
+  }
+
+  /// Enrols a pattern or PIN on the caller's device; an earlier one of this device is replaced.
+  package struct PatternEnrolment: Sendable, Equatable {
+    /// By the device's own key, the one that IssueGuest proved. Purpose "latchkey-enrol-pattern-v1".
+    package var proof: IdentityV1.KeyProof?
+    /// 4 to 64 visible ASCII characters, such as the dots' numbers in their order.
+    package var pattern: String
+
+    package init(proof: IdentityV1.KeyProof? = nil, pattern: String = "") {
+      self.proof = proof
+      self.pattern = pattern
+    }
+  }
+
   package struct LinkIdentityRequest: Sendable, Equatable {
-    /// An e-mail address, phone number or user name.
-    package var identifier: String
+    package var identity: Identity?
     /// The account's password: whoever found a device unlocked must not be able to take the account along.
     package var password: String
 
-    package init(identifier: String = "", password: String = "") {
-      self.identifier = identifier
+    package init(identity: Identity? = nil, password: String = "") {
+      self.identity = identity
       self.password = password
+    }
+
+    package enum Identity: Sendable, Equatable {
+      /// An e-mail address, phone number or user name.
+      case identifier(String)
+      /// The same, shown to be the caller's by a code.
+      case otp(IdentityV1.OtpCredential)
+      case customSecret(IdentityV1.CustomSecretCredential)
+      case deviceKey(IdentityV1.DeviceKeyEnrolment)
+      case pattern(IdentityV1.PatternEnrolment)
     }
   }
 
@@ -263,6 +299,68 @@ extension IdentityV1.ListIdentitiesResponse: RPCMessage {
   }
 }
 
+extension IdentityV1.DeviceKeyEnrolment: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__device_key_enrolment__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__device_key_enrolment__get_packed_size,
+      latchkey__identity__v1__device_key_enrolment__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__DeviceKeyEnrolment>) throws(ProtobufError) {
+    unsafe self.init(proof: try FieldReader.message(c.pointee.proof, "proof", IdentityV1.KeyProof.init(reading:)))
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__DeviceKeyEnrolment> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__DeviceKeyEnrolment.self)
+    unsafe latchkey__identity__v1__device_key_enrolment__init(c)
+    if let proof { unsafe c.pointee.proof = try proof.filled(in: arena) }
+    return unsafe c
+  }
+}
+
+extension IdentityV1.PatternEnrolment: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__pattern_enrolment__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__pattern_enrolment__get_packed_size,
+      latchkey__identity__v1__pattern_enrolment__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__PatternEnrolment>) throws(ProtobufError) {
+    unsafe self.init(
+      proof: try FieldReader.message(c.pointee.proof, "proof", IdentityV1.KeyProof.init(reading:)),
+      pattern: try FieldReader.string(c.pointee.pattern, "pattern")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__PatternEnrolment> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__PatternEnrolment.self)
+    unsafe latchkey__identity__v1__pattern_enrolment__init(c)
+    if let proof { unsafe c.pointee.proof = try proof.filled(in: arena) }
+    unsafe c.pointee.pattern = try arena.string(pattern)
+    return unsafe c
+  }
+}
+
 extension IdentityV1.LinkIdentityRequest: RPCMessage {
   package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
     self = try unsafe decoded(bytes, latchkey__identity__v1__link_identity_request__unpack, Self.init(reading:))
@@ -279,10 +377,24 @@ extension IdentityV1.LinkIdentityRequest: RPCMessage {
 
   /// Copies out of protoc-c's struct, which outlives the call.
   init(reading c: UnsafePointer<Latchkey__Identity__V1__LinkIdentityRequest>) throws(ProtobufError) {
-    unsafe self.init(
-      identifier: try FieldReader.string(c.pointee.identifier, "identifier"),
-      password: try FieldReader.string(c.pointee.password, "password")
-    )
+    let identity: Identity?
+    switch unsafe c.pointee.identity_case.rawValue {
+    case 1: unsafe identity = .identifier(try FieldReader.string(c.pointee.identifier, "identifier"))
+    case 3: unsafe identity = try FieldReader.message(
+      c.pointee.otp, "otp", IdentityV1.OtpCredential.init(reading:)
+    ).map { .otp($0) }
+    case 4: unsafe identity = try FieldReader.message(
+      c.pointee.custom_secret, "custom_secret", IdentityV1.CustomSecretCredential.init(reading:)
+    ).map { .customSecret($0) }
+    case 5: unsafe identity = try FieldReader.message(
+      c.pointee.device_key, "device_key", IdentityV1.DeviceKeyEnrolment.init(reading:)
+    ).map { .deviceKey($0) }
+    case 6: unsafe identity = try FieldReader.message(
+      c.pointee.pattern, "pattern", IdentityV1.PatternEnrolment.init(reading:)
+    ).map { .pattern($0) }
+    default: identity = nil
+    }
+    unsafe self.init(identity: identity, password: try FieldReader.string(c.pointee.password, "password"))
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
@@ -291,7 +403,24 @@ extension IdentityV1.LinkIdentityRequest: RPCMessage {
   ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__LinkIdentityRequest> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__LinkIdentityRequest.self)
     unsafe latchkey__identity__v1__link_identity_request__init(c)
-    unsafe c.pointee.identifier = try arena.string(identifier)
+    switch identity {
+    case .identifier(let value):
+      unsafe c.pointee.identity_case = .init(rawValue: 1)
+      unsafe c.pointee.identifier = try arena.string(value)
+    case .otp(let value):
+      unsafe c.pointee.identity_case = .init(rawValue: 3)
+      unsafe c.pointee.otp = try value.filled(in: arena)
+    case .customSecret(let value):
+      unsafe c.pointee.identity_case = .init(rawValue: 4)
+      unsafe c.pointee.custom_secret = try value.filled(in: arena)
+    case .deviceKey(let value):
+      unsafe c.pointee.identity_case = .init(rawValue: 5)
+      unsafe c.pointee.device_key = try value.filled(in: arena)
+    case .pattern(let value):
+      unsafe c.pointee.identity_case = .init(rawValue: 6)
+      unsafe c.pointee.pattern = try value.filled(in: arena)
+    case nil: break
+    }
     unsafe c.pointee.password = try arena.string(password)
     return unsafe c
   }

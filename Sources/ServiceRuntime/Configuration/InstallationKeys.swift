@@ -12,6 +12,7 @@ package enum InstallationKeys {
         "token.accessLifetime", "token.refreshIdle", "token.refreshAbsoluteGuest", "token.refreshAbsoluteAccount",
         "token.refreshAbsoluteQr", "token.audiences", "signingKey.period", "signingKey.rotate", "guest.perHour",
         "password.memoryKiB", "password.passes", "password.threads", "guide.file",
+        "register.perHour", "signIn.perHour", "otp.perHour",
       ]
     case .qr:
       [

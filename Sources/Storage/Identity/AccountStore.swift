@@ -18,9 +18,11 @@ package protocol AccountStore: Sendable {
   /// Keeps a ticket by which the guest's device may choose later; an earlier one of the same session is void.
   func keep(_ ticket: LinkTicket, at now: Timestamp) async throws(StorageError) -> Bool
 
-  /// Puts a stronger hash of the same password in the place of `old`; does nothing if that is no longer the hash.
-  func replacePasswordHash(
-    of account: SubjectID, from old: String, to new: String, at now: Timestamp
+  /// Puts a stronger hash of the same secret in the place of `old`; does nothing if that is no longer the hash.
+  ///
+  /// - Parameter identifier: what leads to the account: a custom one has a secret of its own.
+  func replaceSecretHash(
+    of identifier: AccountIdentifier, from old: String, to new: String, at now: Timestamp
   ) async throws(StorageError)
 
   func subject(_ id: SubjectID) async throws(StorageError) -> Subject?

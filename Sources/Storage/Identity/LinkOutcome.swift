@@ -5,6 +5,8 @@ package enum LinkOutcome: Sendable, Equatable {
   case already(Identity)
   /// It leads to another account.
   case taken
+  /// The code was spent meanwhile.
+  case codeSpent
   /// There is no such account any more.
   case noAccount
   /// The account has as many identities as one may have.

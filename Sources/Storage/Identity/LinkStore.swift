@@ -7,8 +7,12 @@ package protocol LinkStore: Sendable {
   func passwordHash(of account: SubjectID) async throws(StorageError) -> String?
 
   /// Lets an identifier lead to the account, as one change. Idempotent.
+  ///
+  /// - Parameters:
+  ///   - code: the code by which the identifier was shown to be the caller's; it is spent.
+  ///   - secretHash: the hash of a custom identifier's own secret, which takes the place of an earlier one.
   func link(
-    _ identifier: AccountIdentifier, to account: SubjectID, at now: Timestamp
+    _ identifier: AccountIdentifier, to account: SubjectID, code: OneTimeCode?, secretHash: String?, at now: Timestamp
   ) async throws(StorageError) -> LinkOutcome
 
   /// Lets an identity lead to the account no longer, as one change; never the last one.

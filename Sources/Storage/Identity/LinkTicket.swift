@@ -8,6 +8,8 @@ package struct LinkTicket: Sendable, Equatable {
   package var account: SubjectID
   package var method: SignInMethod
   package var accountMask: String
+  /// For a sign-in by a QR code, the session that the code began.
+  package var qrSession: SessionID?
   package var expiry: Timestamp
 
   package init(
@@ -16,6 +18,7 @@ package struct LinkTicket: Sendable, Equatable {
     account: SubjectID,
     method: SignInMethod,
     accountMask: String,
+    qrSession: SessionID? = nil,
     expiry: Timestamp
   ) {
     self.hash = hash
@@ -23,6 +26,7 @@ package struct LinkTicket: Sendable, Equatable {
     self.account = account
     self.method = method
     self.accountMask = accountMask
+    self.qrSession = qrSession
     self.expiry = expiry
   }
 }

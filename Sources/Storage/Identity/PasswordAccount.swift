@@ -1,9 +1,9 @@
 import LatchkeyModel
 
-/// An account as a sign-in by password needs it.
+/// An account as a sign-in by a secret needs it.
 package struct PasswordAccount: Sendable, Equatable {
   package var subject: SubjectID
-  /// The PHC string; nil when the account signs in by other methods only.
+  /// The PHC string: of a custom identifier its own secret's, of the others the account's password's; nil when the account signs in by other methods only.
   package var passwordHash: String?
 
   package init(subject: SubjectID, passwordHash: String?) {

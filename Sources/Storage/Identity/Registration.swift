@@ -3,7 +3,11 @@ import LatchkeyModel
 /// An account to be made.
 package struct Registration: Sendable {
   package var identifier: AccountIdentifier
-  package var passwordHash: String
+  /// The PHC string of the password or, with a custom identifier, of its secret; nil for an account without.
+  package var secretHash: String?
+  /// The code that showed the identifier to be the caller's; it is spent.
+  package var code: OneTimeCode?
+  package var challenge: UsedChallenge?
   package var nickname: Nickname?
   package var locale: LanguageTag?
   /// Who the account is if no guest becomes it.
@@ -11,18 +15,25 @@ package struct Registration: Sendable {
   /// The live session of the guest to promote.
   package var guestSession: SessionID?
   package var draft: SessionDraft
+  package var replay: SignIn.Replay?
 
   package init(
     identifier: AccountIdentifier,
-    passwordHash: String,
+    secretHash: String?,
+    code: OneTimeCode? = nil,
+    challenge: UsedChallenge? = nil,
     nickname: Nickname?,
     locale: LanguageTag?,
     newSubject: SubjectID,
     guestSession: SessionID?,
-    draft: SessionDraft
+    draft: SessionDraft,
+    replay: SignIn.Replay? = nil
   ) {
     self.identifier = identifier
-    self.passwordHash = passwordHash
+    self.secretHash = secretHash
+    self.code = code
+    self.challenge = challenge
+    self.replay = replay
     self.nickname = nickname
     self.locale = locale
     self.newSubject = newSubject

@@ -4,6 +4,8 @@ import LatchkeyModel
 package enum RegistrationOutcome: Sendable, Equatable {
   case registered(SignedIn)
   case identifierTaken
+  case codeSpent
+  case challengeUsed
   /// The guest's session ended or the guest is none any more.
   case guestGone
   /// The guest's data is on its way into another account.

@@ -8,6 +8,10 @@ package struct SignIn: Sendable {
     case password(account: SubjectID, identifier: AccountIdentifier, hash: String)
     /// The code matched, and is spent.
     case code(account: SubjectID, identifier: AccountIdentifier, code: OneTimeCode)
+    /// The key proved itself, and still unlocks the account.
+    case unlock(account: SubjectID, kind: Unlock.Kind, keyThumbprint: String, mask: String)
+    /// The session that a QR code began; the new one takes its place.
+    case qrGrant(session: SessionID)
     /// SHA-256 of a link ticket. It is spent.
     case ticket(hash: [UInt8])
   }
@@ -33,6 +37,8 @@ package struct SignIn: Sendable {
   package var proof: Proof
   package var guest: Guest?
   package var draft: SessionDraft
+  /// What the credential answered.
+  package var challenge: UsedChallenge?
   /// What the same request would have again, and until when it is answered the same.
   package var replay: Replay?
 
@@ -46,7 +52,10 @@ package struct SignIn: Sendable {
     }
   }
 
-  package init(proof: Proof, guest: Guest?, draft: SessionDraft, replay: Replay? = nil) {
+  package init(
+    proof: Proof, guest: Guest?, draft: SessionDraft, challenge: UsedChallenge? = nil, replay: Replay? = nil
+  ) {
+    self.challenge = challenge
     self.replay = replay
     self.proof = proof
     self.guest = guest

@@ -5,6 +5,8 @@ package enum SignInOutcome: Sendable, Equatable {
   case signedIn(SignedIn)
   /// The password changed, or the account went away, since it was looked up.
   case credentialChanged
+  /// The challenge was answered before.
+  case challengeUsed
   /// Unknown, spent, expired, or another guest's.
   case ticketInvalid
   case guestGone

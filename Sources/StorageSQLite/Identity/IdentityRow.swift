@@ -22,17 +22,34 @@ enum IdentityRow {
     ) { row throws(StorageError) in (try map(row), try row.id(4)) }
   }
 
+  /// The account as its owner recognises it: by what was linked first.
+  static func mask(of account: SubjectID, in db: SQLiteConnection) throws(StorageError) -> String {
+    try db.first(
+      "SELECT mask FROM identities WHERE sub = ? ORDER BY created_at, kind, value LIMIT 1", .id(account)
+    ) { $0.text(0) } ?? ""
+  }
+
   /// False when the identifier leads to an account already.
   static func insert(
-    _ identifier: AccountIdentifier, of subject: SubjectID, at now: Timestamp, in db: SQLiteConnection
+    _ identifier: AccountIdentifier, secretHash: String?, of subject: SubjectID, at now: Timestamp,
+    in db: SQLiteConnection
   ) throws(StorageError) -> Bool {
     try db.execute(
       """
-      INSERT INTO identities (kind, value, sub, mask, created_at) VALUES (?, ?, ?, ?, ?)
+      INSERT INTO identities (kind, value, sub, mask, created_at, secret_hash) VALUES (?, ?, ?, ?, ?, ?)
       ON CONFLICT (kind, value) DO NOTHING
       """,
-      .integer(identifier.kind.rawValue), .text(identifier.canonical), .id(subject), .text(identifier.mask), .time(now)
+      .integer(identifier.kind.rawValue), .text(identifier.canonical), .id(subject), .text(identifier.mask),
+      .time(now), .optional(secretHash)
     ) == 1
+  }
+
+  static func replaceSecret(
+    of identifier: AccountIdentifier, with hash: String, in db: SQLiteConnection
+  ) throws(StorageError) {
+    try db.execute(
+      "UPDATE identities SET secret_hash = ? WHERE kind = ? AND value = ?",
+      .text(hash), .integer(identifier.kind.rawValue), .text(identifier.canonical))
   }
 
   private static func map(_ row: SQLiteRow) throws(StorageError) -> Identity {

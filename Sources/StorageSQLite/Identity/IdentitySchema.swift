@@ -277,5 +277,27 @@ extension SQLiteSchema {
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX purges_due ON purges (next_attempt_at);
     """,
+
+    // 9: more ways to sign in, and registrations that are asked for again.
+    """
+    -- Argon2id of a custom identifier's own secret.
+    ALTER TABLE identities ADD COLUMN secret_hash TEXT;
+    ALTER TABLE link_tickets ADD COLUMN qr_sid BLOB;
+    ALTER TABLE sign_in_replays ADD COLUMN promoted INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX qr_grants_by_session ON qr_grants (sid) WHERE sid IS NOT NULL;
+    CREATE TABLE unlocks (
+      -- The key that proves it: one of its own, or the device's for a pattern.
+      key_thumbprint TEXT NOT NULL,
+      -- 1 key, 2 pattern
+      kind           INTEGER NOT NULL CHECK (kind IN (1, 2)),
+      sub            BLOB NOT NULL,
+      device_key     TEXT NOT NULL,
+      secret_hash    TEXT CHECK ((kind = 2) = (secret_hash IS NOT NULL)),
+      tries_left     INTEGER NOT NULL,
+      created_at     INTEGER NOT NULL,
+      PRIMARY KEY (key_thumbprint, kind)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX unlocks_by_subject ON unlocks (sub);
+    """,
   ])
 }

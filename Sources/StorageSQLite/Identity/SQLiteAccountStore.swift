@@ -21,6 +21,9 @@ package struct SQLiteAccountStore: AccountStore {
     try await database.write { db, changes throws(StorageError) in
       let now = registration.draft.now
       changes.address = registration.draft.address
+      if let replay = registration.replay, let first = try SignInReplayRow.find(replay.key, at: now, in: db) {
+        return .registered(first)
+      }
       var subject = Subject(id: registration.newSubject, kind: .account, createdAt: now)
       var device: String?
       if let guestSession = registration.guestSession {
@@ -33,9 +36,17 @@ package struct SQLiteAccountStore: AccountStore {
         guard subject.promote() == .done else { return .guestGone }
         if try MergeRow.openMerge(of: subject.id, in: db) != nil { return .guestMerging }
       }
-      guard try IdentityRow.insert(registration.identifier, of: subject.id, at: now, in: db) else {
-        return .identifierTaken
-      }
+      // Every refusal comes before the first change: an outcome is committed, whatever it says.
+      let identifier = registration.identifier
+      if try IdentityRow.find(identifier, in: db) != nil { return .identifierTaken }
+      if let challenge = registration.challenge, try ChallengeRow.isUsed(challenge, in: db) { return .challengeUsed }
+      if let code = registration.code, try !SQLiteOneTimeCodeStore.spend(code, at: now, in: db) { return .codeSpent }
+      if let challenge = registration.challenge { try ChallengeRow.spend(challenge, in: db) }
+      let hasOwnSecret = identifier.kind == .customID
+      guard
+        try IdentityRow.insert(
+          identifier, secretHash: hasOwnSecret ? registration.secretHash : nil, of: subject.id, at: now, in: db)
+      else { return .identifierTaken }
       if let nickname = registration.nickname { subject.profile.nickname = nickname }
       if let locale = registration.locale { subject.profile.locale = locale }
       if registration.guestSession == nil {
@@ -45,10 +56,10 @@ package struct SQLiteAccountStore: AccountStore {
         try SessionRow.endAll(of: subject.id, because: .promoted, at: now, in: db, noting: &changes)
         try DeviceRow.releaseGuest(subject.id, in: db)
       }
-      try db.execute(
-        "INSERT INTO passwords (sub, hash, changed_at) VALUES (?, ?, ?)",
-        .id(subject.id), .text(registration.passwordHash), .time(now)
-      )
+      if !hasOwnSecret, let hash = registration.secretHash {
+        try db.execute(
+          "INSERT INTO passwords (sub, hash, changed_at) VALUES (?, ?, ?)", .id(subject.id), .text(hash), .time(now))
+      }
       let session = registration.draft.session(of: subject.id, isGuest: false, deviceKeyThumbprint: device)
       try SessionRow.insert(session, into: db, noting: &changes)
       changes.notes.append(
@@ -57,14 +68,17 @@ package struct SQLiteAccountStore: AccountStore {
           detail: registration.identifier.mask))
       let isWipeRequired = try Self.noteLogin(
         session, mask: registration.identifier.mask, in: db)
-      return .registered(
-        SignedIn(
-          session: session,
-          profile: subject.profile,
-          previousSubject: registration.guestSession == nil ? nil : subject.id,
-          isPromoted: registration.guestSession != nil,
-          isWipeRequired: isWipeRequired
-        ))
+      let signedIn = SignedIn(
+        session: session,
+        profile: subject.profile,
+        previousSubject: registration.guestSession == nil ? nil : subject.id,
+        isPromoted: registration.guestSession != nil,
+        isWipeRequired: isWipeRequired
+      )
+      if let replay = registration.replay {
+        try SignInReplayRow.keep(signedIn, under: replay.key, until: replay.expiry, at: now, in: db)
+      }
+      return .registered(signedIn)
     }
   }
 
@@ -89,6 +103,8 @@ package struct SQLiteAccountStore: AccountStore {
       var ticketHash: [UInt8]?
       var spentCode: OneTimeCode?
       var method = signIn.draft.method
+      var codeSession: SessionID?
+      var unlockedDevice: String?
       switch signIn.proof {
       case .password(let subject, let identifier, let hash):
         guard let current = try Self.account(for: identifier, in: db), current.subject == subject,
@@ -101,6 +117,18 @@ package struct SQLiteAccountStore: AccountStore {
         account = subject
         mask = identifier.mask
         spentCode = code
+      case .unlock(let subject, let kind, let key, let known):
+        guard let unlock = try UnlockRow.find(kind, key, in: db), unlock.account == subject else {
+          return .credentialChanged
+        }
+        account = subject
+        mask = known
+        unlockedDevice = unlock.deviceKey
+      case .qrGrant(let id):
+        guard let session = try Self.qrSession(id, at: now, in: db) else { return .credentialChanged }
+        account = session.subject
+        mask = try IdentityRow.mask(of: account, in: db)
+        codeSession = id
       case .ticket(let hash):
         guard let guest, let ticket = try TicketRow.find(hash, of: guest.session.id, at: now, in: db) else {
           return .ticketInvalid
@@ -109,23 +137,37 @@ package struct SQLiteAccountStore: AccountStore {
         mask = ticket.accountMask
         ticketHash = hash
         method = ticket.method
+        codeSession = ticket.qrSession
       }
+      var earlier: Session?
+      if let codeSession {
+        earlier = try Self.qrSession(codeSession, at: now, in: db)
+        guard earlier?.subject == account else { return .credentialChanged }
+      }
+      if let challenge = signIn.challenge, try ChallengeRow.isUsed(challenge, in: db) { return .challengeUsed }
       guard let subject = try SubjectRow.find(account, in: db), subject.isAccount else { return .credentialChanged }
       if let guest, let open = try MergeRow.openMerge(of: guest.subject.id, in: db), open.target != account {
         return .guestMerging
       }
       if let spentCode, try !SQLiteOneTimeCodeStore.spend(spentCode, at: now, in: db) { return .credentialChanged }
       if let ticketHash { try TicketRow.void(ticketHash, in: db) }
+      if let challenge = signIn.challenge { try ChallengeRow.spend(challenge, in: db) }
 
-      let device = guest?.session.device.keyThumbprint
+      let device = guest?.session.device.keyThumbprint ?? unlockedDevice
       var isFirstLogin = true
       if let device {
         isFirstLogin = try !SessionRow.hasSession(of: account, onDevice: device, in: db)
         try SessionRow.endAll(of: account, onDevice: device, because: .replaced, at: now, in: db, noting: &changes)
       }
-      let session = signIn.draft.session(
-        of: account, isGuest: false, deviceKeyThumbprint: device, method: method)
+      let session =
+        earlier.map { signIn.draft.session(continuing: $0, deviceKeyThumbprint: device) }
+        ?? signIn.draft.session(of: account, isGuest: false, deviceKeyThumbprint: device, method: method)
       try SessionRow.insert(session, into: db, noting: &changes)
+      if let earlier {
+        try SessionRow.end(earlier.id, because: .replaced, at: now, in: db, noting: &changes)
+        // What revokes the code's session must find the one that took its place (R36).
+        try db.execute("UPDATE qr_grants SET sid = ? WHERE sid = ?", .id(session.id), .id(earlier.id))
+      }
 
       var merge: PendingMerge?
       if let guest, let choice = signIn.guest?.choice {
@@ -172,14 +214,17 @@ package struct SQLiteAccountStore: AccountStore {
     }
   }
 
-  package func replacePasswordHash(
-    of account: SubjectID, from old: String, to new: String, at now: Timestamp
+  package func replaceSecretHash(
+    of identifier: AccountIdentifier, from old: String, to new: String, at now: Timestamp
   ) async throws(StorageError) {
     try await database.write { db, changes throws(StorageError) in
-      _ = try db.execute(
-        "UPDATE passwords SET hash = ?, changed_at = ? WHERE sub = ? AND hash = ?",
-        .text(new), .time(now), .id(account), .text(old)
-      )
+      guard let account = try Self.account(for: identifier, in: db), account.passwordHash == old else { return }
+      if identifier.kind == .customID {
+        try IdentityRow.replaceSecret(of: identifier, with: new, in: db)
+      } else {
+        _ = try db.execute(
+          "UPDATE passwords SET hash = ?, changed_at = ? WHERE sub = ?", .text(new), .time(now), .id(account.subject))
+      }
     }
   }
 
@@ -190,13 +235,23 @@ package struct SQLiteAccountStore: AccountStore {
   ) throws(StorageError) -> PasswordAccount? {
     try db.first(
       """
-      SELECT identities.sub, passwords.hash FROM identities LEFT JOIN passwords ON passwords.sub = identities.sub
+      SELECT identities.sub, coalesce(identities.secret_hash, passwords.hash) FROM identities LEFT JOIN passwords ON passwords.sub = identities.sub
       WHERE identities.kind = ? AND identities.value = ?
       """,
       .integer(identifier.kind.rawValue), .text(identifier.canonical)
     ) { row throws(StorageError) in
       PasswordAccount(subject: try row.id(0), passwordHash: row.optionalText(1))
     }
+  }
+
+  /// The live session that a QR code began.
+  private static func qrSession(
+    _ id: SessionID, at now: Timestamp, in db: SQLiteConnection
+  ) throws(StorageError) -> Session? {
+    guard let session = try SessionRow.live(id, at: now, in: db), session.method == .qr, !session.isGuest else {
+      return nil
+    }
+    return session
   }
 
   /// Writes the device's last-login hint. True when another account used the device before.

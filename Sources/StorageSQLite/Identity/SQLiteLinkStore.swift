@@ -20,15 +20,25 @@ package struct SQLiteLinkStore: LinkStore {
   }
 
   package func link(
-    _ identifier: AccountIdentifier, to account: SubjectID, at now: Timestamp
+    _ identifier: AccountIdentifier, to account: SubjectID, code: OneTimeCode?, secretHash: String?, at now: Timestamp
   ) async throws(StorageError) -> LinkOutcome {
     try await database.write { db, changes throws(StorageError) in
       guard try SubjectRow.find(account, in: db)?.isAccount == true else { return .noAccount }
       if let (identity, owner) = try IdentityRow.find(identifier, in: db) {
-        return owner == account ? .already(identity) : .taken
+        guard owner == account else { return .taken }
+        if let code, try !SQLiteOneTimeCodeStore.spend(code, at: now, in: db) { return .codeSpent }
+        if let secretHash {
+          try IdentityRow.replaceSecret(of: identifier, with: secretHash, in: db)
+          changes.notes.append(
+            AuditNote(.credentialEnrolled, at: now, subject: account, detail: identifier.kind.name))
+        }
+        return .already(identity)
       }
       guard try IdentityRow.all(of: account, in: db).count < IdentityRow.mostPerAccount else { return .full }
-      guard try IdentityRow.insert(identifier, of: account, at: now, in: db) else { return .taken }
+      if let code, try !SQLiteOneTimeCodeStore.spend(code, at: now, in: db) { return .codeSpent }
+      guard try IdentityRow.insert(identifier, secretHash: secretHash, of: account, at: now, in: db) else {
+        return .taken
+      }
       changes.notes.append(AuditNote(.identityLinked, at: now, subject: account, detail: identifier.mask))
       return .linked(
         Identity(kind: identifier.kind, value: identifier.canonical, mask: identifier.mask, linkedAt: now))

@@ -29,6 +29,10 @@ package struct SQLiteSessionStore: SessionStore {
       guard let own = try SessionRow.live(caller, at: now, in: db) else { return .callerEnded }
       guard let session = try SessionRow.find(id, in: db), session.subject == own.subject else { return .notFound }
       guard session.id == own.id || own.isConfirmed(at: now) else { return .unconfirmed }
+      if session.id != own.id, let device = session.device.keyThumbprint, device != own.device.keyThumbprint {
+        // Somebody else's hands may hold that device: nothing on it may let them in again.
+        try UnlockRow.removeAll(of: own.subject, onDevice: device, at: now, in: db, noting: &changes)
+      }
       try SessionRow.end(id, because: .revoked, at: now, in: db, noting: &changes)
       return changes.ended.isEmpty ? .already : .changed
     }
@@ -105,6 +109,8 @@ package struct SQLiteSessionStore: SessionStore {
       case .local:
         try SessionRow.end(caller.id, because: .loggedOut, at: logOut.now, in: db, noting: &changes)
       case .others:
+        try UnlockRow.removeAll(
+          of: caller.subject, exceptDevice: caller.device.keyThumbprint, at: logOut.now, in: db, noting: &changes)
         try SessionRow.endAll(
           of: caller.subject,
           except: caller.id,
@@ -114,6 +120,7 @@ package struct SQLiteSessionStore: SessionStore {
           noting: &changes
         )
       case .global:
+        try UnlockRow.removeAll(of: caller.subject, exceptDevice: nil, at: logOut.now, in: db, noting: &changes)
         try SessionRow.endAll(of: caller.subject, because: .loggedOut, at: logOut.now, in: db, noting: &changes)
       }
       let count = changes.ended.count

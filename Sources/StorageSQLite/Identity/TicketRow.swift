@@ -7,11 +7,11 @@ enum TicketRow {
     try db.execute("DELETE FROM link_tickets WHERE guest_sid = ?", .id(ticket.guestSession))
     try db.execute(
       """
-      INSERT INTO link_tickets (hash, guest_sid, account_sub, method, account_mask, expires_at)
-      VALUES (?, ?, ?, ?, ?, ?)
+      INSERT INTO link_tickets (hash, guest_sid, account_sub, method, account_mask, expires_at, qr_sid)
+      VALUES (?, ?, ?, ?, ?, ?, ?)
       """,
       .blob(ticket.hash), .id(ticket.guestSession), .id(ticket.account), .text(ticket.method.rawValue),
-      .text(ticket.accountMask), .time(ticket.expiry)
+      .text(ticket.accountMask), .time(ticket.expiry), .optional(ticket.qrSession?.bytes)
     )
   }
 
@@ -21,7 +21,7 @@ enum TicketRow {
   ) throws(StorageError) -> LinkTicket? {
     try db.first(
       """
-      SELECT hash, guest_sid, account_sub, method, account_mask, expires_at FROM link_tickets
+      SELECT hash, guest_sid, account_sub, method, account_mask, expires_at, qr_sid FROM link_tickets
       WHERE hash = ? AND guest_sid = ? AND expires_at > ?
       """,
       .blob(hash), .id(guestSession), .time(now)
@@ -35,6 +35,7 @@ enum TicketRow {
         account: try row.id(2),
         method: method,
         accountMask: row.text(4),
+        qrSession: try row.optionalID(6),
         expiry: row.timestamp(5)
       )
     }

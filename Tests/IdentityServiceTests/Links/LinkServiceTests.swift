@@ -12,7 +12,7 @@ struct LinkServiceTests {
     password: String = IdentityHarness.password
   ) async throws -> IdentityV1.LinkIdentityResponse {
     try await harness.links.linkIdentity(
-      IdentityV1.LinkIdentityRequest(identifier: identifier, password: password), options: .bearer(tokens))
+      IdentityV1.LinkIdentityRequest(identity: .identifier(identifier), password: password), options: .bearer(tokens))
   }
 
   private func unlink(
@@ -60,7 +60,7 @@ struct LinkServiceTests {
     await expectRefusal(.alreadyExists, "IDENTITY_IN_USE") { try await link(harness, ada, "bob@example.com") }
     let succeeded = await successes(10, refusedWith: "IDENTITY_IN_USE") { index in
       _ = try await harness.links.linkIdentity(
-        IdentityV1.LinkIdentityRequest(identifier: "shared@example.com", password: IdentityHarness.password),
+        IdentityV1.LinkIdentityRequest(identity: .identifier("shared@example.com"), password: IdentityHarness.password),
         options: .bearer(index.isMultiple(of: 2) ? ada : bob))
     }
     #expect(succeeded == 5)

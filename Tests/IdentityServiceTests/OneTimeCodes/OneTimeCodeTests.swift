@@ -2,29 +2,12 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Synchronization
 import Testing
 
 @testable import IdentityService
 
 @Suite("One-time codes")
 struct OneTimeCodeTests {
-  /// A sink that keeps what it is given, or fails as long as it is told to.
-  private final class Postbox: CodeSink {
-    private let state = Mutex<(codes: [String], isBroken: Bool)>(([], false))
-
-    var codes: [String] { state.withLock { $0.codes } }
-    func breakDown(_ isBroken: Bool) { state.withLock { $0.isBroken = isBroken } }
-
-    func deliver(_ message: CodeMessage) async throws(CodeDeliveryError) {
-      let isBroken = state.withLock { state in
-        if !state.isBroken { state.codes.append(String(decoding: message.code.exposed, as: UTF8.self)) }
-        return state.isBroken
-      }
-      if isBroken { throw CodeDeliveryError("the box is full") }
-    }
-  }
-
   /// A service with an account, and its courier at work.
   private func with(
     codesPerHour: Int = 1_000_000,
@@ -55,12 +38,6 @@ struct OneTimeCodeTests {
         clientID: "app.test", method: .otp(IdentityV1.OtpCredential(identifier: identifier, code: code))))
   }
 
-  /// The newest of so many codes that were to be delivered.
-  private func code(_ box: Postbox, _ count: Int = 1) async throws -> String {
-    while box.codes.count < count { try await Task.sleep(for: .milliseconds(2)) }
-    return try box.codes.last.orThrow()
-  }
-
   /// A code that is not this one.
   private func other(than code: String) -> String { code == "000000" ? "000001" : "000000" }
 
@@ -71,7 +48,7 @@ struct OneTimeCodeTests {
       #expect(sent.expiresIn == 300)
       #expect(sent.resendAfter == 60)
       #expect(sent.attemptsLeft == 5)
-      let code = try await code(box)
+      let code = try await box.code()
       let answer = try await signIn(harness, code, "Ada@Example.com")
       #expect(try await harness.isActive(answer.tokens.orThrow().accessToken))
       await expectRefusal(.unauthenticated, "CODE_VOID") { try await signIn(harness, code) }
@@ -82,7 +59,7 @@ struct OneTimeCodeTests {
   func once() async throws {
     try await with { harness, box in
       _ = try await send(harness)
-      let code = try await code(box)
+      let code = try await box.code()
       let signedIn = await withTaskGroup(of: Bool.self) { group in
         for _ in 0..<9 { group.addTask { (try? await signIn(harness, code)) != nil } }
         return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
@@ -107,7 +84,7 @@ struct OneTimeCodeTests {
       #expect(hour?.details.retryAfter == .seconds(3600 - 320))
       harness.clock.advance(by: .seconds(3600 - 320))
       _ = try await send(harness)
-      _ = try await code(box, 6)
+      _ = try await box.code(6)
     }
   }
 
@@ -115,10 +92,10 @@ struct OneTimeCodeTests {
   func newest() async throws {
     try await with { harness, box in
       _ = try await send(harness)
-      let first = try await code(box)
+      let first = try await box.code()
       harness.clock.advance(by: .seconds(60))
       _ = try await send(harness)
-      let second = try await code(box, 2)
+      let second = try await box.code(2)
       if first != second {
         await expectRefusal(.unauthenticated, "CODE_INVALID") { try await signIn(harness, first) }
       }
@@ -131,7 +108,7 @@ struct OneTimeCodeTests {
   func wrong() async throws {
     try await with { harness, box in
       _ = try await send(harness)
-      let code = try await code(box)
+      let code = try await box.code()
       for left in (0..<5).reversed() {
         let error = await expectRefusal(.unauthenticated, "CODE_INVALID") {
           try await signIn(harness, other(than: code))
@@ -151,7 +128,7 @@ struct OneTimeCodeTests {
       var refused: RPCError?
       sending: for round in 1...4 {
         _ = try await send(harness)
-        let code = try await code(box, round)
+        let code = try await box.code(round)
         for _ in 0..<5 {
           do {
             _ = try await signIn(harness, other(than: code))
@@ -173,7 +150,7 @@ struct OneTimeCodeTests {
       let unknown = try await send(harness, "eve@example.com")
       #expect(known == unknown)
       await expectRefusal(.resourceExhausted, "RESEND_TOO_SOON") { try await send(harness, "eve@example.com") }
-      let code = try await code(box)
+      let code = try await box.code()
       let one = await expectRefusal(.unauthenticated, "CODE_INVALID") {
         try await signIn(harness, other(than: code))
       }
@@ -201,7 +178,7 @@ struct OneTimeCodeTests {
       box.breakDown(false)
       harness.clock.advance(by: .seconds(60))
       _ = try await send(harness)
-      let code = try await code(box)
+      let code = try await box.code()
       _ = try await signIn(harness, code)
     }
   }

@@ -42,6 +42,8 @@ struct IdentityHarness: Sendable {
     lifetimes: TokenLifetimes = TokenLifetimes(),
     guestsPerHour: Int = 1_000_000,
     codesPerHour: Int = 1_000_000,
+    registrationsPerHour: Int = 1_000_000,
+    signInsPerHour: Int = 1_000_000,
     codeSink: (any CodeSink)? = nil,
     hashing: Argon2Parameters = Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1)
   ) async throws {
@@ -58,6 +60,8 @@ struct IdentityHarness: Sendable {
       lifetimes: lifetimes,
       guestsPerHour: guestsPerHour,
       codesPerHour: codesPerHour,
+      registrationsPerHour: registrationsPerHour,
+      signInsPerHour: signInsPerHour,
       codeSink: codeSink,
       passwords: PasswordHasher(parameters: hashing),
       migrator: try migrator.map { ServiceChannel($0, token: try Self.serviceToken.orThrow()) },
@@ -148,6 +152,26 @@ struct IdentityHarness: Sendable {
         onConflict: onConflict
       )
     )
+  }
+
+  func authenticate(
+    _ method: IdentityV1.AuthenticateRequest.Method,
+    guest: CommonV1.TokenSet? = nil,
+    onConflict: IdentityV1.OnConflict = .unspecified,
+    key: String? = nil,
+    challenge: String = "",
+    solution: [UInt8] = []
+  ) async throws -> IdentityV1.AuthenticateResponse {
+    try await auth.authenticate(
+      IdentityV1.AuthenticateRequest(
+        clientID: "app.test",
+        method: method,
+        guestToken: guest?.accessToken ?? "",
+        onConflict: onConflict,
+        challenge: challenge,
+        powSolution: solution
+      ),
+      options: CallOptions(metadata: key.map { ["idempotency-key": $0] } ?? Metadata()))
   }
 
   func refresh(_ tokens: CommonV1.TokenSet?) async throws -> CommonV1.TokenSet {

@@ -97,6 +97,231 @@ void   latchkey__identity__v1__otp_credential__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__otp_credential__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__identity__v1__key_proof__init
+                     (Latchkey__Identity__V1__KeyProof         *message)
+{
+  static const Latchkey__Identity__V1__KeyProof init_value = LATCHKEY__IDENTITY__V1__KEY_PROOF__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__key_proof__get_packed_size
+                     (const Latchkey__Identity__V1__KeyProof *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__key_proof__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__key_proof__pack
+                     (const Latchkey__Identity__V1__KeyProof *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__key_proof__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__key_proof__pack_to_buffer
+                     (const Latchkey__Identity__V1__KeyProof *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__key_proof__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__KeyProof *
+       latchkey__identity__v1__key_proof__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__KeyProof *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__key_proof__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__key_proof__free_unpacked
+                     (Latchkey__Identity__V1__KeyProof *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__key_proof__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__device_key_credential__init
+                     (Latchkey__Identity__V1__DeviceKeyCredential         *message)
+{
+  static const Latchkey__Identity__V1__DeviceKeyCredential init_value = LATCHKEY__IDENTITY__V1__DEVICE_KEY_CREDENTIAL__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__device_key_credential__get_packed_size
+                     (const Latchkey__Identity__V1__DeviceKeyCredential *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__device_key_credential__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__device_key_credential__pack
+                     (const Latchkey__Identity__V1__DeviceKeyCredential *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__device_key_credential__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__device_key_credential__pack_to_buffer
+                     (const Latchkey__Identity__V1__DeviceKeyCredential *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__device_key_credential__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__DeviceKeyCredential *
+       latchkey__identity__v1__device_key_credential__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__DeviceKeyCredential *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__device_key_credential__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__device_key_credential__free_unpacked
+                     (Latchkey__Identity__V1__DeviceKeyCredential *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__device_key_credential__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__pattern_credential__init
+                     (Latchkey__Identity__V1__PatternCredential         *message)
+{
+  static const Latchkey__Identity__V1__PatternCredential init_value = LATCHKEY__IDENTITY__V1__PATTERN_CREDENTIAL__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__pattern_credential__get_packed_size
+                     (const Latchkey__Identity__V1__PatternCredential *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__pattern_credential__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__pattern_credential__pack
+                     (const Latchkey__Identity__V1__PatternCredential *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__pattern_credential__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__pattern_credential__pack_to_buffer
+                     (const Latchkey__Identity__V1__PatternCredential *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__pattern_credential__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__PatternCredential *
+       latchkey__identity__v1__pattern_credential__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__PatternCredential *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__pattern_credential__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__pattern_credential__free_unpacked
+                     (Latchkey__Identity__V1__PatternCredential *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__pattern_credential__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__custom_secret_credential__init
+                     (Latchkey__Identity__V1__CustomSecretCredential         *message)
+{
+  static const Latchkey__Identity__V1__CustomSecretCredential init_value = LATCHKEY__IDENTITY__V1__CUSTOM_SECRET_CREDENTIAL__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__custom_secret_credential__get_packed_size
+                     (const Latchkey__Identity__V1__CustomSecretCredential *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__custom_secret_credential__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__custom_secret_credential__pack
+                     (const Latchkey__Identity__V1__CustomSecretCredential *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__custom_secret_credential__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__custom_secret_credential__pack_to_buffer
+                     (const Latchkey__Identity__V1__CustomSecretCredential *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__custom_secret_credential__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__CustomSecretCredential *
+       latchkey__identity__v1__custom_secret_credential__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__CustomSecretCredential *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__custom_secret_credential__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__custom_secret_credential__free_unpacked
+                     (Latchkey__Identity__V1__CustomSecretCredential *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__custom_secret_credential__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__qr_grant_credential__init
+                     (Latchkey__Identity__V1__QrGrantCredential         *message)
+{
+  static const Latchkey__Identity__V1__QrGrantCredential init_value = LATCHKEY__IDENTITY__V1__QR_GRANT_CREDENTIAL__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__qr_grant_credential__get_packed_size
+                     (const Latchkey__Identity__V1__QrGrantCredential *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__qr_grant_credential__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__qr_grant_credential__pack
+                     (const Latchkey__Identity__V1__QrGrantCredential *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__qr_grant_credential__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__qr_grant_credential__pack_to_buffer
+                     (const Latchkey__Identity__V1__QrGrantCredential *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__qr_grant_credential__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__QrGrantCredential *
+       latchkey__identity__v1__qr_grant_credential__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__QrGrantCredential *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__qr_grant_credential__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__qr_grant_credential__free_unpacked
+                     (Latchkey__Identity__V1__QrGrantCredential *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__qr_grant_credential__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 void   latchkey__identity__v1__send_otp_request__init
                      (Latchkey__Identity__V1__SendOtpRequest         *message)
 {
@@ -1189,7 +1414,262 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__otp_credential__descrip
   (ProtobufCMessageInit) latchkey__identity__v1__otp_credential__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__send_otp_request__field_descriptors[5] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__key_proof__field_descriptors[4] =
+{
+  {
+    "public_key",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__KeyProof, public_key),
+    &latchkey__common__v1__ec_public_jwk__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "challenge",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__KeyProof, challenge),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "signature",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__KeyProof, signature),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "pow_solution",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__KeyProof, pow_solution),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__key_proof__field_indices_by_name[] = {
+  1,   /* field[1] = challenge */
+  3,   /* field[3] = pow_solution */
+  0,   /* field[0] = public_key */
+  2,   /* field[2] = signature */
+};
+static const ProtobufCIntRange latchkey__identity__v1__key_proof__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 4 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__key_proof__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.KeyProof",
+  "KeyProof",
+  "Latchkey__Identity__V1__KeyProof",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__KeyProof),
+  4,
+  latchkey__identity__v1__key_proof__field_descriptors,
+  latchkey__identity__v1__key_proof__field_indices_by_name,
+  1,  latchkey__identity__v1__key_proof__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__key_proof__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__device_key_credential__field_descriptors[1] =
+{
+  {
+    "proof",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__DeviceKeyCredential, proof),
+    &latchkey__identity__v1__key_proof__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__device_key_credential__field_indices_by_name[] = {
+  0,   /* field[0] = proof */
+};
+static const ProtobufCIntRange latchkey__identity__v1__device_key_credential__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__device_key_credential__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.DeviceKeyCredential",
+  "DeviceKeyCredential",
+  "Latchkey__Identity__V1__DeviceKeyCredential",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__DeviceKeyCredential),
+  1,
+  latchkey__identity__v1__device_key_credential__field_descriptors,
+  latchkey__identity__v1__device_key_credential__field_indices_by_name,
+  1,  latchkey__identity__v1__device_key_credential__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__device_key_credential__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__pattern_credential__field_descriptors[2] =
+{
+  {
+    "proof",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__PatternCredential, proof),
+    &latchkey__identity__v1__key_proof__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "pattern",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__PatternCredential, pattern),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__pattern_credential__field_indices_by_name[] = {
+  1,   /* field[1] = pattern */
+  0,   /* field[0] = proof */
+};
+static const ProtobufCIntRange latchkey__identity__v1__pattern_credential__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 2 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__pattern_credential__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.PatternCredential",
+  "PatternCredential",
+  "Latchkey__Identity__V1__PatternCredential",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__PatternCredential),
+  2,
+  latchkey__identity__v1__pattern_credential__field_descriptors,
+  latchkey__identity__v1__pattern_credential__field_indices_by_name,
+  1,  latchkey__identity__v1__pattern_credential__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__pattern_credential__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__custom_secret_credential__field_descriptors[2] =
+{
+  {
+    "id",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__CustomSecretCredential, id),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "secret",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__CustomSecretCredential, secret),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__custom_secret_credential__field_indices_by_name[] = {
+  0,   /* field[0] = id */
+  1,   /* field[1] = secret */
+};
+static const ProtobufCIntRange latchkey__identity__v1__custom_secret_credential__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 2 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__custom_secret_credential__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.CustomSecretCredential",
+  "CustomSecretCredential",
+  "Latchkey__Identity__V1__CustomSecretCredential",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__CustomSecretCredential),
+  2,
+  latchkey__identity__v1__custom_secret_credential__field_descriptors,
+  latchkey__identity__v1__custom_secret_credential__field_indices_by_name,
+  1,  latchkey__identity__v1__custom_secret_credential__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__custom_secret_credential__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__qr_grant_credential__field_descriptors[1] =
+{
+  {
+    "access_token",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__QrGrantCredential, access_token),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__qr_grant_credential__field_indices_by_name[] = {
+  0,   /* field[0] = access_token */
+};
+static const ProtobufCIntRange latchkey__identity__v1__qr_grant_credential__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__qr_grant_credential__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.QrGrantCredential",
+  "QrGrantCredential",
+  "Latchkey__Identity__V1__QrGrantCredential",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__QrGrantCredential),
+  1,
+  latchkey__identity__v1__qr_grant_credential__field_descriptors,
+  latchkey__identity__v1__qr_grant_credential__field_indices_by_name,
+  1,  latchkey__identity__v1__qr_grant_credential__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__qr_grant_credential__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__send_otp_request__field_descriptors[6] =
 {
   {
     "client_id",
@@ -1251,6 +1731,18 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__send_otp_request__
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "purpose",
+    6,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_ENUM,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SendOtpRequest, purpose),
+    &latchkey__identity__v1__otp_purpose__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__send_otp_request__field_indices_by_name[] = {
   3,   /* field[3] = challenge */
@@ -1258,11 +1750,12 @@ static const unsigned latchkey__identity__v1__send_otp_request__field_indices_by
   1,   /* field[1] = identifier */
   2,   /* field[2] = locale */
   4,   /* field[4] = pow_solution */
+  5,   /* field[5] = purpose */
 };
 static const ProtobufCIntRange latchkey__identity__v1__send_otp_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 5 }
+  { 0, 6 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__send_otp_request__descriptor =
 {
@@ -1272,7 +1765,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__send_otp_request__descr
   "Latchkey__Identity__V1__SendOtpRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__SendOtpRequest),
-  5,
+  6,
   latchkey__identity__v1__send_otp_request__field_descriptors,
   latchkey__identity__v1__send_otp_request__field_indices_by_name,
   1,  latchkey__identity__v1__send_otp_request__number_ranges,
@@ -1458,7 +1951,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__check_identifier_respon
   (ProtobufCMessageInit) latchkey__identity__v1__check_identifier_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__register_request__field_descriptors[5] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__register_request__field_descriptors[9] =
 {
   {
     "client_id",
@@ -1520,18 +2013,70 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__register_request__
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "otp",
+    6,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RegisterRequest, otp),
+    &latchkey__identity__v1__otp_credential__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "custom_secret",
+    7,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RegisterRequest, custom_secret),
+    &latchkey__identity__v1__custom_secret_credential__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "challenge",
+    8,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RegisterRequest, challenge),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "pow_solution",
+    9,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RegisterRequest, pow_solution),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__register_request__field_indices_by_name[] = {
+  7,   /* field[7] = challenge */
   0,   /* field[0] = client_id */
+  6,   /* field[6] = custom_secret */
   2,   /* field[2] = guest_token */
   4,   /* field[4] = locale */
   3,   /* field[3] = nickname */
+  5,   /* field[5] = otp */
   1,   /* field[1] = password */
+  8,   /* field[8] = pow_solution */
 };
 static const ProtobufCIntRange latchkey__identity__v1__register_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 5 }
+  { 0, 9 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__register_request__descriptor =
 {
@@ -1541,7 +2086,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__register_request__descr
   "Latchkey__Identity__V1__RegisterRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__RegisterRequest),
-  5,
+  9,
   latchkey__identity__v1__register_request__field_descriptors,
   latchkey__identity__v1__register_request__field_indices_by_name,
   1,  latchkey__identity__v1__register_request__number_ranges,
@@ -1728,7 +2273,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__account_change__descrip
   (ProtobufCMessageInit) latchkey__identity__v1__account_change__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__authenticate_request__field_descriptors[8] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__authenticate_request__field_descriptors[14] =
 {
   {
     "client_id",
@@ -1762,6 +2307,54 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__authenticate_reque
     offsetof(Latchkey__Identity__V1__AuthenticateRequest, method_case),
     offsetof(Latchkey__Identity__V1__AuthenticateRequest, otp),
     &latchkey__identity__v1__otp_credential__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "pattern",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__AuthenticateRequest, method_case),
+    offsetof(Latchkey__Identity__V1__AuthenticateRequest, pattern),
+    &latchkey__identity__v1__pattern_credential__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "device_key",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__AuthenticateRequest, method_case),
+    offsetof(Latchkey__Identity__V1__AuthenticateRequest, device_key),
+    &latchkey__identity__v1__device_key_credential__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "qr_grant",
+    7,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__AuthenticateRequest, method_case),
+    offsetof(Latchkey__Identity__V1__AuthenticateRequest, qr_grant),
+    &latchkey__identity__v1__qr_grant_credential__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "custom_secret",
+    8,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__AuthenticateRequest, method_case),
+    offsetof(Latchkey__Identity__V1__AuthenticateRequest, custom_secret),
+    &latchkey__identity__v1__custom_secret_credential__descriptor,
     NULL,
     0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
@@ -1826,22 +2419,53 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__authenticate_reque
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "challenge",
+    15,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__AuthenticateRequest, challenge),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "pow_solution",
+    16,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__AuthenticateRequest, pow_solution),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__authenticate_request__field_indices_by_name[] = {
+  12,   /* field[12] = challenge */
   0,   /* field[0] = client_id */
-  6,   /* field[6] = device_label */
-  3,   /* field[3] = guest_token */
-  5,   /* field[5] = link_ticket */
-  7,   /* field[7] = locale */
-  4,   /* field[4] = on_conflict */
+  6,   /* field[6] = custom_secret */
+  4,   /* field[4] = device_key */
+  10,   /* field[10] = device_label */
+  7,   /* field[7] = guest_token */
+  9,   /* field[9] = link_ticket */
+  11,   /* field[11] = locale */
+  8,   /* field[8] = on_conflict */
   2,   /* field[2] = otp */
   1,   /* field[1] = password */
+  3,   /* field[3] = pattern */
+  13,   /* field[13] = pow_solution */
+  5,   /* field[5] = qr_grant */
 };
-static const ProtobufCIntRange latchkey__identity__v1__authenticate_request__number_ranges[2 + 1] =
+static const ProtobufCIntRange latchkey__identity__v1__authenticate_request__number_ranges[3 + 1] =
 {
   { 1, 0 },
-  { 10, 3 },
-  { 0, 8 }
+  { 7, 5 },
+  { 10, 7 },
+  { 0, 14 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__authenticate_request__descriptor =
 {
@@ -1851,10 +2475,10 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__authenticate_request__d
   "Latchkey__Identity__V1__AuthenticateRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__AuthenticateRequest),
-  8,
+  14,
   latchkey__identity__v1__authenticate_request__field_descriptors,
   latchkey__identity__v1__authenticate_request__field_indices_by_name,
-  2,  latchkey__identity__v1__authenticate_request__number_ranges,
+  3,  latchkey__identity__v1__authenticate_request__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__authenticate_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
@@ -2687,6 +3311,36 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__logout_response__descri
   1,  latchkey__identity__v1__logout_response__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__logout_response__init,
   NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCEnumValue latchkey__identity__v1__otp_purpose__enum_values_by_number[3] =
+{
+  { "OTP_PURPOSE_UNSPECIFIED", "LATCHKEY__IDENTITY__V1__OTP_PURPOSE__OTP_PURPOSE_UNSPECIFIED", 0 },
+  { "OTP_PURPOSE_SIGN_IN", "LATCHKEY__IDENTITY__V1__OTP_PURPOSE__OTP_PURPOSE_SIGN_IN", 1 },
+  { "OTP_PURPOSE_PROVE_ADDRESS", "LATCHKEY__IDENTITY__V1__OTP_PURPOSE__OTP_PURPOSE_PROVE_ADDRESS", 2 },
+};
+static const ProtobufCIntRange latchkey__identity__v1__otp_purpose__value_ranges[] = {
+{0, 0},{0, 3}
+};
+static const ProtobufCEnumValueIndex latchkey__identity__v1__otp_purpose__enum_values_by_name[3] =
+{
+  { "OTP_PURPOSE_PROVE_ADDRESS", 2 },
+  { "OTP_PURPOSE_SIGN_IN", 1 },
+  { "OTP_PURPOSE_UNSPECIFIED", 0 },
+};
+const ProtobufCEnumDescriptor latchkey__identity__v1__otp_purpose__descriptor =
+{
+  PROTOBUF_C__ENUM_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.OtpPurpose",
+  "OtpPurpose",
+  "Latchkey__Identity__V1__OtpPurpose",
+  "latchkey.identity.v1",
+  3,
+  latchkey__identity__v1__otp_purpose__enum_values_by_number,
+  3,
+  latchkey__identity__v1__otp_purpose__enum_values_by_name,
+  1,
+  latchkey__identity__v1__otp_purpose__value_ranges,
+  NULL,NULL,NULL,NULL   /* reserved[1234] */
 };
 static const ProtobufCEnumValue latchkey__identity__v1__on_conflict__enum_values_by_number[4] =
 {

@@ -142,6 +142,96 @@ void   latchkey__identity__v1__list_identities_response__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__list_identities_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__identity__v1__device_key_enrolment__init
+                     (Latchkey__Identity__V1__DeviceKeyEnrolment         *message)
+{
+  static const Latchkey__Identity__V1__DeviceKeyEnrolment init_value = LATCHKEY__IDENTITY__V1__DEVICE_KEY_ENROLMENT__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__device_key_enrolment__get_packed_size
+                     (const Latchkey__Identity__V1__DeviceKeyEnrolment *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__device_key_enrolment__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__device_key_enrolment__pack
+                     (const Latchkey__Identity__V1__DeviceKeyEnrolment *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__device_key_enrolment__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__device_key_enrolment__pack_to_buffer
+                     (const Latchkey__Identity__V1__DeviceKeyEnrolment *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__device_key_enrolment__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__DeviceKeyEnrolment *
+       latchkey__identity__v1__device_key_enrolment__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__DeviceKeyEnrolment *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__device_key_enrolment__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__device_key_enrolment__free_unpacked
+                     (Latchkey__Identity__V1__DeviceKeyEnrolment *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__device_key_enrolment__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__pattern_enrolment__init
+                     (Latchkey__Identity__V1__PatternEnrolment         *message)
+{
+  static const Latchkey__Identity__V1__PatternEnrolment init_value = LATCHKEY__IDENTITY__V1__PATTERN_ENROLMENT__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__pattern_enrolment__get_packed_size
+                     (const Latchkey__Identity__V1__PatternEnrolment *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__pattern_enrolment__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__pattern_enrolment__pack
+                     (const Latchkey__Identity__V1__PatternEnrolment *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__pattern_enrolment__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__pattern_enrolment__pack_to_buffer
+                     (const Latchkey__Identity__V1__PatternEnrolment *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__pattern_enrolment__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__PatternEnrolment *
+       latchkey__identity__v1__pattern_enrolment__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__PatternEnrolment *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__pattern_enrolment__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__pattern_enrolment__free_unpacked
+                     (Latchkey__Identity__V1__PatternEnrolment *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__pattern_enrolment__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 void   latchkey__identity__v1__link_identity_request__init
                      (Latchkey__Identity__V1__LinkIdentityRequest         *message)
 {
@@ -455,18 +545,107 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__list_identities_respons
   (ProtobufCMessageInit) latchkey__identity__v1__list_identities_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__link_identity_request__field_descriptors[2] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__device_key_enrolment__field_descriptors[1] =
+{
+  {
+    "proof",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__DeviceKeyEnrolment, proof),
+    &latchkey__identity__v1__key_proof__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__device_key_enrolment__field_indices_by_name[] = {
+  0,   /* field[0] = proof */
+};
+static const ProtobufCIntRange latchkey__identity__v1__device_key_enrolment__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__device_key_enrolment__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.DeviceKeyEnrolment",
+  "DeviceKeyEnrolment",
+  "Latchkey__Identity__V1__DeviceKeyEnrolment",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__DeviceKeyEnrolment),
+  1,
+  latchkey__identity__v1__device_key_enrolment__field_descriptors,
+  latchkey__identity__v1__device_key_enrolment__field_indices_by_name,
+  1,  latchkey__identity__v1__device_key_enrolment__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__device_key_enrolment__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__pattern_enrolment__field_descriptors[2] =
+{
+  {
+    "proof",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__PatternEnrolment, proof),
+    &latchkey__identity__v1__key_proof__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "pattern",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__PatternEnrolment, pattern),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__pattern_enrolment__field_indices_by_name[] = {
+  1,   /* field[1] = pattern */
+  0,   /* field[0] = proof */
+};
+static const ProtobufCIntRange latchkey__identity__v1__pattern_enrolment__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 2 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__pattern_enrolment__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.PatternEnrolment",
+  "PatternEnrolment",
+  "Latchkey__Identity__V1__PatternEnrolment",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__PatternEnrolment),
+  2,
+  latchkey__identity__v1__pattern_enrolment__field_descriptors,
+  latchkey__identity__v1__pattern_enrolment__field_indices_by_name,
+  1,  latchkey__identity__v1__pattern_enrolment__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__pattern_enrolment__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__link_identity_request__field_descriptors[6] =
 {
   {
     "identifier",
     1,
     PROTOBUF_C_LABEL_NONE,
     PROTOBUF_C_TYPE_BYTES,
-    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__LinkIdentityRequest, identity_case),
     offsetof(Latchkey__Identity__V1__LinkIdentityRequest, identifier),
     NULL,
     NULL,
-    0,             /* flags */
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
   {
@@ -481,15 +660,67 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__link_identity_requ
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "otp",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__LinkIdentityRequest, identity_case),
+    offsetof(Latchkey__Identity__V1__LinkIdentityRequest, otp),
+    &latchkey__identity__v1__otp_credential__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "custom_secret",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__LinkIdentityRequest, identity_case),
+    offsetof(Latchkey__Identity__V1__LinkIdentityRequest, custom_secret),
+    &latchkey__identity__v1__custom_secret_credential__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "device_key",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__LinkIdentityRequest, identity_case),
+    offsetof(Latchkey__Identity__V1__LinkIdentityRequest, device_key),
+    &latchkey__identity__v1__device_key_enrolment__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "pattern",
+    6,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__LinkIdentityRequest, identity_case),
+    offsetof(Latchkey__Identity__V1__LinkIdentityRequest, pattern),
+    &latchkey__identity__v1__pattern_enrolment__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__link_identity_request__field_indices_by_name[] = {
+  3,   /* field[3] = custom_secret */
+  4,   /* field[4] = device_key */
   0,   /* field[0] = identifier */
+  2,   /* field[2] = otp */
   1,   /* field[1] = password */
+  5,   /* field[5] = pattern */
 };
 static const ProtobufCIntRange latchkey__identity__v1__link_identity_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 2 }
+  { 0, 6 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__link_identity_request__descriptor =
 {
@@ -499,7 +730,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__link_identity_request__
   "Latchkey__Identity__V1__LinkIdentityRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__LinkIdentityRequest),
-  2,
+  6,
   latchkey__identity__v1__link_identity_request__field_descriptors,
   latchkey__identity__v1__link_identity_request__field_indices_by_name,
   1,  latchkey__identity__v1__link_identity_request__number_ranges,

@@ -19,6 +19,11 @@ PROTOBUF_C__BEGIN_DECLS
 
 typedef struct Latchkey__Identity__V1__PasswordCredential Latchkey__Identity__V1__PasswordCredential;
 typedef struct Latchkey__Identity__V1__OtpCredential Latchkey__Identity__V1__OtpCredential;
+typedef struct Latchkey__Identity__V1__KeyProof Latchkey__Identity__V1__KeyProof;
+typedef struct Latchkey__Identity__V1__DeviceKeyCredential Latchkey__Identity__V1__DeviceKeyCredential;
+typedef struct Latchkey__Identity__V1__PatternCredential Latchkey__Identity__V1__PatternCredential;
+typedef struct Latchkey__Identity__V1__CustomSecretCredential Latchkey__Identity__V1__CustomSecretCredential;
+typedef struct Latchkey__Identity__V1__QrGrantCredential Latchkey__Identity__V1__QrGrantCredential;
 typedef struct Latchkey__Identity__V1__SendOtpRequest Latchkey__Identity__V1__SendOtpRequest;
 typedef struct Latchkey__Identity__V1__SendOtpResponse Latchkey__Identity__V1__SendOtpResponse;
 typedef struct Latchkey__Identity__V1__CheckIdentifierRequest Latchkey__Identity__V1__CheckIdentifierRequest;
@@ -45,6 +50,21 @@ typedef struct Latchkey__Identity__V1__LogoutResponse Latchkey__Identity__V1__Lo
 
 /* --- enums --- */
 
+typedef enum _Latchkey__Identity__V1__OtpPurpose {
+  /*
+   * As SIGN_IN.
+   */
+  LATCHKEY__IDENTITY__V1__OTP_PURPOSE__OTP_PURPOSE_UNSPECIFIED = 0,
+  /*
+   * Nothing is sent to an address that no account has.
+   */
+  LATCHKEY__IDENTITY__V1__OTP_PURPOSE__OTP_PURPOSE_SIGN_IN = 1,
+  /*
+   * For Register and LinkIdentity: the code shows that the address is the caller's.
+   */
+  LATCHKEY__IDENTITY__V1__OTP_PURPOSE__OTP_PURPOSE_PROVE_ADDRESS = 2
+    PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__IDENTITY__V1__OTP_PURPOSE)
+} Latchkey__Identity__V1__OtpPurpose;
 typedef enum _Latchkey__Identity__V1__OnConflict {
   LATCHKEY__IDENTITY__V1__ON_CONFLICT__ON_CONFLICT_UNSPECIFIED = 0,
   /*
@@ -105,6 +125,96 @@ struct  Latchkey__Identity__V1__OtpCredential
     , {0,NULL}, {0,NULL} }
 
 
+/*
+ * Shows that the caller has a P-256 key.
+ */
+struct  Latchkey__Identity__V1__KeyProof
+{
+  ProtobufCMessage base;
+  Latchkey__Common__V1__EcPublicJwk *public_key;
+  /*
+   * From GetChallenge for this client and key, as received. Holds once.
+   */
+  ProtobufCBinaryData challenge;
+  /*
+   * ECDSA P-256 with SHA-256 over PURPOSE 0x00 client_id 0x00 challenge; 64 bytes, r then s. The purpose is said where
+   * the proof is used, so that a signature for one is none for another.
+   */
+  ProtobufCBinaryData signature;
+  /*
+   * For a challenge with pow_bits above 0, as in IssueGuest.
+   */
+  ProtobufCBinaryData pow_solution;
+};
+#define LATCHKEY__IDENTITY__V1__KEY_PROOF__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__key_proof__descriptor) \
+    , NULL, {0,NULL}, {0,NULL}, {0,NULL} }
+
+
+/*
+ * A key that a person unlocked, with a finger or a face, on a device where LinkIdentity enrolled it.
+ */
+struct  Latchkey__Identity__V1__DeviceKeyCredential
+{
+  ProtobufCMessage base;
+  /*
+   * Purpose "latchkey-unlock-v1".
+   */
+  Latchkey__Identity__V1__KeyProof *proof;
+};
+#define LATCHKEY__IDENTITY__V1__DEVICE_KEY_CREDENTIAL__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__device_key_credential__descriptor) \
+    , NULL }
+
+
+/*
+ * A pattern or PIN that LinkIdentity enrolled on a device, together with that device's key.
+ */
+struct  Latchkey__Identity__V1__PatternCredential
+{
+  ProtobufCMessage base;
+  /*
+   * Purpose "latchkey-pattern-v1".
+   */
+  Latchkey__Identity__V1__KeyProof *proof;
+  ProtobufCBinaryData pattern;
+};
+#define LATCHKEY__IDENTITY__V1__PATTERN_CREDENTIAL__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__pattern_credential__descriptor) \
+    , NULL, {0,NULL} }
+
+
+/*
+ * A name and a secret that an app made for itself, such as two random UUIDs.
+ */
+struct  Latchkey__Identity__V1__CustomSecretCredential
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData id;
+  ProtobufCBinaryData secret;
+};
+#define LATCHKEY__IDENTITY__V1__CUSTOM_SECRET_CREDENTIAL__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__custom_secret_credential__descriptor) \
+    , {0,NULL}, {0,NULL} }
+
+
+/*
+ * What a confirmed QR code brought to this device: settles what becomes of the guest who used it until then. The new
+ * session takes the place of the code's and can do no more.
+ */
+struct  Latchkey__Identity__V1__QrGrantCredential
+{
+  ProtobufCMessage base;
+  /*
+   * The access token that PollSession handed over.
+   */
+  ProtobufCBinaryData access_token;
+};
+#define LATCHKEY__IDENTITY__V1__QR_GRANT_CREDENTIAL__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__qr_grant_credential__descriptor) \
+    , {0,NULL} }
+
+
 struct  Latchkey__Identity__V1__SendOtpRequest
 {
   ProtobufCMessage base;
@@ -123,10 +233,11 @@ struct  Latchkey__Identity__V1__SendOtpRequest
    */
   ProtobufCBinaryData challenge;
   ProtobufCBinaryData pow_solution;
+  Latchkey__Identity__V1__OtpPurpose purpose;
 };
 #define LATCHKEY__IDENTITY__V1__SEND_OTP_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__send_otp_request__descriptor) \
-    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL} }
+    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, LATCHKEY__IDENTITY__V1__OTP_PURPOSE__OTP_PURPOSE_UNSPECIFIED }
 
 
 struct  Latchkey__Identity__V1__SendOtpResponse
@@ -209,10 +320,24 @@ struct  Latchkey__Identity__V1__RegisterRequest
    */
   ProtobufCBinaryData nickname;
   ProtobufCBinaryData locale;
+  /*
+   * With password: shows that its identifier is the caller's; the identifiers must be the same. Alone: the account has
+   * no password and signs in by codes.
+   */
+  Latchkey__Identity__V1__OtpCredential *otp;
+  /*
+   * Alone.
+   */
+  Latchkey__Identity__V1__CustomSecretCredential *custom_secret;
+  /*
+   * From a CHALLENGE_REQUIRED. The solution is of this very request without these two fields.
+   */
+  ProtobufCBinaryData challenge;
+  ProtobufCBinaryData pow_solution;
 };
 #define LATCHKEY__IDENTITY__V1__REGISTER_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__register_request__descriptor) \
-    , {0,NULL}, NULL, {0,NULL}, {0,NULL}, {0,NULL} }
+    , {0,NULL}, NULL, {0,NULL}, {0,NULL}, {0,NULL}, NULL, NULL, {0,NULL}, {0,NULL} }
 
 
 struct  Latchkey__Identity__V1__RegisterResponse
@@ -265,7 +390,11 @@ struct  Latchkey__Identity__V1__AccountChange
 typedef enum {
   LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD__NOT_SET = 0,
   LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD_PASSWORD = 2,
-  LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD_OTP = 3
+  LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD_OTP = 3,
+  LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD_PATTERN = 4,
+  LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD_DEVICE_KEY = 5,
+  LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD_QR_GRANT = 7,
+  LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD_CUSTOM_SECRET = 8
     PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD__CASE)
 } Latchkey__Identity__V1__AuthenticateRequest__MethodCase;
 
@@ -281,15 +410,24 @@ struct  Latchkey__Identity__V1__AuthenticateRequest
   ProtobufCBinaryData link_ticket;
   ProtobufCBinaryData device_label;
   ProtobufCBinaryData locale;
+  /*
+   * From a CHALLENGE_REQUIRED. The solution is of this very request without these two fields.
+   */
+  ProtobufCBinaryData challenge;
+  ProtobufCBinaryData pow_solution;
   Latchkey__Identity__V1__AuthenticateRequest__MethodCase method_case;
   union {
     Latchkey__Identity__V1__PasswordCredential *password;
     Latchkey__Identity__V1__OtpCredential *otp;
+    Latchkey__Identity__V1__PatternCredential *pattern;
+    Latchkey__Identity__V1__DeviceKeyCredential *device_key;
+    Latchkey__Identity__V1__QrGrantCredential *qr_grant;
+    Latchkey__Identity__V1__CustomSecretCredential *custom_secret;
   };
 };
 #define LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__authenticate_request__descriptor) \
-    , {0,NULL}, {0,NULL}, LATCHKEY__IDENTITY__V1__ON_CONFLICT__ON_CONFLICT_UNSPECIFIED, {0,NULL}, {0,NULL}, {0,NULL}, LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD__NOT_SET, {0} }
+    , {0,NULL}, {0,NULL}, LATCHKEY__IDENTITY__V1__ON_CONFLICT__ON_CONFLICT_UNSPECIFIED, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD__NOT_SET, {0} }
 
 
 /*
@@ -520,6 +658,101 @@ Latchkey__Identity__V1__OtpCredential *
                       const uint8_t       *data);
 void   latchkey__identity__v1__otp_credential__free_unpacked
                      (Latchkey__Identity__V1__OtpCredential *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__KeyProof methods */
+void   latchkey__identity__v1__key_proof__init
+                     (Latchkey__Identity__V1__KeyProof         *message);
+size_t latchkey__identity__v1__key_proof__get_packed_size
+                     (const Latchkey__Identity__V1__KeyProof   *message);
+size_t latchkey__identity__v1__key_proof__pack
+                     (const Latchkey__Identity__V1__KeyProof   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__key_proof__pack_to_buffer
+                     (const Latchkey__Identity__V1__KeyProof   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__KeyProof *
+       latchkey__identity__v1__key_proof__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__key_proof__free_unpacked
+                     (Latchkey__Identity__V1__KeyProof *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__DeviceKeyCredential methods */
+void   latchkey__identity__v1__device_key_credential__init
+                     (Latchkey__Identity__V1__DeviceKeyCredential         *message);
+size_t latchkey__identity__v1__device_key_credential__get_packed_size
+                     (const Latchkey__Identity__V1__DeviceKeyCredential   *message);
+size_t latchkey__identity__v1__device_key_credential__pack
+                     (const Latchkey__Identity__V1__DeviceKeyCredential   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__device_key_credential__pack_to_buffer
+                     (const Latchkey__Identity__V1__DeviceKeyCredential   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__DeviceKeyCredential *
+       latchkey__identity__v1__device_key_credential__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__device_key_credential__free_unpacked
+                     (Latchkey__Identity__V1__DeviceKeyCredential *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__PatternCredential methods */
+void   latchkey__identity__v1__pattern_credential__init
+                     (Latchkey__Identity__V1__PatternCredential         *message);
+size_t latchkey__identity__v1__pattern_credential__get_packed_size
+                     (const Latchkey__Identity__V1__PatternCredential   *message);
+size_t latchkey__identity__v1__pattern_credential__pack
+                     (const Latchkey__Identity__V1__PatternCredential   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__pattern_credential__pack_to_buffer
+                     (const Latchkey__Identity__V1__PatternCredential   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__PatternCredential *
+       latchkey__identity__v1__pattern_credential__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__pattern_credential__free_unpacked
+                     (Latchkey__Identity__V1__PatternCredential *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__CustomSecretCredential methods */
+void   latchkey__identity__v1__custom_secret_credential__init
+                     (Latchkey__Identity__V1__CustomSecretCredential         *message);
+size_t latchkey__identity__v1__custom_secret_credential__get_packed_size
+                     (const Latchkey__Identity__V1__CustomSecretCredential   *message);
+size_t latchkey__identity__v1__custom_secret_credential__pack
+                     (const Latchkey__Identity__V1__CustomSecretCredential   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__custom_secret_credential__pack_to_buffer
+                     (const Latchkey__Identity__V1__CustomSecretCredential   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__CustomSecretCredential *
+       latchkey__identity__v1__custom_secret_credential__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__custom_secret_credential__free_unpacked
+                     (Latchkey__Identity__V1__CustomSecretCredential *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__QrGrantCredential methods */
+void   latchkey__identity__v1__qr_grant_credential__init
+                     (Latchkey__Identity__V1__QrGrantCredential         *message);
+size_t latchkey__identity__v1__qr_grant_credential__get_packed_size
+                     (const Latchkey__Identity__V1__QrGrantCredential   *message);
+size_t latchkey__identity__v1__qr_grant_credential__pack
+                     (const Latchkey__Identity__V1__QrGrantCredential   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__qr_grant_credential__pack_to_buffer
+                     (const Latchkey__Identity__V1__QrGrantCredential   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__QrGrantCredential *
+       latchkey__identity__v1__qr_grant_credential__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__qr_grant_credential__free_unpacked
+                     (Latchkey__Identity__V1__QrGrantCredential *message,
                       ProtobufCAllocator *allocator);
 /* Latchkey__Identity__V1__SendOtpRequest methods */
 void   latchkey__identity__v1__send_otp_request__init
@@ -947,6 +1180,21 @@ typedef void (*Latchkey__Identity__V1__PasswordCredential_Closure)
 typedef void (*Latchkey__Identity__V1__OtpCredential_Closure)
                  (const Latchkey__Identity__V1__OtpCredential *message,
                   void *closure_data);
+typedef void (*Latchkey__Identity__V1__KeyProof_Closure)
+                 (const Latchkey__Identity__V1__KeyProof *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__DeviceKeyCredential_Closure)
+                 (const Latchkey__Identity__V1__DeviceKeyCredential *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__PatternCredential_Closure)
+                 (const Latchkey__Identity__V1__PatternCredential *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__CustomSecretCredential_Closure)
+                 (const Latchkey__Identity__V1__CustomSecretCredential *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__QrGrantCredential_Closure)
+                 (const Latchkey__Identity__V1__QrGrantCredential *message,
+                  void *closure_data);
 typedef void (*Latchkey__Identity__V1__SendOtpRequest_Closure)
                  (const Latchkey__Identity__V1__SendOtpRequest *message,
                   void *closure_data);
@@ -1019,11 +1267,17 @@ typedef void (*Latchkey__Identity__V1__LogoutResponse_Closure)
 
 /* --- descriptors --- */
 
+extern const ProtobufCEnumDescriptor    latchkey__identity__v1__otp_purpose__descriptor;
 extern const ProtobufCEnumDescriptor    latchkey__identity__v1__on_conflict__descriptor;
 extern const ProtobufCEnumDescriptor    latchkey__identity__v1__logout_scope__descriptor;
 extern const ProtobufCEnumDescriptor    latchkey__identity__v1__logout_next__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__password_credential__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__otp_credential__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__key_proof__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__device_key_credential__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__pattern_credential__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__custom_secret_credential__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__qr_grant_credential__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__send_otp_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__send_otp_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__check_identifier_request__descriptor;

@@ -15,10 +15,13 @@ PROTOBUF_C__BEGIN_DECLS
 #endif
 
 #include "google/protobuf/timestamp.pb-c.h"
+#include "latchkey/identity/v1/auth_service.pb-c.h"
 
 typedef struct Latchkey__Identity__V1__LinkedIdentity Latchkey__Identity__V1__LinkedIdentity;
 typedef struct Latchkey__Identity__V1__ListIdentitiesRequest Latchkey__Identity__V1__ListIdentitiesRequest;
 typedef struct Latchkey__Identity__V1__ListIdentitiesResponse Latchkey__Identity__V1__ListIdentitiesResponse;
+typedef struct Latchkey__Identity__V1__DeviceKeyEnrolment Latchkey__Identity__V1__DeviceKeyEnrolment;
+typedef struct Latchkey__Identity__V1__PatternEnrolment Latchkey__Identity__V1__PatternEnrolment;
 typedef struct Latchkey__Identity__V1__LinkIdentityRequest Latchkey__Identity__V1__LinkIdentityRequest;
 typedef struct Latchkey__Identity__V1__LinkIdentityResponse Latchkey__Identity__V1__LinkIdentityResponse;
 typedef struct Latchkey__Identity__V1__UnlinkIdentityRequest Latchkey__Identity__V1__UnlinkIdentityRequest;
@@ -38,7 +41,7 @@ struct  Latchkey__Identity__V1__LinkedIdentity
    */
   ProtobufCBinaryData identity_id;
   /*
-   * "email", "phone" or "user_name".
+   * "email", "phone", "user_name" or "custom_id"; "device_key" and "pattern" unlock the account on one device.
    */
   ProtobufCBinaryData kind;
   /*
@@ -72,21 +75,77 @@ struct  Latchkey__Identity__V1__ListIdentitiesResponse
     , 0,NULL }
 
 
+/*
+ * Enrols a key that a person unlocks with a finger or a face, on the caller's device.
+ */
+struct  Latchkey__Identity__V1__DeviceKeyEnrolment
+{
+  ProtobufCMessage base;
+  /*
+   * Purpose "latchkey-enrol-unlock-v1", client_id the caller's token's.
+   */
+  Latchkey__Identity__V1__KeyProof *proof;
+};
+#define LATCHKEY__IDENTITY__V1__DEVICE_KEY_ENROLMENT__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__device_key_enrolment__descriptor) \
+    , NULL }
+
+
+/*
+ * Enrols a pattern or PIN on the caller's device; an earlier one of this device is replaced.
+ */
+struct  Latchkey__Identity__V1__PatternEnrolment
+{
+  ProtobufCMessage base;
+  /*
+   * By the device's own key, the one that IssueGuest proved. Purpose "latchkey-enrol-pattern-v1".
+   */
+  Latchkey__Identity__V1__KeyProof *proof;
+  /*
+   * 4 to 64 visible ASCII characters, such as the dots' numbers in their order.
+   */
+  ProtobufCBinaryData pattern;
+};
+#define LATCHKEY__IDENTITY__V1__PATTERN_ENROLMENT__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__pattern_enrolment__descriptor) \
+    , NULL, {0,NULL} }
+
+
+typedef enum {
+  LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__IDENTITY__NOT_SET = 0,
+  LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__IDENTITY_IDENTIFIER = 1,
+  LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__IDENTITY_OTP = 3,
+  LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__IDENTITY_CUSTOM_SECRET = 4,
+  LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__IDENTITY_DEVICE_KEY = 5,
+  LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__IDENTITY_PATTERN = 6
+    PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__IDENTITY__CASE)
+} Latchkey__Identity__V1__LinkIdentityRequest__IdentityCase;
+
 struct  Latchkey__Identity__V1__LinkIdentityRequest
 {
   ProtobufCMessage base;
   /*
-   * An e-mail address, phone number or user name.
-   */
-  ProtobufCBinaryData identifier;
-  /*
    * The account's password: whoever found a device unlocked must not be able to take the account along.
    */
   ProtobufCBinaryData password;
+  Latchkey__Identity__V1__LinkIdentityRequest__IdentityCase identity_case;
+  union {
+    /*
+     * An e-mail address, phone number or user name.
+     */
+    ProtobufCBinaryData identifier;
+    /*
+     * The same, shown to be the caller's by a code.
+     */
+    Latchkey__Identity__V1__OtpCredential *otp;
+    Latchkey__Identity__V1__CustomSecretCredential *custom_secret;
+    Latchkey__Identity__V1__DeviceKeyEnrolment *device_key;
+    Latchkey__Identity__V1__PatternEnrolment *pattern;
+  };
 };
 #define LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__link_identity_request__descriptor) \
-    , {0,NULL}, {0,NULL} }
+    , {0,NULL}, LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__IDENTITY__NOT_SET, {0} }
 
 
 struct  Latchkey__Identity__V1__LinkIdentityResponse
@@ -183,6 +242,44 @@ Latchkey__Identity__V1__ListIdentitiesResponse *
 void   latchkey__identity__v1__list_identities_response__free_unpacked
                      (Latchkey__Identity__V1__ListIdentitiesResponse *message,
                       ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__DeviceKeyEnrolment methods */
+void   latchkey__identity__v1__device_key_enrolment__init
+                     (Latchkey__Identity__V1__DeviceKeyEnrolment         *message);
+size_t latchkey__identity__v1__device_key_enrolment__get_packed_size
+                     (const Latchkey__Identity__V1__DeviceKeyEnrolment   *message);
+size_t latchkey__identity__v1__device_key_enrolment__pack
+                     (const Latchkey__Identity__V1__DeviceKeyEnrolment   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__device_key_enrolment__pack_to_buffer
+                     (const Latchkey__Identity__V1__DeviceKeyEnrolment   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__DeviceKeyEnrolment *
+       latchkey__identity__v1__device_key_enrolment__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__device_key_enrolment__free_unpacked
+                     (Latchkey__Identity__V1__DeviceKeyEnrolment *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__PatternEnrolment methods */
+void   latchkey__identity__v1__pattern_enrolment__init
+                     (Latchkey__Identity__V1__PatternEnrolment         *message);
+size_t latchkey__identity__v1__pattern_enrolment__get_packed_size
+                     (const Latchkey__Identity__V1__PatternEnrolment   *message);
+size_t latchkey__identity__v1__pattern_enrolment__pack
+                     (const Latchkey__Identity__V1__PatternEnrolment   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__pattern_enrolment__pack_to_buffer
+                     (const Latchkey__Identity__V1__PatternEnrolment   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__PatternEnrolment *
+       latchkey__identity__v1__pattern_enrolment__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__pattern_enrolment__free_unpacked
+                     (Latchkey__Identity__V1__PatternEnrolment *message,
+                      ProtobufCAllocator *allocator);
 /* Latchkey__Identity__V1__LinkIdentityRequest methods */
 void   latchkey__identity__v1__link_identity_request__init
                      (Latchkey__Identity__V1__LinkIdentityRequest         *message);
@@ -270,6 +367,12 @@ typedef void (*Latchkey__Identity__V1__ListIdentitiesRequest_Closure)
 typedef void (*Latchkey__Identity__V1__ListIdentitiesResponse_Closure)
                  (const Latchkey__Identity__V1__ListIdentitiesResponse *message,
                   void *closure_data);
+typedef void (*Latchkey__Identity__V1__DeviceKeyEnrolment_Closure)
+                 (const Latchkey__Identity__V1__DeviceKeyEnrolment *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__PatternEnrolment_Closure)
+                 (const Latchkey__Identity__V1__PatternEnrolment *message,
+                  void *closure_data);
 typedef void (*Latchkey__Identity__V1__LinkIdentityRequest_Closure)
                  (const Latchkey__Identity__V1__LinkIdentityRequest *message,
                   void *closure_data);
@@ -291,6 +394,8 @@ typedef void (*Latchkey__Identity__V1__UnlinkIdentityResponse_Closure)
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__linked_identity__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__list_identities_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__list_identities_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__device_key_enrolment__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__pattern_enrolment__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__link_identity_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__link_identity_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__unlink_identity_request__descriptor;

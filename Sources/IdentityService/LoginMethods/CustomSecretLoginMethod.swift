@@ -1,0 +1,28 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+
+/// Signs in by a name and a secret that an app made for itself (D3).
+struct CustomSecretLoginMethod: LoginMethod {
+  static let method = SignInMethod.customSecret
+
+  private let core: IdentityCore
+
+  init(_ core: IdentityCore) {
+    self.core = core
+  }
+
+  func verify(
+    _ credential: IdentityV1.CustomSecretCredential,
+    _ attempt: LoginAttempt
+  ) async throws(RPCError) -> VerifiedLogin {
+    let id = try RequestFields.customID(credential.id, "custom_secret.id")
+    let secret = try RequestFields.presentedPassword(credential.secret, "custom_secret.secret")
+    return try await AccountSecret(
+      core: core,
+      method: Self.method,
+      identifier: .customID(id),
+      secret: secret.secret
+    ).verify(attempt)
+  }
+}

@@ -1,0 +1,48 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+/// Signs in by a key that was enrolled on a device, and that a person unlocks there with a finger or a face.
+struct DeviceKeyLoginMethod: LoginMethod {
+  static let method = SignInMethod.deviceKey
+
+  private let core: IdentityCore
+
+  init(_ core: IdentityCore) {
+    self.core = core
+  }
+
+  func verify(
+    _ credential: IdentityV1.DeviceKeyCredential,
+    _ attempt: LoginAttempt
+  ) async throws(RPCError) -> VerifiedLogin {
+    let proof = try PresentedKeyProof(
+      credential.proof,
+      "device_key.proof",
+      for: .unlock,
+      client: attempt.client,
+      core
+    )
+    let found = try await core.stored { () throws(StorageError) in try await core.unlocks.key(proof.keyThumbprint) }
+    let counted = try await core.countAttempt(
+      "unlock \(proof.keyThumbprint)",
+      account: found?.unlock.account,
+      guest: attempt.guest
+    )
+    guard proof.holds, let found else { throw .invalidCredentials }
+    try await core.attemptSucceeded(counted)
+    return VerifiedLogin(
+      method: Self.method,
+      account: found.unlock.account,
+      mask: found.mask,
+      proof: .unlock(
+        account: found.unlock.account,
+        kind: .key,
+        keyThumbprint: proof.keyThumbprint,
+        mask: found.mask
+      ),
+      challenge: proof.challenge
+    )
+  }
+}

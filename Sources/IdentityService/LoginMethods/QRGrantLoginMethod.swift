@@ -1,0 +1,43 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+/// Signs in by what a confirmed QR code brought to this device, so that its guest's data gets a say. The new session
+/// takes the place of the code's, and is allowed no more and lasts no longer.
+struct QRGrantLoginMethod: LoginMethod {
+  static let method = SignInMethod.qr
+
+  private let core: IdentityCore
+
+  init(_ core: IdentityCore) {
+    self.core = core
+  }
+
+  func verify(
+    _ credential: IdentityV1.QrGrantCredential,
+    _ attempt: LoginAttempt
+  ) async throws(RPCError) -> VerifiedLogin {
+    let token = try RequestFields.token(credential.accessToken, "qr_grant.access_token")
+    let now = core.clock.now()
+    // A token that does not hold is a wrong secret; who holds one knows already whose it is.
+    guard let claims = try? core.tokens.verify(token, at: now), let id = SessionID(claims.sessionID) else {
+      throw .invalidCredentials
+    }
+    if let key = claims.keyThumbprint, key != attempt.provenKey { throw .proofInvalid }
+    let session = try await core.stored { () throws(StorageError) in try await core.sessions.session(id) }
+    guard let session, session.method == .qr, session.isLive(at: now), session.client == attempt.client else {
+      throw .invalidCredentials
+    }
+    let identities = try await core.stored { () throws(StorageError) in
+      try await core.links.identities(of: session.subject)
+    }
+    return VerifiedLogin(
+      method: Self.method,
+      account: session.subject,
+      mask: identities.first?.mask ?? "",
+      proof: .qrGrant(session: id)
+    )
+  }
+}

@@ -25,8 +25,13 @@ enum Limits {
   /// Bytes of a request to a page over HTTP/1.1 or HTTP/2: a form of a few fields.
   static let pageBodyBytes = 64 * 1024
 
-  /// How long the first request for a page may take to arrive, from the protocol's being known. It is small; one that
-  /// drips is an attack that holds the connection.
+  /// Bytes and number of the header fields of a request over HTTP/1.1: as many bytes as over HTTP/2, and more fields
+  /// than a browser sends.
+  static let pageHeaderBytes = 16 * 1024
+  static let pageHeaderFields = 100
+
+  /// How long a request over HTTP/1.1 may take to arrive, from its first byte or, for the first one, from the protocol's
+  /// being known. It is small; one that drips is an attack that holds the connection.
   static let pageRequestTimeout = TimeAmount.seconds(10)
 
   /// How long a client of pages may be silent: browsers open spare connections, and keep them for their next click.

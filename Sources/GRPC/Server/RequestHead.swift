@@ -23,6 +23,7 @@ package struct RequestHead: Sendable {
   private enum ContentType {
     case missing
     case grpc
+    case web(WebFormat)
     case other
   }
 
@@ -78,7 +79,7 @@ package struct RequestHead: Sendable {
     case 7 where unsafe name.equals(":scheme"), 10 where unsafe name.equals(":authority"):
       return
     case 12 where unsafe name.equals("content-type"):
-      unsafe contentType = Self.isGRPC(value) ? .grpc : .other
+      unsafe contentType = Self.contentType(value)
     case 12 where unsafe name.equals("grpc-timeout"):
       unsafe timeout = GRPCTimeout.parse(value).map(Timeout.some) ?? .malformed
     case 13 where unsafe name.equals("grpc-encoding"):
@@ -101,7 +102,23 @@ package struct RequestHead: Sendable {
 
   /// What to do, once the block is complete.
   package var verdict: Verdict {
-    guard contentType == .grpc, isPost else { return .unsupportedMediaType }
+    guard case .grpc = contentType, isPost else { return .unsupportedMediaType }
+    return callVerdict
+  }
+
+  /// The format of a gRPC-Web call, which `verdict` knows nothing of; nil for anything else.
+  package var webFormat: WebFormat? {
+    guard case .web(let format) = contentType, isPost else { return nil }
+    return format
+  }
+
+  /// What to do with a gRPC-Web call.
+  package var webVerdict: Verdict {
+    guard webFormat != nil else { return .unsupportedMediaType }
+    return callVerdict
+  }
+
+  private var callVerdict: Verdict {
     guard let route else {
       let path = String(decoding: httpPath.prefix(256), as: UTF8.self)
       return .refuse(RPCError(.unimplemented, "no method \(path)"))
@@ -120,15 +137,16 @@ package struct RequestHead: Sendable {
     }
   }
 
-  /// `application/grpc`, alone or with a codec or parameters. gRPC-Web is another protocol.
-  private static func isGRPC(_ value: UnsafeRawBufferPointer) -> Bool {
+  /// `application/grpc`, alone or with a codec or parameters; gRPC-Web is another protocol.
+  private static func contentType(_ value: UnsafeRawBufferPointer) -> ContentType {
     let plain: StaticString = "application/grpc"
     let count = plain.utf8CodeUnitCount
-    guard value.count >= count else { return false }
+    guard value.count >= count else { return .other }
     // In bounds by the check above.
-    guard unsafe UnsafeRawBufferPointer(rebasing: value[..<count]).equals(plain) else { return false }
-    guard value.count > count else { return true }
-    return unsafe value[count] == UInt8(ascii: "+") || value[count] == UInt8(ascii: ";")
+    guard unsafe UnsafeRawBufferPointer(rebasing: value[..<count]).equals(plain) else { return .other }
+    guard value.count > count else { return .grpc }
+    if unsafe value[count] == UInt8(ascii: "+") || value[count] == UInt8(ascii: ";") { return .grpc }
+    return unsafe WebFormat(contentType: value).map(ContentType.web) ?? .other
   }
 }
 

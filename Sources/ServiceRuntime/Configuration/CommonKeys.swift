@@ -1,4 +1,5 @@
 package import Logging
+package import Transport
 
 /// The keys that every service reads.
 package enum CommonKeys {
@@ -121,6 +122,19 @@ package enum CommonKeys {
     in: .milliseconds(100)...(.seconds(300)),
     help: "how long running calls may take to finish after SIGTERM"
   )
+  package static let corsOrigins = ConfigurationKey<CORSPolicy>(
+    "cors.origins",
+    default: .strings([]),
+    help: "web origins whose scripts may call by gRPC-Web and read pages, such as https://app.example; there is no *"
+  ) { value throws(ConfigurationError) in
+    guard case .strings(let origins) = value, let policy = CORSPolicy(allowing: origins) else {
+      throw .invalidValue(
+        key: "cors.origins",
+        reason: "must be origins such as https://app.example or http://localhost:3000: lower case, without a path or \"*\""
+      )
+    }
+    return policy
+  }
   package static let compressResponses = ConfigurationKey.boolean(
     "grpc.compressResponses",
     default: false,
@@ -144,7 +158,7 @@ package enum CommonKeys {
       clientKeyFile.declaration, certificateNames.declaration,
       issuer.declaration, identityAddress.declaration, qrAddress.declaration, migratorAddress.declaration,
       policyFile.declaration,
-      logLevel.declaration, drainTimeout.declaration, compressResponses.declaration, threads.declaration,
+      logLevel.declaration, drainTimeout.declaration, corsOrigins.declaration, compressResponses.declaration, threads.declaration,
     ]
   }
 }

@@ -257,6 +257,7 @@ package enum ServiceProcess {
       tls: tls
     )
     transport.drainGrace = TimeAmount(configuration[CommonKeys.drainTimeout])
+    transport.cors = configuration[CommonKeys.corsOrigins]
     transport.compressesResponses = configuration[CommonKeys.compressResponses]
     return RPCServer(
       configuration: transport,

@@ -93,9 +93,12 @@ package struct PageResponse: Sendable {
 /// The pages of a port.
 struct PageTable: Sendable {
   private let pages: [Page]
+  /// Who may read them, and gRPC-Web's answers, across origins.
+  let cors: CORSPolicy
 
-  init(_ pages: [Page]) {
+  init(_ pages: [Page], cors: CORSPolicy = .none) {
     self.pages = pages
+    self.cors = cors
   }
 
   enum Match {
@@ -114,6 +117,13 @@ struct PageTable: Sendable {
 
   /// Answers a request, also one that no page is for.
   func answer(_ request: PageRequest) async -> PageResponse {
+    if let preflight = cors.preflight(request) { return preflight }
+    var response = await pageAnswer(request)
+    response.headers += cors.fields(origin: request.header("origin"))
+    return response
+  }
+
+  private func pageAnswer(_ request: PageRequest) async -> PageResponse {
     switch find(method: request.method, path: request.path) {
     case .page(let page):
       return await page.handle(request)

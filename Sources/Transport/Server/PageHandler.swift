@@ -2,7 +2,7 @@ internal import GRPC
 internal import NIOCore
 internal import NIOHTTP1
 
-/// Answers requests for pages over HTTP/1.1, one at a time.
+/// Answers requests for pages and gRPC-Web calls over HTTP/1.1, one at a time.
 final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   // Unchecked: only touched on its event loop, which is also the executor that its tasks prefer.
   typealias InboundIn = HTTPServerRequestPart
@@ -16,6 +16,9 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   private var body: [UInt8] = []
   private var isRefused = false
   private var isAnswering = false
+  /// A request has begun to come, and not ended.
+  private var isReceiving = true
+  private var web: (call: WebCall, head: HTTPRequestHead)?
   private var isDraining = false
   private var timer: Scheduled<Void>?
 
@@ -32,8 +35,20 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     executor: EventLoopTaskExecutor,
     peer: Peer
   ) throws {
-    try pipeline.configureHTTPServerPipeline(withPipeliningAssistance: true, withErrorHandling: true)
-    try pipeline.addHandler(PageHandler(environment: environment, executor: executor, peer: peer))
+    let pages = PageHandler(environment: environment, executor: executor, peer: peer)
+    try pipeline.addHandler(RequestBeginning(pages))
+    var bounds = NIOHTTPDecoderLimitConfiguration()
+    bounds.maxHeaderFieldSize = Limits.pageHeaderBytes
+    bounds.maxHeaderListSize = Limits.pageHeaderBytes
+    bounds.maxHeaderFieldCount = Limits.pageHeaderFields
+    try pipeline.configureHTTPServerPipeline(
+      withPipeliningAssistance: true,
+      withErrorHandling: true,
+      withOutboundHeaderValidation: true,
+      withEncoderConfiguration: .init(),
+      withDecoderLimitConfiguration: bounds
+    )
+    try pipeline.addHandler(pages)
   }
 
   func handlerAdded(context: ChannelHandlerContext) {
@@ -54,13 +69,27 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     }
   }
 
+  /// Bytes of a request come, or of the next one: from its first byte on it has its time.
+  func receivesBytes() {
+    guard !isReceiving, !isAnswering else { return }
+    isReceiving = true
+    startTimer(Limits.pageRequestTimeout)
+  }
+
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     switch unwrapInboundIn(data) {
     case .head(let head):
+      isReceiving = true
+      if beginWeb(head) { return }
       self.head = head
       body = []
       isRefused = false
     case .body(let bytes):
+      if let web {
+        // The call reads it before it returns, and keeps no more than a message.
+        unsafe bytes.withUnsafeReadableBytes { unsafe web.call.receive($0) }
+        return
+      }
       guard !isRefused else { return }
       guard body.count + bytes.readableBytes <= Limits.pageBodyBytes else {
         isRefused = true
@@ -68,6 +97,12 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
       }
       body.append(contentsOf: bytes.readableBytesView)
     case .end:
+      isReceiving = false
+      if let web {
+        timer?.cancel()
+        web.call.receivedEnd()
+        return
+      }
       guard let head else { return }
       self.head = nil
       answer(head)
@@ -78,9 +113,32 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     if event is ServerDrain {
       isDraining = true
       if !isAnswering { context.close(promise: nil) }
+    } else if case ChannelEvent.inputClosed = event, let web {
+      // The client has gone; what it asked for has no reader.
+      self.web = nil
+      web.call.end(RPCError(.cancelled, "the client is gone"))
+      context.close(promise: nil)
     } else {
       context.fireUserInboundEventTriggered(event)
     }
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    if let web {
+      self.web = nil
+      web.call.end(RPCError(.cancelled, "the client is gone"))
+    }
+    context.fireChannelInactive()
+  }
+
+  func channelWritabilityChanged(context: ChannelHandlerContext) {
+    // While an answer goes out no other timer runs.
+    if !context.channel.isWritable {
+      startTimer(Limits.stalledWriteTimeout)
+    } else if isAnswering {
+      timer?.cancel()
+    }
+    context.fireChannelWritabilityChanged()
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -122,9 +180,25 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     isAnswering = false
     guard let context else { return }
     let isKeptAlive = request.isKeepAlive && !isDraining
+    var headers = response.headers
+    // RFC 9110 §8.6: none in an answer that has no body by its status.
+    if response.status != 204 { headers.append(("content-length", String(response.body.count))) }
+    sendHead(response.status, headers, to: request, isKeptAlive: isKeptAlive, context)
+    if request.method != .HEAD, !response.body.isEmpty {
+      context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: response.body)))), promise: nil)
+    }
+    sendEnd(isKeptAlive: isKeptAlive, context)
+  }
+
+  private func sendHead(
+    _ status: Int,
+    _ fields: [(name: String, value: String)],
+    to request: HTTPRequestHead,
+    isKeptAlive: Bool,
+    _ context: ChannelHandlerContext
+  ) {
     var headers = HTTPHeaders()
-    for (name, value) in response.headers { headers.add(name: name, value: value) }
-    headers.replaceOrAdd(name: "content-length", value: String(response.body.count))
+    for (name, value) in fields { headers.add(name: name, value: value) }
     if !isKeptAlive {
       headers.replaceOrAdd(name: "connection", value: "close")
     } else if request.version == .http1_0 {
@@ -132,19 +206,91 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     }
     let head = HTTPResponseHead(
       version: request.version == .http1_0 ? .http1_0 : .http1_1,
-      status: HTTPResponseStatus(statusCode: response.status),
+      status: HTTPResponseStatus(statusCode: status),
       headers: headers
     )
     context.write(wrapOutboundOut(.head(head)), promise: nil)
-    if request.method != .HEAD, !response.body.isEmpty {
-      context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: response.body)))), promise: nil)
-    }
+  }
+
+  private func sendEnd(isKeptAlive: Bool, _ context: ChannelHandlerContext) {
     let written = context.eventLoop.makePromise(of: Void.self)
     context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: written)
     if isKeptAlive {
       startTimer(Limits.pageIdleTimeout)
     } else {
       written.futureResult.assumeIsolated().whenComplete { [self] _ in self.context?.close(promise: nil) }
+    }
+  }
+}
+
+// MARK: gRPC-Web
+
+extension PageHandler: WebCallSink {
+  /// Takes the request if it is a gRPC-Web call.
+  private func beginWeb(_ request: HTTPRequestHead) -> Bool {
+    guard request.method == .POST, request.headers.contains(name: "content-type") else { return false }
+    var head = RequestHead()
+    let router = environment.router
+    head.receive(":method", request.method.rawValue, router)
+    head.receive(":path", request.uri, router)
+    for (name, value) in request.headers where !Self.isOfConnection(name.lowercased()) {
+      head.receive(name.lowercased(), value, router)
+    }
+    guard let format = head.webFormat else { return false }
+    isAnswering = true
+    let call = WebCall(
+      format,
+      head,
+      WebCall.Place(environment: environment, executor: executor, peer: peer),
+      sink: self
+    )
+    web = (call, request)
+    call.begin(head)
+    return true
+  }
+
+  /// What speaks of the connection and not of the call (RFC 9110 §7.6.1).
+  private static func isOfConnection(_ name: String) -> Bool {
+    switch name {
+    case "connection", "content-length", "host", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade": true
+    default: false
+    }
+  }
+
+  /// An answer that ends before the request does ends the connection as well.
+  private func isKeptAlive(_ request: HTTPRequestHead) -> Bool {
+    request.isKeepAlive && request.version != .http1_0 && !isDraining && !isReceiving
+  }
+
+  func webCall(_ call: WebCall, answers headers: [(name: String, value: String)]) {
+    guard let context, let web, web.call === call else { return }
+    sendHead(200, headers, to: web.head, isKeptAlive: isKeptAlive(web.head), context)
+  }
+
+  func webCall(_ call: WebCall, sends body: ByteBuffer) {
+    guard let context, let web, web.call === call else { return }
+    let count = body.readableBytes
+    context.writeAndFlush(wrapOutboundOut(.body(.byteBuffer(body)))).assumeIsolated().whenSuccess { call.wrote(count) }
+  }
+
+  func webCallEnded(_ call: WebCall) {
+    guard let context, let web, web.call === call else { return }
+    self.web = nil
+    isAnswering = false
+    sendEnd(isKeptAlive: isKeptAlive(web.head), context)
+  }
+
+  func webCallReturned(_ call: WebCall) {}
+}
+
+extension RequestHead {
+  fileprivate mutating func receive(_ name: String, _ value: String, _ router: Router) {
+    var (name, value) = (name, value)
+    // Both are read before the call returns.
+    name.withUTF8 { name in
+      value.withUTF8 { value in
+        unsafe receive(UnsafeRawBufferPointer(name), UnsafeRawBufferPointer(value), router)
+      }
     }
   }
 }

@@ -28,6 +28,8 @@ package final class RPCServer: Sendable {
     package var unaryTimeLimit: Duration? = .seconds(30)
     /// The longest that a stream may last; nil leaves it to the client.
     package var streamTimeLimit: Duration?
+    /// The web origins whose scripts may call and read pages.
+    package var cors = CORSPolicy.none
     /// Whether responses are compressed for clients that can expand them, unless a call says otherwise.
     package var compressesResponses = false
     /// A connection without a call is closed after this.
@@ -80,7 +82,7 @@ package final class RPCServer: Sendable {
       configuration: configuration,
       router: Router(routes),
       interceptors: interceptors,
-      pages: PageTable(pages + [.health]),
+      pages: PageTable(pages + [.health], cors: configuration.cors),
       statusDetailsEncoder: statusDetailsEncoder,
       logger: logger
     )

@@ -7,7 +7,7 @@ internal import NIOCore
 ///     fields ──▶ message ──▶ running ──▶ answered      one request message
 ///        │          └────────────┴───────────▲         refused, deadline
 ///        ├──────────────▶ running ───────────┤         a stream of request messages
-///        └──▶ page ──────────────────────────┘         plain HTTP
+///        └──▶ page ──────────────────────────┘         plain HTTP, or a gRPC-Web call
 ///
 /// Kept by its connection for the next stream, once the stream is closed and the task has returned.
 final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
@@ -38,6 +38,8 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   /// Bytes received that the peer has not been granted again.
   private var owed = 0
   private var pageBody: [UInt8] = []
+  /// What takes the body of the phase `page`, if it is a gRPC-Web call.
+  private var web: WebCall?
   /// Tells the calls that used this object apart, for what comes late from other threads.
   private var generation = 0
   /// When the phase has to be over.
@@ -56,7 +58,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   }
 
   private func recycleIfOver() {
-    guard stream == nil, !isTaskRunning else { return }
+    guard stream == nil, !isTaskRunning, web?.isTaskRunning != true else { return }
     generation += 1
     call.reset()
     head.reset()
@@ -66,6 +68,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     hasInterceptedCall = false
     owed = 0
     pageBody = []
+    web = nil
     connection.recycle(self)
   }
 
@@ -154,6 +157,10 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
         return
       }
       settle()
+    case .page where web != nil:
+      // The call reads it before it returns, and keeps no more than a message.
+      unsafe web?.receive(bytes)
+      connection.session?.consume(stream, bytes.count)
     case .page:
       guard pageBody.count + bytes.count <= Limits.pageBodyBytes else {
         answerPage(PageResponse(status: 413, text: "too large\n"), isHead: false)
@@ -208,7 +215,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     case .running:
       guard framer.isBetweenMessages else { return finish(RPCError(.internal, "the request ends within a message")) }
       call.inbox?.finish()
-    case .page: runPage()
+    case .page: if let web { web.receivedEnd() } else { runPage() }
     case .fields, .answered: break
     }
   }
@@ -337,6 +344,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   // MARK: Pages
 
   private func beginPage() {
+    if let format = head.webFormat { return beginWeb(format) }
     let isPost = head.httpMethod.isEmpty
     let target = String(decoding: head.httpPath, as: UTF8.self)
     let method = isPost ? "POST" : String(decoding: head.httpMethod, as: UTF8.self)
@@ -396,11 +404,13 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   func stream(_ stream: HTTP2Stream, wrote bytes: Int) {
     connection.answered()
     call.outbox?.sent(bytes)
+    web?.wrote(bytes)
   }
 
   func stream(_ stream: HTTP2Stream, closed code: HTTP2ErrorCode) {
     self.stream = nil
     deadline = nil
+    web?.end(RPCError(.cancelled, "the client cancelled the call"))
     if phase != .answered {
       let error = RPCError(.cancelled, "the client cancelled the call")
       finish(error)
@@ -410,6 +420,48 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
       task?.cancel()
     }
     connection.streamClosed()
+    recycleIfOver()
+  }
+}
+
+// MARK: gRPC-Web
+
+extension ServerStream: WebCallSink {
+  private func beginWeb(_ format: WebFormat) {
+    phase = .page
+    let place = WebCall.Place(
+      environment: connection.environment,
+      executor: connection.executor,
+      peer: connection.peer
+    )
+    let web = WebCall(format, head, place, sink: self)
+    self.web = web
+    web.begin(head)
+  }
+
+  func webCall(_ call: WebCall, answers headers: [(name: String, value: String)]) {
+    guard phase == .page, let stream, let session = connection.session else { return }
+    var fields = HTTP2FieldList()
+    fields.add(":status", "200")
+    for (name, value) in headers { fields.add(name.utf8, value.utf8) }
+    session.respond(stream, fields)
+  }
+
+  func webCall(_ call: WebCall, sends body: ByteBuffer) {
+    guard phase == .page, let stream, let session = connection.session else { return }
+    session.write(stream, body)
+    connection.wantOutput()
+  }
+
+  func webCallEnded(_ call: WebCall) {
+    guard phase == .page else { return }
+    phase = .answered
+    guard let stream, let session = connection.session else { return }
+    session.finish(stream)
+    connection.wantOutput()
+  }
+
+  func webCallReturned(_ call: WebCall) {
     recycleIfOver()
   }
 }

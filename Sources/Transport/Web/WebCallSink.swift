@@ -1,0 +1,16 @@
+internal import NIOCore
+
+/// Where a gRPC-Web call leaves its answer: a stream of HTTP/2, or a connection of HTTP/1.1. On one event loop.
+protocol WebCallSink: AnyObject {
+  /// The status is 200; everything else stands in the body.
+  func webCall(_ call: WebCall, answers headers: [(name: String, value: String)])
+
+  /// A part of the body. To be reported by `WebCall.wrote` once it has left.
+  func webCall(_ call: WebCall, sends body: ByteBuffer)
+
+  /// The body is complete.
+  func webCallEnded(_ call: WebCall)
+
+  /// The handler has returned, perhaps long after the end.
+  func webCallReturned(_ call: WebCall)
+}

@@ -48,7 +48,7 @@ package enum IdentityProcess {
       policies: resources.policies,
       guidesFile: configuration[IdentityKeys.guidesFile],
       clock: resources.clock,
-      random: RandomSource { SecureRandom.bytes($0) },
+      random: RandomSource { SecureRandom.bytes($0) }.withNeighbouringIdentifiers(),
       logger: resources.logger
     )
     if configuration[IdentityKeys.rotateSigningKey] {

@@ -49,7 +49,7 @@ package struct OpaqueIDValue: Sendable, Hashable, Comparable {
   }
 
   package init(from random: RandomSource) {
-    let bytes = random.bytes(16)
+    let bytes = random.identifier()
     precondition(bytes.count == 16, "a random source gives as many bytes as it was asked for")
     high = bytes[0..<8].reduce(0) { $0 << 8 | UInt64($1) }
     low = bytes[8..<16].reduce(0) { $0 << 8 | UInt64($1) }

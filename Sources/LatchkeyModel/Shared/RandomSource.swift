@@ -1,13 +1,53 @@
+import Synchronization
+
 /// Where random bytes come from. Passed in wherever randomness matters, so that a test needs no luck.
 package struct RandomSource: Sendable {
   private let generate: @Sendable (Int) -> [UInt8]
+  private let neighbourhood: Neighbourhood?
 
   /// `generate` answers with as many bytes as it is asked for; outside tests it is the machine's secure source.
   package init(_ generate: @escaping @Sendable (Int) -> [UInt8]) {
+    self.init(generate, nil)
+  }
+
+  private init(_ generate: @escaping @Sendable (Int) -> [UInt8], _ neighbourhood: Neighbourhood?) {
     self.generate = generate
+    self.neighbourhood = neighbourhood
   }
 
   package func bytes(_ count: Int) -> [UInt8] {
     generate(count)
+  }
+
+  /// 16 bytes for an identifier: 128 random bits, or with neighbours 80 behind a common beginning of 48.
+  func identifier() -> [UInt8] {
+    guard let neighbourhood else { return generate(16) }
+    return neighbourhood.next(generate) + generate(16 - Neighbourhood.prefixBytes)
+  }
+
+  /// The same source, whose identifiers come in groups with a common random beginning.
+  ///
+  /// What is made at one time then stands side by side in every index by identifier, and a group of commits changes a
+  /// few pages where identifiers spread over the whole index would change one each. The beginning says nothing: it is
+  /// no clock, and the rest of each identifier is as unpredictable as before.
+  package func withNeighbouringIdentifiers() -> RandomSource {
+    RandomSource(generate, Neighbourhood())
+  }
+}
+
+/// The beginning that a group of identifiers shares.
+private final class Neighbourhood: Sendable {
+  static let prefixBytes = 6
+  /// Two or three pages of an index.
+  private static let members = 64
+
+  private let state = Mutex<(prefix: [UInt8], left: Int)>(([], 0))
+
+  func next(_ generate: (Int) -> [UInt8]) -> [UInt8] {
+    state.withLock { state in
+      if state.left == 0 { state = (generate(Self.prefixBytes), Self.members) }
+      state.left -= 1
+      return state.prefix
+    }
   }
 }

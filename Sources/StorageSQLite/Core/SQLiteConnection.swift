@@ -61,6 +61,7 @@ import Storage
     try run("PRAGMA temp_store = MEMORY")
     try run("PRAGMA cache_size = -\(Limits.pageCacheKiB)")
     try run("PRAGMA journal_size_limit = \(Limits.logSizeBytes)")
+    try run("PRAGMA wal_autocheckpoint = \(Limits.logPages)")
     if mode == .reader { try run("PRAGMA query_only = ON") }
   }
 

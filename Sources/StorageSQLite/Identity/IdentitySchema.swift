@@ -299,5 +299,20 @@ extension SQLiteSchema {
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX unlocks_by_subject ON unlocks (sub);
     """,
+
+    // 10: a start as a guest changes fewer pages.
+    """
+    CREATE TABLE used_challenges_10 (
+      -- A challenge has one expiry, so this is as unique as its hash; what is used at one time stands together.
+      expires_at INTEGER NOT NULL,
+      hash       BLOB NOT NULL,
+      PRIMARY KEY (expires_at, hash)
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO used_challenges_10 (expires_at, hash) SELECT expires_at, hash FROM used_challenges;
+    DROP TABLE used_challenges;
+    ALTER TABLE used_challenges_10 RENAME TO used_challenges;
+    -- Who asks for the sessions on a device asks for those of one subject.
+    DROP INDEX sessions_live_by_device;
+    """,
   ])
 }

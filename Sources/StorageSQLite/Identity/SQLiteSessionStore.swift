@@ -173,8 +173,8 @@ package struct SQLiteSessionStore: SessionStore {
     ),
     (
       """
-      DELETE FROM used_challenges WHERE hash IN
-        (SELECT hash FROM used_challenges WHERE expires_at < ? ORDER BY expires_at LIMIT ?)
+      DELETE FROM used_challenges WHERE (expires_at, hash) IN
+        (SELECT expires_at, hash FROM used_challenges WHERE expires_at < ? ORDER BY expires_at LIMIT ?)
       """, true
     ),
     (

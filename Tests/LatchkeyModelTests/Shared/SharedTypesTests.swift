@@ -19,6 +19,21 @@ struct SharedTypesTests {
     #expect(SubjectID(bytes: Array(bytes.dropLast())) == nil)
   }
 
+  @Test("Neighbouring identifiers share their beginning in groups of 64, and nothing else")
+  func neighbouringIdentifiers() {
+    let random = RandomSource { count in (0..<count).map { _ in UInt8.random(in: 0...255) } }
+      .withNeighbouringIdentifiers()
+    let ids = (0..<640).map { _ in SubjectID(from: random).bytes }
+    #expect(Set(ids).count == ids.count)
+    for group in stride(from: 0, to: ids.count, by: 64) {
+      #expect(Set(ids[group..<group + 64].map { $0.prefix(6) }).count == 1)
+    }
+    #expect(Set(ids.map { $0.prefix(6) }).count == 10)
+    #expect(Set(ids.map { $0.suffix(10) }).count == ids.count)
+    // Other random bytes are drawn as ever.
+    #expect(random.bytes(16).prefix(6) != random.bytes(16).prefix(6))
+  }
+
   @Test("G5: a subject's storage namespace is safe on file systems that ignore case")
   func storageNamespace() throws {
     let id = try #require(SubjectID(bytes: (0..<16).map { UInt8($0 + 240) }))

@@ -33,6 +33,7 @@ struct IdentitySchemaTests {
           VALUES ('key', x'00', x'00', 'device', zeroblob(16), 'password', 'a***', 7, 1, 1)
           """
         )
+        _ = try db.execute("INSERT INTO used_challenges (hash, expires_at) VALUES (x'07', 9)")
       }
       await old.close()
       let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)
@@ -41,6 +42,10 @@ struct IdentitySchemaTests {
       #expect(session?.family.generation == 3 && session?.confirmedAt == nil)
       let device = try await database.read { db throws(StorageError) in try DeviceRow.find("key", in: db) }
       #expect(device?.guest?.bytes == [UInt8](repeating: 0, count: 16) && device?.lastLogin?.accountMask == "a***")
+      let isSpentAgain = try await database.write { db throws(StorageError) in
+        try ChallengeRow.spend([7], until: Timestamp(millisecondsSinceEpoch: 9), in: db)
+      }
+      #expect(!isSpentAgain)
       await database.close()
     }
   }

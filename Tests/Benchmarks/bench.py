@@ -8,11 +8,14 @@ sides alike.
 import argparse
 import time
 
+import accounts
+import identity
+import idle
 import machine
 import polls
 import report
 
-PARTS = {"poll": polls}
+PARTS = {"poll": polls, "idle": idle, "identity": identity, "accounts": accounts}
 
 
 def shape(text):
@@ -31,6 +34,10 @@ def arguments():
         "--sessions", type=int, default=1_000_000, help="live QR sessions while polling; default: 1,000,000"
     )
     parser.add_argument("--shapes", nargs="+", type=shape, default=list(polls.SHAPES), help="such as 50x100 500x1")
+    parser.add_argument("--idle", type=int, default=10_000, help="idle TLS connections; default: 10,000")
+    parser.add_argument(
+        "--accounts", type=int, default=1_000_000, help="accounts that a sign-in is measured with; default: 1,000,000"
+    )
     parser.add_argument("--tls", choices=["both", "on", "off"], default="both")
     options = parser.parse_args()
     options.modes = {"both": [False, True], "on": [True], "off": [False]}[options.tls]
@@ -47,6 +54,7 @@ def main():
         PARTS[name].run(options, results)
     written = [results.write(), *report.draw_polls(results)]
     report.print_table(results)
+    idle.table(results)
     report.print_bars([bar for name in options.only for bar in PARTS[name].bars(results)])
     print(f"\n{time.monotonic() - began:.0f} s; written: {', '.join(str(path) for path in written)}")
 

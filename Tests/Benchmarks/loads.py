@@ -82,23 +82,62 @@ def read_log(path):
     return log
 
 
-def h2load(server, path, body, connections, streams, requests):
-    """Runs one load. Returns what it cost, as the columns of a result."""
-    with tempfile.TemporaryDirectory() as folder:
-        log = pathlib.Path(folder, "log")
+def h2load(server, path, body, connections, streams, requests, log):
+    """Sends the same request again and again, and makes sure that all are answered with HTTP status 200."""
+    with tempfile.NamedTemporaryFile() as data:
         command = [
             "taskset", "-c", str(machine.LOAD_CORE), "h2load",
             "-n", str(requests), "-c", str(connections), "-m", str(streams), "--log-file", str(log),
         ]  # fmt: skip
         if body is not None:
-            data = pathlib.Path(folder, "body")
-            data.write_bytes(body)
-            command += ["-d", str(data), "-H", "content-type: application/grpc", "-H", "te: trailers"]
+            data.write(body)
+            data.flush()
+            command += ["-d", data.name, "-H", "content-type: application/grpc", "-H", "te: trailers"]
+        run = subprocess.run([*command, server.target + path], capture_output=True, text=True, timeout=1200)
+    counted = re.search(r"(\d+) succeeded, (\d+) failed, (\d+) errored", run.stdout)
+    if run.returncode or not counted or int(counted[1]) != requests:
+        raise SystemExit(f"bench: h2load against {server.name} failed:\n{run.stdout}\n{run.stderr}")
+
+
+def measure(server, path, body, connections, streams, requests):
+    """A load by h2load and what it cost, as the columns of a result."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = pathlib.Path(folder, "log")
         with Sampler(server) as sampler:
-            run = subprocess.run([*command, server.target + path], capture_output=True, text=True, timeout=1200)
-        counted = re.search(r"(\d+) succeeded, (\d+) failed, (\d+) errored", run.stdout)
-        if run.returncode or not counted or int(counted[1]) != requests:
-            raise SystemExit(f"bench: h2load against {server.name} failed:\n{run.stdout}\n{run.stderr}")
+            h2load(server, path, body, connections, streams, requests, log)
+        return {
+            "connections": connections,
+            "streams": streams,
+            "tls": server.tls,
+            **steady(sampler.samples, read_log(log)),
+            "rss_kib": machine.rss_kib(server.process.pid),
+        }
+
+
+LOAD = machine.OUT / "load" / "load"
+
+
+def own(mode, server, *arguments, connections=1, streams=1, requests=1, log=None):
+    """A load by our own program (see load/main.cc), which checks every answer."""
+    command = [
+        "taskset", "-c", str(machine.LOAD_CORE), LOAD, mode, "--to", f"127.0.0.1:{server.port}",
+        "--connections", connections, "--streams", streams, "--requests", requests, *arguments,
+    ]  # fmt: skip
+    if server.tls:
+        command.append("--tls")
+    if log is not None:
+        command += ["--log", log]
+    run = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=1200)
+    if run.returncode:
+        raise SystemExit(f"bench: {mode} against {server.name} failed: {run.stderr}")
+
+
+def measure_own(mode, server, connections, streams, requests, *arguments):
+    """The same and what it cost, as the columns of a result."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = pathlib.Path(folder, "log")
+        with Sampler(server) as sampler:
+            own(mode, server, *arguments, connections=connections, streams=streams, requests=requests, log=log)
         return {
             "connections": connections,
             "streams": streams,

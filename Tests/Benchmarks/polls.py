@@ -13,6 +13,9 @@ import servers
 
 # connections x streams, and the requests of a round: a second or two of the fastest server's time.
 SHAPES = {(1, 100): 200_000, (10, 10): 200_000, (50, 100): 300_000, (50, 1): 100_000, (500, 1): 100_000}
+# Polls of codes drawn at random, and the few sessions that they are compared with.
+SPREAD_POLLS = 200_000
+FEW = 1000
 # What a round of a slower peer shrinks by: its figures need no more requests than the others' need time.
 SHARE = {"latchkey-qr": 1, "nghttpd": 1, "grpc-cpp": 0.25}
 # Codes live for 600 s at most: polling stops in time, and says so.
@@ -27,15 +30,6 @@ def field(number, value):
 
 def poll_request(device_code):
     return field(1, device_code)
-
-
-ISSUE_REQUEST = (
-    field(1, b"latchkey-demo")
-    + b"\x10\x01"
-    + field(4, b"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM")
-    + field(5, b"S256")
-    + field(6, field(1, b"bench"))
-)
 
 
 def call(server, path, message):
@@ -58,13 +52,10 @@ def check_pending(server, poll):
 
 
 def issue_sessions(server, count):
-    """Fills the table through the front door and returns one of the device codes."""
-    if count > 1:
-        loads.h2load(server, servers.ISSUE, loads.framed(ISSUE_REQUEST), 50, 100, max(count - 1, 100))
-    answer = call(server, servers.ISSUE, ISSUE_REQUEST)
-    if answer[0] != 0x0A:  # Field 1, the device code.
-        raise SystemExit(f"bench: unexpected answer to IssueSession: {answer!r}")
-    return answer[2 : 2 + answer[1]]
+    """Fills the table through the front door. Returns the file with the device codes."""
+    codes = machine.OUT / f"codes-{count}"
+    loads.own("issue", server, "--out", codes, connections=min(50, count), streams=10, requests=count)
+    return codes
 
 
 def run(options, results):
@@ -76,8 +67,14 @@ def run(options, results):
                 for server in (servers.latchkey_qr, servers.nghttpd, servers.grpc_cpp)
             )
             began = time.monotonic()
-            code = issue_sessions(ours, options.sessions)
+            codes = issue_sessions(ours, options.sessions)
+            with open(codes, "rb") as lines:
+                code = lines.readline().strip()
             print(f"{'TLS' if tls else 'cleartext'}: {options.sessions:,} sessions live", flush=True)
+            spread = [(options.sessions, ours, codes)]
+            if not tls and options.sessions > FEW:
+                small = stack.enter_context(servers.latchkey_qr(tls, servers.fresh_directory("qr-few")))
+                spread.append((FEW, small, issue_sessions(small, FEW)))
             unknown = base64.urlsafe_b64encode(os.urandom(32)).rstrip(b"=")
             targets = [
                 (ours, servers.POLL, poll_request(code)),
@@ -95,10 +92,14 @@ def run(options, results):
                         requests = int(SHAPES[shape] * SHARE[server.name])
                         if message is not None:
                             check_pending(server, message)
-                        row = loads.h2load(server, path, message and loads.framed(message), *shape, requests)
+                        row = loads.measure(server, path, message and loads.framed(message), *shape, requests)
                         if message is not None:
                             check_pending(server, message)
                         results.add(server.name, "poll_session", number, sessions=options.sessions, **row)
+                # Codes drawn at random: a table that does not fit into a cache shows.
+                for sessions, server, codes in spread if len(spread) > 1 else []:
+                    row = loads.measure_own("poll", server, 50, 100, SPREAD_POLLS, "--in", codes)
+                    results.add(server.name, "poll_any_session", number, sessions=sessions, **row)
                 slowest = max(slowest, time.monotonic() - started)
                 print(f"  round {number} of {options.rounds}: {time.monotonic() - started:.0f} s", flush=True)
 
@@ -124,3 +125,9 @@ def bars(results):
     clear = results.median(cpu, tls=False, **where)
     with_tls = results.median(cpu, tls=True, **where)
     yield "poll, 50×100: TLS in CPU of cleartext", with_tls / clear, 1.5
+    many = {"server": "latchkey-qr", "operation": "poll_any_session"}
+    counts = {row["sessions"] for row in results.select(**many)}
+    if len(counts) > 1:
+        most = {**many, "sessions": max(counts)}
+        value = results.ratio(cpu, most, {**many, "sessions": FEW})
+        yield f"poll: CPU at {max(counts):,} sessions of that at {FEW:,}", value, 1.3

@@ -15,7 +15,6 @@ sys.path.insert(0, str(machine.ROOT / "Tests" / "EndToEnd"))
 import authority  # noqa: E402
 
 POLL = "/latchkey.qr.v1.QrSessionService/PollSession"
-ISSUE = "/latchkey.qr.v1.QrSessionService/IssueSession"
 
 
 def certificate():
@@ -68,10 +67,16 @@ class Server:
                 self.process.wait()
 
 
-def latchkey(service, tls, *arguments):
-    """A service of ours over a fresh data directory."""
-    data = machine.OUT / f"data-{service}{'-tls' if tls else ''}"
+def fresh_directory(name):
+    data = machine.OUT / "data" / name
     shutil.rmtree(data, ignore_errors=True)
+    data.mkdir(parents=True, mode=0o700)
+    return data
+
+
+def latchkey(service, tls, *arguments, data=None):
+    """A service of ours, over a fresh data directory unless one is named."""
+    data = data or fresh_directory(f"{service}{'-tls' if tls else ''}")
     port = machine.free_port()
     command = [
         machine.RELEASE / f"latchkey-{service}", "--listen-port", port, "--management-port", 0, "--data-dir", data,
@@ -85,12 +90,12 @@ def latchkey(service, tls, *arguments):
     return server
 
 
-def latchkey_qr(tls):
+def latchkey_qr(tls, data=None):
     """With the longest life of codes, and without the throttles: h2load polls one code far faster than a screen would,
     and asks for all of them from one address."""
     return latchkey(
         "qr", tls, "--code-lifetime", "600s", "--poll-interval", "0s", "--poll-long-interval", "0s",
-        "--limits-issues-per-minute", 0, "--limits-scans-per-minute", 0,
+        "--limits-issues-per-minute", 0, "--limits-scans-per-minute", 0, data=data,
     )  # fmt: skip
 
 
@@ -118,3 +123,6 @@ def grpc_cpp(tls):
         command += [files.certificate, files.key]
     return Server("grpc-cpp", command, tls=tls, port=port)
 
+
+def latchkey_identity(tls, data=None):
+    return latchkey("identity", tls, data=data)

@@ -23,10 +23,6 @@ package enum Limits {
   /// How often waiting polls are looked at for their time being over: late by less than a person notices.
   static let tick: Duration = .milliseconds(20)
 
-  /// How long a watch without a deadline waits before it looks whether its session is still there: longer than any
-  /// session lives, so that it is a safeguard and no work.
-  static let watchLookAround: Duration = .seconds(900)
-
   /// What a waiting poll leaves of its deadline for the answer to travel.
   static let answerMargin: Duration = .milliseconds(100)
 

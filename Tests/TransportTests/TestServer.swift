@@ -16,6 +16,7 @@ struct TestServer {
     let started = Atomic<Int>(0)
     let cancelled = Atomic<Int>(0)
     let finished = Mutex<[StatusCode]>([])
+    let bell = Bell()
   }
 
   private struct Recorder: ServerInterceptor {
@@ -105,6 +106,10 @@ struct TestServer {
           counters.started.add(1, ordering: .relaxed)
         }
         if request.bytes.first == 1 { throw RPCError(.dataLoss, "after all") }
+      },
+      .serverStreaming(RPCMethod(path: "/t.T/Listen", kind: .serverStreaming)) {
+        (_: Blob, writer: ResponseWriter<Blob>, _) async throws(RPCError) in
+        try await writer.serve(Bell.Listener(counters.bell, writer))
       },
       .unary(RPCMethod(path: "/t.T/Squeeze", kind: .unary)) { (request: Blob, context) async throws(RPCError) -> Blob in
         // The first byte: whether the request came compressed, then whether the answer is to go compressed.

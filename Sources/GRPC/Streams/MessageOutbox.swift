@@ -9,21 +9,40 @@ package final class MessageOutbox: Sendable {
   private typealias Waiter = CheckedContinuation<RPCError?, Never>
 
   private struct State {
-    var frames = CircularBuffer<ByteBuffer>()
+    // Arrays: an empty one takes no memory, and most outboxes of waiting calls are.
+    var frames: [ByteBuffer] = []
     /// Bytes written and not yet on their way to the socket.
     var pending = 0
     var signalled = false
     var failure: RPCError?
-    var waiters = CircularBuffer<Waiter>()
+    var waiters: [Waiter] = []
+    var parked: (any ParkedCall)?
   }
 
   private let state = Mutex(State())
   private let ready: @Sendable () -> Void
 
+  /// Whether who takes the frames also runs a `ParkedCall`.
+  let canPark: Bool
+
   /// - Parameter ready: called on the writer's thread when frames wait and none did before.
-  package init(ready: @escaping @Sendable () -> Void) {
+  package init(canPark: Bool = false, ready: @escaping @Sendable () -> Void) {
+    self.canPark = canPark
     self.ready = ready
   }
+
+  /// The call goes on in turns once its handler has returned.
+  func park(_ call: any ParkedCall) {
+    state.withLock { $0.parked = call }
+  }
+
+  /// The last turn is over.
+  package func endParking() {
+    state.withLock { $0.parked = nil }
+  }
+
+  /// What goes on once the handler has returned: nil for a call that is over then.
+  package var parked: (any ParkedCall)? { state.withLock { $0.parked } }
 
   /// Queues a frame, prefix included, and waits while the transport is behind.
   package func write(_ frame: ByteBuffer) async throws(RPCError) {
@@ -56,22 +75,22 @@ package final class MessageOutbox: Sendable {
   }
 
   /// The frames that wait, for the transport.
-  package func take() -> CircularBuffer<ByteBuffer> {
+  package func take() -> [ByteBuffer] {
     state.withLock { state in
       state.signalled = false
       let frames = state.frames
-      state.frames = CircularBuffer()
+      state.frames = []
       return frames
     }
   }
 
   /// Tells that `bytes` of the frames taken have left the stream's queue.
   package func sent(_ bytes: Int) {
-    let waiters = state.withLock { state -> CircularBuffer<Waiter> in
+    let waiters = state.withLock { state -> [Waiter] in
       state.pending -= bytes
-      guard state.pending <= Limits.outboxLowWater, !state.waiters.isEmpty else { return CircularBuffer() }
+      guard state.pending <= Limits.outboxLowWater, !state.waiters.isEmpty else { return [] }
       let waiters = state.waiters
-      state.waiters = CircularBuffer()
+      state.waiters = []
       return waiters
     }
     for waiter in waiters { waiter.resume(returning: nil) }
@@ -87,9 +106,9 @@ package final class MessageOutbox: Sendable {
   }
 
   private func wake(_ error: RPCError?) {
-    let waiters = state.withLock { state -> CircularBuffer<Waiter> in
+    let waiters = state.withLock { state -> [Waiter] in
       let waiters = state.waiters
-      state.waiters = CircularBuffer()
+      state.waiters = []
       return waiters
     }
     for waiter in waiters { waiter.resume(returning: error) }

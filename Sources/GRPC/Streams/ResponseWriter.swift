@@ -2,7 +2,7 @@ internal import NIOCore
 
 /// Writes the messages of a server-streaming or bidirectional call.
 package struct ResponseWriter<Response: RPCMessage>: Sendable {
-  private let outbox: MessageOutbox
+  let outbox: MessageOutbox
   private let context: ServerContext?
 
   /// - Parameter context: says whether the call compresses; nil never does.

@@ -14,35 +14,11 @@ extension QRSessionAPI {
     let proof = try proof(request.codeVerifier)
     guard let code = PollSecret(text: request.deviceCode) else { throw .unknownDeviceCode }
     let secret = Self.digest(code.bytes)
-    guard var view = table.view(secret, at: clock.now()) else { throw .unknownDeviceCode }
-    var reported: Int64 = 0
-    while true {
-      if view.version > reported {
-        guard try await !report(view, proof, responses, context) else { return }
-        reported = view.version
-      }
-      let due = context.deadline.map { $0 - Limits.answerMargin } ?? .now + Limits.watchLookAround
-      switch await table.change(of: secret, after: view.version, until: due, at: clock.now()) {
-      case .changed:
-        break
-      case .timedOut:
-        // Without a deadline this is only a look around; with one, the client knows when it is over.
-        if context.deadline != nil { return }
-      case .displaced:
-        throw RPCError(.aborted, "too many others watch the session")
-      case .stopping:
-        throw RPCError(.unavailable, "the service is stopping: watch again elsewhere")
-      case .cancelled:
-        throw RPCError(.cancelled, "the watch was cancelled")
-      }
-      // Forgotten: it ended, and whoever watches has been told.
-      guard let next = table.view(secret, at: clock.now()) else { return }
-      view = next
-    }
+    try await responses.serve(SessionWatch(self, secret, proof, responses, context))
   }
 
   /// Sends one state. True when it is the last.
-  private func report(
+  func report(
     _ view: PollView,
     _ proof: RedeemProof?,
     _ responses: ResponseWriter<QRV1.WatchSessionResponse>,

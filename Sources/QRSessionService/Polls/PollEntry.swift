@@ -15,6 +15,9 @@ struct PollEntry {
   var next = PollEntry.none
   var previous = PollEntry.none
 
+  /// The first of those who wait for a change.
+  var firstWaiter = PollEntry.none
+
   static let none = UInt32.max
 
   init(_ session: QRSession) {

@@ -18,12 +18,20 @@ struct PollShard {
   private var cursor: Int64
 
   private var masks: [UInt32: DisplayText] = [:]
-  private var waiters: [UInt32: [PollWaiter]] = [:]
+  /// Who waits, in lists that begin at the entries, the longest waiting first; and a list of the free cells.
+  private var waiters: [WaiterCell] = []
+  private var firstFreeWaiter = PollEntry.none
+  private(set) var waiterCount = 0
   private var timeouts = Heap<PollTimeout>()
   private var isStopping = false
 
   init(now: Timestamp) {
     cursor = now.secondsSinceEpoch
+  }
+
+  private struct WaiterCell {
+    var waiter: PollWaiter?
+    var next: UInt32
   }
 
   // MARK: - Sessions
@@ -105,11 +113,12 @@ struct PollShard {
     case stopping
   }
 
-  /// Registers a waiter unless there is news. Under one lock with `publish`: no change falls between the two.
+  /// Registers a waiter unless there is news. Under one lock with `publish`: no change falls between the two. Without
+  /// `due` it waits for as long as the session lasts.
   mutating func wait(
     _ secret: Digest256,
     after version: Int64,
-    until due: ContinuousClock.Instant,
+    until due: ContinuousClock.Instant?,
     at now: Timestamp,
     waiter: PollWaiter
   ) -> Registration {
@@ -117,11 +126,8 @@ struct PollShard {
     guard let slot = find(secret) else { return .notNeeded }
     let view = view(slot, at: now)
     guard view.version <= version, !view.state.isFinal else { return .notNeeded }
-    var waiting = waiters[slot] ?? []
-    let displaced = waiting.count >= Limits.waitersPerSession ? waiting.removeFirst() : nil
-    waiting.append(waiter)
-    waiters[slot] = waiting
-    timeouts.insert(PollTimeout(due: due, slot: slot, number: waiter.number))
+    let displaced = append(waiter, to: slot)
+    if let due { timeouts.insert(PollTimeout(due: due, slot: slot, number: waiter.number)) }
     return .waiting(displaced: displaced)
   }
 
@@ -143,23 +149,73 @@ struct PollShard {
   /// Takes every waiter and lets nobody wait from here on.
   mutating func stopWaiting() -> [PollWaiter] {
     isStopping = true
-    defer { waiters.removeAll() }
-    return waiters.values.flatMap { $0 }
+    defer {
+      for slot in entries.indices { entries[slot].firstWaiter = PollEntry.none }
+      waiters = []
+      firstFreeWaiter = PollEntry.none
+      waiterCount = 0
+    }
+    return waiters.compactMap(\.waiter)
   }
 
-  var waiterCount: Int { waiters.reduce(0) { $0 + $1.value.count } }
-
-  private mutating func removeWaiter(_ number: UInt64, at slot: UInt32) -> PollWaiter? {
-    guard var waiting = waiters[slot], let position = waiting.firstIndex(where: { $0.number == number }) else {
+  /// Adds a waiter to the end of the list. Returns the first one when there are too many.
+  private mutating func append(_ waiter: PollWaiter, to slot: UInt32) -> PollWaiter? {
+    let cell: UInt32
+    if firstFreeWaiter != PollEntry.none {
+      cell = firstFreeWaiter
+      firstFreeWaiter = waiters[Int(cell)].next
+      waiters[Int(cell)] = WaiterCell(waiter: waiter, next: PollEntry.none)
+    } else {
+      cell = UInt32(waiters.count)
+      waiters.append(WaiterCell(waiter: waiter, next: PollEntry.none))
+    }
+    waiterCount += 1
+    var length = 1
+    var last = entries[Int(slot)].firstWaiter
+    guard last != PollEntry.none else {
+      entries[Int(slot)].firstWaiter = cell
       return nil
     }
-    let waiter = waiting.remove(at: position)
-    waiters[slot] = waiting.isEmpty ? nil : waiting
-    return waiter
+    while waiters[Int(last)].next != PollEntry.none {
+      last = waiters[Int(last)].next
+      length += 1
+    }
+    waiters[Int(last)].next = cell
+    return length >= Limits.waitersPerSession ? take(entries[Int(slot)].firstWaiter, after: nil, of: slot) : nil
+  }
+
+  /// Takes one cell out of the list, the one behind `previous` or the first.
+  private mutating func take(_ cell: UInt32, after previous: UInt32?, of slot: UInt32) -> PollWaiter? {
+    if let previous {
+      waiters[Int(previous)].next = waiters[Int(cell)].next
+    } else {
+      entries[Int(slot)].firstWaiter = waiters[Int(cell)].next
+    }
+    defer {
+      waiters[Int(cell)] = WaiterCell(waiter: nil, next: firstFreeWaiter)
+      firstFreeWaiter = cell
+      waiterCount -= 1
+    }
+    return waiters[Int(cell)].waiter
+  }
+
+  private mutating func removeWaiter(_ number: UInt64, at slot: UInt32) -> PollWaiter? {
+    var previous: UInt32?
+    var cell = entries[Int(slot)].firstWaiter
+    while cell != PollEntry.none {
+      if waiters[Int(cell)].waiter?.number == number { return take(cell, after: previous, of: slot) }
+      previous = cell
+      cell = waiters[Int(cell)].next
+    }
+    return nil
   }
 
   private mutating func takeWaiters(of slot: UInt32) -> [PollWaiter] {
-    waiters.removeValue(forKey: slot) ?? []
+    var taken: [PollWaiter] = []
+    while entries[Int(slot)].firstWaiter != PollEntry.none {
+      if let waiter = take(entries[Int(slot)].firstWaiter, after: nil, of: slot) { taken.append(waiter) }
+    }
+    return taken
   }
 
   // MARK: - Time

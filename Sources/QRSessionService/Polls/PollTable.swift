@@ -35,7 +35,7 @@ final class PollTable: Sendable {
   /// Shows a change to its pollers. To be called once the change is durable, with the stored session.
   func publish(_ session: QRSession) {
     let waiters = shard(session.keys.pollSecret).state.withLock { $0.publish(session) }
-    for waiter in waiters { waiter.continuation.resume(returning: .changed) }
+    for waiter in waiters { waiter.resume(.changed) }
   }
 
   func view(_ secret: Digest256, at now: Timestamp) -> PollView? {
@@ -60,7 +60,7 @@ final class PollTable: Sendable {
     until due: ContinuousClock.Instant,
     at now: Timestamp
   ) async -> PollWake {
-    let number = numbers.wrappingAdd(1, ordering: .relaxed).newValue
+    let number = nextWaiterNumber()
     let shard = shard(secret)
     return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
@@ -70,7 +70,7 @@ final class PollTable: Sendable {
             after: version,
             until: due,
             at: now,
-            waiter: PollWaiter(number: number, continuation: continuation)
+            waiter: PollWaiter(number: number, sleeper: .task(continuation))
           )
         }
         switch registration {
@@ -79,7 +79,7 @@ final class PollTable: Sendable {
         case .stopping:
           continuation.resume(returning: .stopping)
         case .waiting(let displaced):
-          displaced?.continuation.resume(returning: .displaced)
+          displaced?.resume(.displaced)
           // A cancellation that came before the waiter was in found nobody to wake.
           if Task.isCancelled { wake(number, of: secret, in: shard) }
         }
@@ -89,15 +89,42 @@ final class PollTable: Sendable {
     }
   }
 
+  /// A number that tells a waiter from all others.
+  func nextWaiterNumber() -> UInt64 { numbers.wrappingAdd(1, ordering: .relaxed).newValue }
+
+  /// Lets a watch wait as `change` does, without a task. Nil: it waits. Otherwise why it does not have to.
+  func park(
+    _ watch: SessionWatch,
+    number: UInt64,
+    of secret: Digest256,
+    after version: Int64,
+    until due: ContinuousClock.Instant?,
+    at now: Timestamp
+  ) -> PollWake? {
+    let waiter = PollWaiter(number: number, sleeper: .watch(watch))
+    switch shard(secret).state.withLock({ $0.wait(secret, after: version, until: due, at: now, waiter: waiter) }) {
+    case .notNeeded: return .changed
+    case .stopping: return .stopping
+    case .waiting(let displaced):
+      displaced?.resume(.displaced)
+      return nil
+    }
+  }
+
+  /// A watch waits no more.
+  func unpark(_ number: UInt64, of secret: Digest256) {
+    _ = shard(secret).state.withLock { $0.removeWaiter(number, of: secret) }
+  }
+
   private func wake(_ number: UInt64, of secret: Digest256, in shard: Shard) {
-    shard.state.withLock { $0.removeWaiter(number, of: secret) }?.continuation.resume(returning: .cancelled)
+    shard.state.withLock { $0.removeWaiter(number, of: secret) }?.resume(.cancelled)
   }
 
   /// Answers the waiters whose time is over. Called every `Limits.tick`.
   func wakeTimedOut(at instant: ContinuousClock.Instant) {
     for shard in shards {
       for waiter in shard.state.withLock({ $0.takeTimedOut(at: instant) }) {
-        waiter.continuation.resume(returning: .timedOut)
+        waiter.resume(.timedOut)
       }
     }
   }
@@ -109,7 +136,7 @@ final class PollTable: Sendable {
     for shard in shards {
       while true {
         let sweep = shard.state.withLock { $0.sweep(at: now) }
-        for waiter in sweep.waiters { waiter.continuation.resume(returning: .changed) }
+        for waiter in sweep.waiters { waiter.resume(.changed) }
         expired += sweep.expired
         if sweep.isDone { break }
       }
@@ -121,7 +148,7 @@ final class PollTable: Sendable {
   func stopWaiting() {
     for shard in shards {
       for waiter in shard.state.withLock({ $0.stopWaiting() }) {
-        waiter.continuation.resume(returning: .stopping)
+        waiter.resume(.stopping)
       }
     }
   }

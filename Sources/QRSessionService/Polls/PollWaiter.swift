@@ -10,10 +10,23 @@ enum PollWake: Sendable {
   case cancelled
 }
 
-/// A poll that waits for its session to change.
+/// A poll or a watch that waits for its session to change.
 struct PollWaiter: Sendable {
+  enum Sleeper: Sendable {
+    case task(CheckedContinuation<PollWake, Never>)
+    case watch(SessionWatch)
+  }
+
   let number: UInt64
-  let continuation: CheckedContinuation<PollWake, Never>
+  let sleeper: Sleeper
+
+  /// Not to be called under the shard's lock.
+  func resume(_ wake: PollWake) {
+    switch sleeper {
+    case .task(let continuation): continuation.resume(returning: wake)
+    case .watch(let watch): watch.woken(wake)
+    }
+  }
 }
 
 /// When a waiting poll has waited long enough. Stays behind when the poll was woken earlier; its number then finds

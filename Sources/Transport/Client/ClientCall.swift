@@ -116,7 +116,7 @@ final class ClientCall: Sendable {
   }
 
   /// The frames that the writer has put by, and whether there will be no more.
-  func takeFrames() -> (frames: CircularBuffer<ByteBuffer>, isLast: Bool) {
+  func takeFrames() -> (frames: [ByteBuffer], isLast: Bool) {
     // Read first: what is complete now has all its frames in the outbox.
     let isLast = state.withLock { $0.isRequestComplete }
     let frames = outbox.take()

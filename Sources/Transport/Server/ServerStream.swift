@@ -9,8 +9,10 @@ internal import NIOCore
 ///        ├──────────────▶ running ───────────┤         a stream of request messages
 ///        └──▶ page ──────────────────────────┘         plain HTTP, or a gRPC-Web call
 ///
+/// A call that is parked goes from running to parked when its handler returns, and back for each turn.
+///
 /// Kept by its connection for the next stream, once the stream is closed and the task has returned.
-final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
+final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Sendable {
   // Unchecked: only touched on its event loop, which is also the executor that its task prefers.
 
   private enum Phase {
@@ -18,6 +20,8 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     /// A call waits for its one request message.
     case message
     case running
+    /// Nothing runs until the call is woken.
+    case parked
     case page
     case answered
   }
@@ -60,6 +64,8 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   private func recycleIfOver() {
     guard stream == nil, !isTaskRunning, web?.isTaskRunning != true else { return }
     generation += 1
+    // The parked call knows the outbox, and the outbox it.
+    call.outbox?.endParking()
     call.reset()
     head.reset()
     framer.reset(limit: 0)
@@ -138,7 +144,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     switch route.method.kind {
     case .unary, .clientStreaming: break
     case .serverStreaming, .bidirectional:
-      call.outbox = MessageOutbox { [self, eventLoop = connection.eventLoop] in
+      call.outbox = MessageOutbox(canPark: true) { [self, eventLoop = connection.eventLoop] in
         eventLoop.runNow { if self.generation == generation { self.sendWaiting() } }
       }
     }
@@ -168,7 +174,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
       }
       unsafe pageBody.append(contentsOf: bytes)
       connection.session?.consume(stream, bytes.count)
-    case .fields, .answered:
+    case .fields, .parked, .answered:
       connection.session?.consume(stream, bytes.count)
     }
   }
@@ -216,7 +222,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
       guard framer.isBetweenMessages else { return finish(RPCError(.internal, "the request ends within a message")) }
       call.inbox?.finish()
     case .page: if let web { web.receivedEnd() } else { runPage() }
-    case .fields, .answered: break
+    case .fields, .parked, .answered: break
     }
   }
 
@@ -240,8 +246,42 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   private func taskEnded(_ failure: RPCError?) {
     isTaskRunning = false
     task = nil
+    if failure == nil, phase == .running, let parked = call.outbox?.parked { return park(parked) }
     finish(failure)
     recycleIfOver()
+  }
+
+  /// The call waits, and keeps little meanwhile.
+  private func park(_ parked: any ParkedCall) {
+    sendWaiting()
+    phase = .parked
+    call.request = ByteBuffer()
+    framer = MessageFramer()
+    if !parked.park(CallWaker(self, number: generation)) { wake(generation) }
+  }
+
+  /// Of `CallWaker.Target`. Never runs the turn at once: whoever wakes may be within another call.
+  func wake(_ number: Int) {
+    connection.eventLoop.execute {
+      guard self.generation == number, self.phase == .parked, let parked = self.call.outbox?.parked else { return }
+      self.runTurn(parked)
+    }
+  }
+
+  private func runTurn(_ parked: any ParkedCall) {
+    phase = .running
+    isTaskRunning = true
+    let task = Task.immediate(executorPreference: connection.executor) { [self] in
+      parked.unpark()
+      var failure: RPCError?
+      do throws(RPCError) {
+        if try await parked.turn() { call.outbox?.endParking() }
+      } catch {
+        failure = error
+      }
+      taskEnded(failure)
+    }
+    if isTaskRunning { self.task = task }
   }
 
   /// The deadline passed: nobody waits for the answer any more.
@@ -252,7 +292,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
       // The peer did not finish its header block, so the connection cannot go on either.
       connection.session?.terminate(.enhanceYourCalm, debug: "header_timeout")
       connection.wantOutput()
-    case .message, .running:
+    case .message, .running, .parked:
       let error = RPCError(.deadlineExceeded, "the deadline passed")
       finish(error)
       stopHandler(error)
@@ -262,6 +302,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
 
   private func stopHandler(_ error: RPCError) {
     call.context?.cancel()
+    call.outbox?.parked?.unpark()
     call.inbox?.finish(error)
     call.outbox?.close(error)
     task?.cancel()
@@ -293,7 +334,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     switch phase {
     case .answered, .page: return
     case .running: sendWaiting()
-    case .fields, .message: break
+    case .fields, .message, .parked: break
     }
     phase = .answered
     deadline = nil

@@ -18,7 +18,7 @@ package enum IdentityAccess {
     }
     + AccessPolicies(IdentityV1.GrantServiceMethod.self) { method in
       switch method {
-      case .issueForQr, .revokeForQr, .describeSubject: .services([.qr])
+      case .issueForQr, .signConfirmation, .revokeForQr, .describeSubject: .services([.qr])
       case .completeMigration: .services([.migrator])
       case .watchRevocations: .services([.qr, .migrator])
       }

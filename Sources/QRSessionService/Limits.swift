@@ -32,6 +32,18 @@ package enum Limits {
   /// Codes that are passed around and wait to be cancelled.
   static let followUps = 1000
 
+  /// Descriptions of who scans: about 150 bytes each. A minute is shorter than anybody expects a changed address to
+  /// show.
+  static let rememberedDescriptions = 100_000
+  static let descriptionLifetime: Duration = .seconds(60)
+
+  /// Ranges in the tables of places, about twice what the largest public ones have: 160 MB.
+  static let geoRanges = 8_000_000
+  static let geoLineBytes = 4096
+
+  /// Beacons that one scan may bring: more radios than are ever in one room's reach.
+  static let heardBeacons = 16
+
   /// A form that an OAuth client sends: a few short parameters.
   static let formBytes = 8192
   static let formParameters = 32

@@ -72,6 +72,58 @@ enum QRKeys {
     default: .onRisk,
     help: "when the screen's two digits are asked for: never, onRisk, always"
   )
+  static let riskRules = ConfigurationKey<[QRRiskPolicy.Rule]>(
+    "risk.rules",
+    default: .strings([]),
+    help: "[client@][purpose:]signal=action; signals different_network, unknown_network, far, unknown_place, "
+      + "no_beacon, wrong_beacon; actions allow, warn, step-up, deny; the most particular decides"
+  ) { value throws(ConfigurationError) in
+    guard case .strings(let texts) = value else {
+      throw .invalidValue(key: "risk.rules", reason: "must be a list of texts")
+    }
+    var rules: [QRRiskPolicy.Rule] = []
+    for text in texts {
+      guard let rule = QRRiskPolicy.Rule(text) else {
+        throw .invalidValue(key: "risk.rules", reason: "must be rules such as login:far=deny; \(text) is none")
+      }
+      rules.append(rule)
+    }
+    return rules
+  }
+  static let riskStepUp = ConfigurationKey<QRRiskPolicy.StepUp>.choice(
+    "risk.stepUp",
+    default: .checkCode,
+    help: "what step-up asks for: checkCode, reauthentication (recent sign-in or device key), both"
+  )
+  static let riskFarKilometres = ConfigurationKey.integer(
+    "risk.farKilometres",
+    default: 200,
+    in: 1...20_000,
+    help: "networks further apart are far; needs risk.geoFiles"
+  )
+  static let riskGeoFiles = ConfigurationKey.strings(
+    "risk.geoFiles",
+    help: "tables of places: CSV with a header and the columns network (or start_ip, end_ip), latitude, longitude, "
+      + "such as MaxMind's City blocks; read at start and on SIGHUP"
+  )
+  static let stepUpAge = ConfigurationKey.duration(
+    "confirm.stepUpAge",
+    default: .seconds(300),
+    in: .seconds(1)...(.seconds(86_400)),
+    help: "oldest proof of identity that answers a step-up by reauthentication"
+  )
+  static let outstandingCodes = ConfigurationKey.integer(
+    "limits.outstandingCodes",
+    default: 1200,
+    in: 0...1_000_000,
+    help: "codes of one address or IPv6 /64 that may wait at a time; 0, or no issuesPerMinute, for any number"
+  )
+  static let decisionsPerMinute = ConfigurationKey.integer(
+    "limits.decisionsPerMinute",
+    default: 600,
+    in: 0...1_000_000,
+    help: "confirmations and refusals that one account may send in vain in a minute; 0 for any number"
+  )
   static let issuesPerMinute = ConfigurationKey.integer(
     "limits.issuesPerMinute",
     default: 600,
@@ -88,6 +140,8 @@ enum QRKeys {
   static let declarations = [
     verificationBase.declaration, clients.declaration, instance.declaration, lifetime.declaration,
     pollInterval.declaration, longPollInterval.declaration, maximumAuthenticationAge.declaration,
-    checkCode.declaration, issuesPerMinute.declaration, scansPerMinute.declaration,
+    stepUpAge.declaration, checkCode.declaration, riskRules.declaration, riskStepUp.declaration,
+    riskFarKilometres.declaration, riskGeoFiles.declaration, issuesPerMinute.declaration, outstandingCodes.declaration,
+    scansPerMinute.declaration, decisionsPerMinute.declaration,
   ]
 }

@@ -22,10 +22,13 @@ package enum QRProcess {
       path: "\(configuration.dataDirectory)/qr.db",
       schema: QRSchema.current
     )
+    let geoFiles = configuration[QRKeys.riskGeoFiles]
+    let places = geoFiles.isEmpty ? nil : try GeoFile(paths: geoFiles, logger: resources.logger)
     let api = QRSessionAPI(
       settings: try settings(configuration),
       store: SQLiteQRSessionStore(database: database),
       grants: IdentityGrantIssuer(channel: resources.channel(to: .identity)),
+      places: places,
       clock: resources.clock,
       audit: QRAudit(logger: resources.logger),
       logger: resources.logger
@@ -36,6 +39,7 @@ package enum QRProcess {
     let jwksURI = configuration[CommonKeys.issuer] + "/.well-known/jwks.json"
     parts.pages = SignInPage.pages + DeviceGrantPages(api: api, jwksURI: jwksURI).pages
     parts.tasks = [BackgroundTask("QR sessions") { await api.run() }]
+    parts.reload = { places?.reload() }
     parts.drain = { api.stopWaiting() }
     parts.close = { await database.close() }
     return parts
@@ -52,9 +56,15 @@ package enum QRProcess {
     settings.longPollInterval = configuration[QRKeys.longPollInterval]
     let age = configuration[QRKeys.maximumAuthenticationAge]
     settings.confirm.maximumAuthenticationAge = age > .zero ? age : nil
+    settings.confirm.stepUpAge = configuration[QRKeys.stepUpAge]
     settings.checkCode = configuration[QRKeys.checkCode]
+    settings.risk = QRRiskPolicy(rules: configuration[QRKeys.riskRules], stepUp: configuration[QRKeys.riskStepUp])
+    settings.farKilometres = configuration[QRKeys.riskFarKilometres]
     settings.issueRate = rate(configuration[QRKeys.issuesPerMinute])
+    let outstanding = configuration[QRKeys.outstandingCodes]
+    settings.outstandingCodes = outstanding > 0 && settings.issueRate != nil ? outstanding : nil
     settings.scanRate = rate(configuration[QRKeys.scansPerMinute])
+    settings.decisionRate = rate(configuration[QRKeys.decisionsPerMinute])
     return settings
   }
 

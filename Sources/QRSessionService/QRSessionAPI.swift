@@ -21,12 +21,15 @@ package final class QRSessionAPI: QRV1.QrSessionService {
   let table: PollTable
   let gate = RedeemGate()
   let admission: Admission
+  let risk: RiskAssessor
+  let subjects: SubjectDescriptions
   let followUps = FollowUps()
 
   package init(
     settings: QRSettings,
     store: any QRSessionStore,
     grants: any QRGrantIssuer,
+    places: GeoFile? = nil,
     clock: any WallClock = SystemClock(),
     random: RandomSource = RandomSource { SecureRandom.bytes($0) },
     audit: QRAudit,
@@ -41,6 +44,8 @@ package final class QRSessionAPI: QRV1.QrSessionService {
     self.logger = logger
     table = PollTable(now: clock.now())
     admission = Admission(settings)
+    risk = RiskAssessor(settings, places: places)
+    subjects = SubjectDescriptions(grants)
   }
 
   /// Reads the sessions that a restart interrupted. To be called once, before the first call is served.
@@ -85,7 +90,12 @@ package final class QRSessionAPI: QRV1.QrSessionService {
       let now = clock.now()
       var session = before
       let outcome = decision(&session, now)
-      guard session.version != before.version else { return (outcome, session) }
+      guard session.version != before.version else {
+        // The answer tells of what is stored, so no later poll may know less: whoever stored it may not have come to
+        // publish it yet.
+        table.publish(session)
+        return (outcome, session)
+      }
       let (old, new) = (before, session)
       if try await stored({ () throws(StorageError) in try await self.store.exchange(old, for: new, at: now) }) {
         table.publish(session)

@@ -23,9 +23,17 @@ package struct QRSettings: Sendable {
   package var clients: Set<ClientID>?
   package var confirm = QRConfirmPolicy()
   package var checkCode = CheckCodePolicy.onRisk
+  /// What the two devices' networks, places and radio lead to (S10).
+  package var risk = QRRiskPolicy()
+  /// Networks further apart than this are `far`.
+  package var farKilometres = 200
 
   /// Codes that one source may ask for (S13); nil for any number.
   package var issueRate: Rate? = Rate(600, per: .seconds(60))
+  /// Codes of one source that may be on screens at a time; nil for any number.
+  package var outstandingCodes: Int? = 1200
+  /// Confirmations and refusals that one account may send without one of them being right (R26).
+  package var decisionRate: Rate? = Rate(600, per: .seconds(60))
   /// Codes that one account may scan.
   package var scanRate: Rate? = Rate(60, per: .seconds(60))
   /// Codes that one account may scan without any of them being there for it to confirm, and of these the typed ones

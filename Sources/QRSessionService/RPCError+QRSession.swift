@@ -62,9 +62,33 @@ extension RPCError {
     reason: "CHECK_CODE_WRONG"
   )
 
+  static let riskDenied = RPCError(
+    .permissionDenied,
+    "this code is not confirmed from where this device is",
+    reason: "RISK_DENIED"
+  )
+
+  static let wrongReauthProof = RPCError(
+    .permissionDenied,
+    "the signature is not the device key's over this ticket and action",
+    reason: "REAUTH_PROOF_INVALID"
+  )
+
+  static let codeClaimed = RPCError(
+    .failedPrecondition,
+    "a phone has claimed the code that this one would take the place of",
+    reason: "CODE_CLAIMED"
+  )
+
   /// RFC 7636 section 4.6.
   static let wrongVerifier: RPCError = {
     var error = RPCError.invalid("code_verifier", "does not match the code challenge")
+    error.details.reason = "invalid_grant"
+    return error
+  }()
+
+  static let wrongDeviceProof: RPCError = {
+    var error = RPCError.invalid("device_proof", "is not the device key's signature over the device code")
     error.details.reason = "invalid_grant"
     return error
   }()

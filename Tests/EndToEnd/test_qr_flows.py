@@ -13,7 +13,7 @@ import pytest
 from authlib.integrations.requests_client import OAuth2Session
 from authlib.integrations.base_client import OAuthError
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
-from world import CLIENT_ID, base64url, from_base64url, refused
+from world import CLIENT_ID, base64url, from_base64url
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
@@ -70,20 +70,6 @@ def test_tokens_are_the_screens_own(world):
     assert tokens.cnf_jkt == thumbprint and claims["cnf"]["jkt"] == thumbprint
     assert tokens.expires_in <= 900 and tokens.scope == "profile"
     assert claims["sid"] == tokens.sid != phone.tokens.sid
-
-
-def test_transfer_is_no_sign_in(world):
-    """S20: a code to move a guest is not a sign-in under another name: it is not given out"""
-    with refused(grpc.StatusCode.INVALID_ARGUMENT, field="purpose"):
-        world.qr.IssueSession(
-            pb.IssueSessionRequest(
-                client_id=CLIENT_ID,
-                purpose=pb.PURPOSE_TRANSFER_GUEST,
-                code_challenge=base64url(hashlib.sha256(b"x" * 43).digest()),
-                code_challenge_method="S256",
-            ),
-            timeout=10,
-        )
 
 
 @pytest.mark.parametrize("with_pkce", [False, True], ids=["plain", "pkce"])

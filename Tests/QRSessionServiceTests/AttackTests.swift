@@ -407,13 +407,7 @@ import Testing
     let harness = try Harness()
     let key = try P256PrivateKey().publicKey
     let issued = try await harness.issue {
-      $0.purpose = .bindDevice
-      $0.deviceKey = CommonV1.EcPublicJwk(
-        kty: "EC",
-        crv: "P-256",
-        x: Base64URL.encode(key.x),
-        y: Base64URL.encode(key.y)
-      )
+      $0.deviceKey = CommonV1.EcPublicJwk(key)
     }
     try await harness.confirm(try await harness.scan(issued))
     _ = try await harness.poll(issued, verifier: Harness.verifier)
@@ -431,12 +425,7 @@ import Testing
     #expect(await refusal { _ = try await harness.scan(bySession) } == .sameDevice)
     let key = try P256PrivateKey().publicKey
     let byKey = try await harness.issue {
-      $0.deviceKey = CommonV1.EcPublicJwk(
-        kty: "EC",
-        crv: "P-256",
-        x: Base64URL.encode(key.x),
-        y: Base64URL.encode(key.y)
-      )
+      $0.deviceKey = CommonV1.EcPublicJwk(key)
     }
     let holder = ServerContext.phone("bob", session: "other", key: key.thumbprint)
     #expect(await refusal { _ = try await harness.scan(byKey, as: holder) } == .sameDevice)

@@ -232,4 +232,28 @@ extension Harness {
     }
     Issue.record("nobody waits")
   }
+
+  @Test("S5: an answer that tells of a decision is followed by no poll that knows nothing of it")
+  func noStaleRead() async throws {
+    let harness = try Harness()
+    let issued = try await harness.issue()
+    let scanned = try await harness.scan(issued)
+    // A confirmation that is stored, and whose call has not come to publish it.
+    let before = try await harness.stored(issued)
+    var confirmed = before
+    let ticket = try #require(ConfirmTicket(text: scanned.confirmTicket))
+    let outcome = confirmed.confirm(
+      by: try harness.api.confirmer(.phone()),
+      ticket: QRSessionAPI.digest(ticket.secret),
+      scope: nil,
+      checkCode: (nil, harness.api.checkCode(of: before)),
+      policy: QRConfirmPolicy(),
+      at: harness.clock.now()
+    )
+    #expect(outcome == .confirmed)
+    #expect(try await harness.api.store.exchange(before, for: confirmed, at: harness.clock.now()))
+    #expect(try await harness.poll(issued).state == .scanned)
+    #expect(await refusal { try await harness.deny(scanned) } == .noSuchCode)
+    #expect(try await harness.poll(issued).state == .confirmed)
+  }
 }

@@ -24,11 +24,16 @@ final class Harness: Sendable {
   static let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
   static let challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
-  convenience init(_ change: (inout QRSettings) -> Void = { _ in }) throws {
-    try self.init(in: TestFolder(), change)
+  convenience init(places: GeoFile? = nil, _ change: (inout QRSettings) -> Void = { _ in }) throws {
+    try self.init(in: TestFolder(), places: places, change)
   }
 
-  init(in folder: TestFolder, at time: Timestamp? = nil, _ change: (inout QRSettings) -> Void = { _ in }) throws {
+  init(
+    in folder: TestFolder,
+    at time: Timestamp? = nil,
+    places: GeoFile? = nil,
+    _ change: (inout QRSettings) -> Void = { _ in }
+  ) throws {
     self.folder = folder
     if let time { clock.move(to: time) }
     database = try SQLiteDatabase.open(path: folder.file("qr.db"), schema: QRSchema.current)
@@ -42,6 +47,7 @@ final class Harness: Sendable {
       settings: settings,
       store: SQLiteQRSessionStore(database: database),
       grants: grants,
+      places: places,
       clock: clock,
       audit: QRAudit { sink.record($0) },
       logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
@@ -85,34 +91,69 @@ final class Harness: Sendable {
     verifier: String = "",
     lastVersion: Int64 = 0,
     waitMs: Int32 = 0,
+    deviceProof: [UInt8] = [],
     context: ServerContext = .screen()
   ) async throws(RPCError) -> QRV1.PollSessionResponse {
     let request = QRV1.PollSessionRequest(
       deviceCode: issued.deviceCode,
       codeVerifier: verifier,
       lastVersion: lastVersion,
-      waitMs: waitMs
+      waitMs: waitMs,
+      deviceProof: deviceProof
     )
     return try await api.pollSession(request, context: context)
   }
 
   func scan(
     _ issued: QRV1.IssueSessionResponse,
+    beacons: [String] = [],
     as context: ServerContext = .phone()
   ) async throws(RPCError) -> QRV1.ScanSessionResponse {
-    try await api.scanSession(QRV1.ScanSessionRequest(code: .qrPayload(issued.qrPayload)), context: context)
+    try await api.scanSession(
+      QRV1.ScanSessionRequest(code: .qrPayload(issued.qrPayload), heardBeacons: beacons),
+      context: context
+    )
   }
 
   func confirm(
     _ scanned: QRV1.ScanSessionResponse,
     checkCode: String = "",
     scope: String = "",
+    proof: QRV1.ReauthProof? = nil,
     as context: ServerContext = .phone()
   ) async throws(RPCError) {
     _ = try await api.confirmSession(
-      QRV1.ConfirmSessionRequest(confirmTicket: scanned.confirmTicket, checkCode: checkCode, scopeSubset: scope),
+      QRV1.ConfirmSessionRequest(
+        confirmTicket: scanned.confirmTicket,
+        checkCode: checkCode,
+        scopeSubset: scope,
+        reauthProof: proof
+      ),
       context: context
     )
+  }
+
+  /// What a phone with this key signs when its lock was opened for what the scan showed.
+  func unlock(
+    _ scanned: QRV1.ScanSessionResponse,
+    with key: P256PrivateKey,
+    action: QRV1.Action? = nil
+  ) throws -> QRV1.ReauthProof {
+    let ticket = QRSessionAPI.digest(Array(scanned.confirmTicket.utf8))
+    var digest = ""
+    if let action = action ?? scanned.action {
+      let parts = [
+        "latchkey-action-v1", scanned.clientID, action.text, action.amount, action.currency, action.reference,
+      ]
+      digest = Base64URL.encode(SHA256Hash.hash(Array(parts.joined(separator: "\0").utf8)))
+    }
+    let message = ["latchkey-qr-confirm-v1", Base64URL.encode(ticket.bytes), digest].joined(separator: "\0")
+    return QRV1.ReauthProof(deviceKey: .init(key.publicKey), signature: try key.sign(Array(message.utf8)))
+  }
+
+  /// What a screen with this key signs when it collects.
+  func deviceProof(_ issued: QRV1.IssueSessionResponse, with key: P256PrivateKey) throws -> [UInt8] {
+    try key.sign(Array("latchkey-qr-redeem-v1\0\(issued.deviceCode)".utf8))
   }
 
   func deny(
@@ -163,6 +204,9 @@ final class RecordingGrants: QRGrantIssuer {
     var pause: Duration?
     var maskFailure: RPCError?
     var onIssue: (@Sendable () async -> Void)?
+    /// The keys of the sessions' devices, by the session's id.
+    var keys: [String: String] = [:]
+    var described = 0
   }
 
   let state = Mutex(State())
@@ -180,6 +224,9 @@ final class RecordingGrants: QRGrantIssuer {
       state.alive[session.id] = token
       return token
     }
+    if session.request.purpose == .confirmAction {
+      return RedeemedGrant(confirmation: QRV1.Confirmation(jws: token))
+    }
     return RedeemedGrant(
       tokens: CommonV1.TokenSet(accessToken: token, tokenType: "Bearer", scope: session.grant?.scope.description ?? ""),
       subject: CommonV1.Subject(sub: session.claim?.subject.description ?? ""),
@@ -187,10 +234,22 @@ final class RecordingGrants: QRGrantIssuer {
     )
   }
 
-  func mask(of subject: SubjectID, deadline: ContinuousClock.Instant?) async throws(RPCError) -> DisplayText? {
-    let failure = state.withLock { $0.maskFailure }
+  func describe(
+    _ subject: SubjectID,
+    session: SessionID,
+    deadline: ContinuousClock.Instant?
+  ) async throws(RPCError) -> SubjectDescription {
+    let (failure, key) = state.withLock { state in
+      state.described += 1
+      return (state.maskFailure, state.keys[session.description])
+    }
     if let failure { throw failure }
-    return DisplayText("\(subject.description.prefix(2))***")
+    return SubjectDescription(mask: DisplayText("\(subject.description.prefix(2))***"), deviceKeyThumbprint: key)
+  }
+
+  /// The session of that name began on the device with this key.
+  func register(_ key: P256PrivateKey, session: String = "phone") {
+    state.withLock { $0.keys[ServerContext.id(session)] = key.publicKey.thumbprint }
   }
 
   func revoke(_ session: QRSessionID, reason: String) async throws(RPCError) -> Int64 {
@@ -288,4 +347,22 @@ func refusal(_ body: () async throws -> Void) async -> RPCError? {
   } catch {
     return error as? RPCError
   }
+}
+
+extension CommonV1.EcPublicJwk {
+  init(_ key: P256PublicKey) {
+    self.init(kty: "EC", crv: "P-256", x: Base64URL.encode(key.x), y: Base64URL.encode(key.y))
+  }
+}
+
+/// Replaces the contents of a file, or makes it.
+func overwrite(_ path: String, with text: String) throws {
+  // The path lives through the call.
+  let file = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+  guard file >= 0 else { throw RPCError(.internal, "cannot write \(path)") }
+  defer { close(file) }
+  let bytes = Array(text.utf8)
+  // Reads the array's own bytes and keeps nothing.
+  let written = unsafe bytes.withUnsafeBytes { unsafe write(file, $0.baseAddress, $0.count) }
+  guard written == bytes.count else { throw RPCError(.internal, "cannot write \(path)") }
 }

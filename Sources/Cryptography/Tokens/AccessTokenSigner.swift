@@ -17,4 +17,10 @@ package struct AccessTokenSigner: Sendable {
   package func sign(_ claims: AccessTokenClaims) throws(CryptographyError) -> String {
     try CompactJWS.sign(encodedHeader: encodedHeader, payload: claims.json, with: key)
   }
+
+  /// A token of another type, by the same key.
+  package func sign(_ payload: JSONValue, type: String) throws(CryptographyError) -> String {
+    let header: JSONValue = ["alg": "ES256", "kid": .string(keyID), "typ": .string(type)]
+    return try CompactJWS.sign(header: header, payload: payload, with: key)
+  }
 }

@@ -1,9 +1,11 @@
 import GRPC
+import LatchkeyModel
 import LatchkeyProtos
 import Storage
 
 extension GrantHandlers {
-  /// How an account may be named to a screen that is not signed in yet: masked, and no more than that.
+  /// How an account may be named to a screen that is not signed in yet: masked, and no more than that. And which key
+  /// the device of one of its sessions has, so that what it signs can be told from what another device signs.
   package func describeSubject(
     _ request: IdentityV1.DescribeSubjectRequest,
     context: ServerContext
@@ -12,6 +14,17 @@ extension GrantHandlers {
     let identities = try await core.stored { () throws(StorageError) in
       try await core.links.identities(of: subject)
     }
-    return IdentityV1.DescribeSubjectResponse(mask: identities.first?.mask ?? "")
+    return IdentityV1.DescribeSubjectResponse(
+      mask: identities.first?.mask ?? "",
+      deviceKeyThumbprint: try await deviceKey(request.sid, of: subject) ?? ""
+    )
+  }
+
+  private func deviceKey(_ text: String, of subject: SubjectID) async throws(RPCError) -> String? {
+    guard !text.isEmpty else { return nil }
+    let id = try RequestFields.sessionID(text, "sid")
+    let session = try await core.stored { () throws(StorageError) in try await core.sessions.session(id) }
+    guard let session, session.subject == subject, session.isLive(at: core.clock.now()) else { return nil }
+    return session.device.keyThumbprint
   }
 }

@@ -1,3 +1,4 @@
+import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -11,25 +12,40 @@ extension GrantHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.IssueForQrResponse {
     let scope = try RequestFields.scope(request.scope)
-    let boundKey = try request.deviceKey.map { (jwk) throws(RPCError) in
-      try RequestFields.publicKey(jwk, "device_key").thumbprint
-    }
+    let key = try request.deviceKey.map { (jwk) throws(RPCError) in try RequestFields.publicKey(jwk, "device_key") }
+    let label = try RequestFields.displayText(request.deviceLabel, "device_label")
+    let platform = try RequestFields.displayText(request.platform, "platform")
     let now = core.clock.now()
+    var lifetimes = core.lifetimes
+    let kind: QRGrant.Kind
+    switch request.kind {
+    case .unspecified, .signIn:
+      kind = .signIn
+    case .bindDevice:
+      kind = .bind(try device(key, label, platform))
+      lifetimes.refreshAbsoluteQR = lifetimes.refreshAbsoluteBinding
+    case .transfer:
+      kind = .transfer(try device(key, label, platform))
+    default:
+      throw .invalid("kind", "must be SIGN_IN, BIND_DEVICE or TRANSFER")
+    }
+    let isTransfer = request.kind == .transfer
     let grant = QRGrant(
       qrSession: try RequestFields.foreignID(request.qrSessionID, "qr_session_id"),
       subject: try RequestFields.subjectID(request.sub, "sub"),
       confirmedBy: try RequestFields.sessionID(request.confirmedBySid, "confirmed_by_sid"),
       draft: SessionDraft(
         client: try RequestFields.clientID(request.clientID),
-        method: .qr,
-        label: try RequestFields.displayText(request.deviceLabel, "device_label"),
-        platform: try RequestFields.displayText(request.platform, "platform"),
-        scope: scope.isEmpty ? .screen : scope,
-        boundKeyThumbprint: boundKey,
-        lifetimes: core.lifetimes,
+        method: isTransfer ? .transfer : .qr,
+        label: label,
+        platform: platform,
+        scope: !scope.isEmpty ? scope : isTransfer ? nil : .screen,
+        boundKeyThumbprint: key?.thumbprint,
+        lifetimes: lifetimes,
         at: now,
         random: core.random
-      )
+      ),
+      kind: kind
     )
     switch try await core.stored({ () throws(StorageError) in try await core.qrGrants.issue(grant) }) {
     case .issued(let session, let profile):
@@ -39,11 +55,19 @@ extension GrantHandlers {
         profile: CommonV1.Profile(profile)
       )
     case .noAccount: throw .loginRequired
-    case .confirmerGone:
-      throw RPCError(
-        .failedPrecondition, "the session that confirmed has ended or is another's", reason: "CONFIRMER_GONE")
-    case .revoked:
-      throw RPCError(.failedPrecondition, "what this code granted was revoked", reason: "QR_REVOKED")
+    case .confirmerGone: throw .confirmerGone
+    case .revoked: throw .qrRevoked
+    case .merging: throw .migrationRunning
     }
+  }
+
+  private func device(
+    _ key: P256PublicKey?, _ label: DisplayText?, _ platform: DisplayText?
+  ) throws(RPCError) -> DeviceRegistration {
+    // Nothing but its key is known of it: that is its name.
+    guard let key, let id = DeviceID(key.thumbprint) else { throw .invalid("device_key", "is what the grant is for") }
+    return DeviceRegistration(
+      keyThumbprint: key.thumbprint, publicKeyX: key.x, publicKeyY: key.y, deviceID: id, label: label,
+      platform: platform)
   }
 }

@@ -113,6 +113,14 @@ extension RPCError {
     RPCError(.permissionDenied, "a guest may not do this; sign in first", reason: "LOGIN_REQUIRED")
   }
 
+  static var confirmerGone: RPCError {
+    RPCError(.failedPrecondition, "the session that confirmed has ended or is another's", reason: "CONFIRMER_GONE")
+  }
+
+  static var qrRevoked: RPCError {
+    RPCError(.failedPrecondition, "what this code granted was revoked", reason: "QR_REVOKED")
+  }
+
   /// What a client may know of a token that was refused.
   init(_ error: TokenError) {
     self = error == .expired ? .tokenExpired : .tokenInvalid

@@ -59,12 +59,21 @@ package final class SigningKeyRing: Sendable {
   }
 
   package func sign(_ claims: AccessTokenClaims) throws(CryptographyError) -> String {
+    try signer().sign(claims)
+  }
+
+  /// A statement that is no access token, which `type` says.
+  package func sign(_ payload: JSONValue, type: String) throws(CryptographyError) -> String {
+    try signer().sign(payload, type: type)
+  }
+
+  private func signer() throws(CryptographyError) -> AccessTokenSigner {
     let now = clock.now()
     let signer = state.withLock { state in
       state.schedule.signing(at: now).flatMap { state.signers[$0.id] }
     }
     guard let signer else { throw .system(operation: "find the signing key") }
-    return try signer.sign(claims)
+    return signer
   }
 
   /// The public halves of the keys that verifiers should know, as of the last `maintain`. Cheap: asked for each call.

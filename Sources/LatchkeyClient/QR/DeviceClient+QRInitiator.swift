@@ -5,20 +5,32 @@ import LatchkeyProtos
 
 extension DeviceClient {
   /// Asks for a code to show on this screen.
+  ///
+  /// A code for this device's key (``QRSignInPurpose/bindDevice``, ``QRSignInPurpose/transferGuest``) makes the key
+  /// when there is none yet. `old` is the ticket of the code that was on this screen before; it is cancelled.
   public func issueQRCode(
-    _ initiator: QRInitiator,
-    purpose: QRSignInPurpose = .login,
-    scope: String = ""
+    _ wanted: QRCodeRequest,
+    superseding old: QRTicket? = nil
   ) async throws(ClientError) -> QROffer {
+    let key = wanted.purpose.needsDeviceKey ? try privateKey(of: try deviceRecordOrNew()).publicKey : nil
     let service = QRV1.QrSessionServiceClient(channel: qr)
     let verifier = Base64URL.encode(SecureRandom.bytes(32))
     let request = QRV1.IssueSessionRequest(
       clientID: configuration.clientID,
-      purpose: purpose.proto,
-      scope: scope,
+      purpose: wanted.purpose.proto,
+      scope: wanted.scope,
       codeChallenge: Base64URL.encode(SHA256Hash.hash(Array(verifier.utf8))),
       codeChallengeMethod: "S256",
-      initiator: QRV1.Initiator(label: initiator.label, platform: initiator.platform, app: initiator.app)
+      initiator: QRV1.Initiator(
+        label: wanted.initiator.label,
+        platform: wanted.initiator.platform,
+        app: wanted.initiator.app
+      ),
+      deviceKey: key.map { CommonV1.EcPublicJwk($0) },
+      action: wanted.action.map {
+        QRV1.Action(text: $0.text, amount: $0.amount, currency: $0.currency, reference: $0.reference)
+      },
+      supersedes: old?.deviceCode ?? ""
     )
     let answer = try await open { options throws(RPCError) in
       try await service.issueSession(request, options: options)
@@ -33,8 +45,22 @@ extension DeviceClient {
       expiresIn: .seconds(answer.expiresIn),
       interval: .seconds(answer.interval),
       checkCode: answer.checkCode,
-      ticket: QRTicket(deviceCode: answer.deviceCode, codeVerifier: verifier)
+      beacon: answer.beacon,
+      ticket: QRTicket(
+        deviceCode: answer.deviceCode,
+        codeVerifier: verifier,
+        needsDeviceProof: wanted.purpose.needsDeviceKey
+      )
     )
+  }
+
+  /// Asks for a code to show on this screen.
+  public func issueQRCode(
+    _ initiator: QRInitiator,
+    purpose: QRSignInPurpose = .login,
+    scope: String = ""
+  ) async throws(ClientError) -> QROffer {
+    try await issueQRCode(QRCodeRequest(initiator: initiator, purpose: purpose, scope: scope))
   }
 
   /// Waits until the sign-in ends, one way or the other, and calls `changed` with each state on the way.
@@ -91,11 +117,13 @@ extension DeviceClient {
     wait: Duration
   ) async throws(ClientError) -> QRV1.PollSessionResponse {
     let service = QRV1.QrSessionServiceClient(channel: qr)
+    let signed = QRRedeemProof.message(deviceCode: ticket.deviceCode)
     let request = QRV1.PollSessionRequest(
       deviceCode: ticket.deviceCode,
       codeVerifier: ticket.codeVerifier,
       lastVersion: lastVersion,
-      waitMs: Int32(wait.wholeMilliseconds)
+      waitMs: Int32(wait.wholeMilliseconds),
+      deviceProof: ticket.needsDeviceProof ? try signature(over: signed) : []
     )
     return try await open(timeout: wait + Limits.longPollMargin) { options throws(RPCError) in
       try await service.pollSession(request, options: options)
@@ -110,6 +138,15 @@ extension DeviceClient {
     case .expired: return .expired
     case .cancelled: return .cancelled
     case .confirmed, .consumed:
+      if let confirmation = answer.confirmation {
+        return .confirmed(
+          QRConfirmation(
+            jws: confirmation.jws,
+            confirmedAt: confirmation.confirmedAt?.millisecondsSinceEpoch,
+            actionDigest: confirmation.actionDigest
+          )
+        )
+      }
       guard answer.tokens != nil else {
         return answer.state == .consumed ? .consumed : .scanned(by: answer.scannerMask)
       }

@@ -10,6 +10,8 @@ public struct QROffer: Sendable, Equatable {
   public let interval: Duration
   /// Shown beside the code and typed on the phone; empty when the policy asks for none.
   public let checkCode: String
+  /// What this device may broadcast over Bluetooth while the code is shown, for phones to hear that they are near.
+  public let beacon: String
   /// Collects the sign-in. Never leaves this device.
   public let ticket: QRTicket
 }

@@ -5,6 +5,8 @@ public enum QRProgress: Sendable, Equatable {
   case scanned(by: String)
   /// Confirmed, and the tokens are in the secret store.
   case signedIn(SignIn)
+  /// The action was agreed to; nobody was signed in.
+  case confirmed(QRConfirmation)
   case denied
   case expired
   case cancelled

@@ -9,10 +9,16 @@ public struct QRScan: Sendable, Equatable {
   public let scope: String
   /// The initiating device's network, coarse.
   public let network: String
-  public let isSameNetwork: Bool
+  public var isSameNetwork: Bool { distance == .sameNetwork }
+  public let distance: QRDistance
+  /// Between the two networks, coarse; nil when their places are not known.
+  public let kilometres: Int?
+  public let verdict: QRRiskVerdict
   /// Further reasons to be careful, by name.
   public let signals: [String]
   public let needsCheckCode: Bool
   public let needsReauthentication: Bool
   public let expiresIn: Duration
+  /// What is agreed to, for ``QRSignInPurpose/confirmAction``.
+  public let action: QRAction?
 }

@@ -7,6 +7,9 @@ public enum QRSignInPurpose: String, Sendable, CaseIterable {
   case transferGuest = "transfer-guest"
   case confirmAction = "confirm-action"
 
+  /// Whether the grant is the key's of the device that shows the code.
+  var needsDeviceKey: Bool { self == .bindDevice || self == .transferGuest }
+
   var proto: QRV1.Purpose {
     switch self {
     case .login: .login

@@ -4,10 +4,13 @@ import Cryptography
 public struct QRTicket: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
   let deviceCode: String
   let codeVerifier: String
+  /// Whether collecting takes the device key's signature: what is granted is the key's.
+  let needsDeviceProof: Bool
 
-  init(deviceCode: String, codeVerifier: String) {
+  init(deviceCode: String, codeVerifier: String, needsDeviceProof: Bool = false) {
     self.deviceCode = deviceCode
     self.codeVerifier = codeVerifier
+    self.needsDeviceProof = needsDeviceProof
   }
 
   /// Reads what ``encoded()`` wrote; nil for anything else.
@@ -16,12 +19,20 @@ public struct QRTicket: Sendable, Equatable, CustomStringConvertible, CustomDebu
       let deviceCode = json["device_code"]?.string,
       let codeVerifier = json["code_verifier"]?.string
     else { return nil }
-    self.init(deviceCode: deviceCode, codeVerifier: codeVerifier)
+    self.init(
+      deviceCode: deviceCode,
+      codeVerifier: codeVerifier,
+      needsDeviceProof: json["needs_device_proof"]?.bool ?? false
+    )
   }
 
   /// For the ``SecretStore``, so that a restarted app still collects its sign-in.
   public func encoded() -> [UInt8] {
-    let json: JSONValue = ["device_code": .string(deviceCode), "code_verifier": .string(codeVerifier)]
+    let json: JSONValue = [
+      "device_code": .string(deviceCode),
+      "code_verifier": .string(codeVerifier),
+      "needs_device_proof": .bool(needsDeviceProof),
+    ]
     return json.encoded()
   }
 

@@ -59,12 +59,7 @@ extension DeviceClient {
     _ device: DeviceDescription
   ) async throws(ClientError) -> IdentityV1.IssueGuestResponse {
     let key = try privateKey(of: record)
-    let jwk = CommonV1.EcPublicJwk(
-      kty: "EC",
-      crv: "P-256",
-      x: Base64URL.encode(key.publicKey.x),
-      y: Base64URL.encode(key.publicKey.y)
-    )
+    let jwk = CommonV1.EcPublicJwk(key.publicKey)
     let guests = IdentityV1.GuestServiceClient(channel: identity)
 
     let ask = IdentityV1.GetChallengeRequest(clientID: configuration.clientID, deviceKey: jwk)
@@ -93,7 +88,7 @@ extension DeviceClient {
   }
 
   /// The device's record. A new one is made only when there certainly is none.
-  private func deviceRecordOrNew() throws(ClientError) -> DeviceRecord {
+  func deviceRecordOrNew() throws(ClientError) -> DeviceRecord {
     if let record = try deviceRecord() { return record }
     let record: DeviceRecord
     do throws(CryptographyError) {
@@ -117,11 +112,22 @@ extension DeviceClient {
     return try require(try deviceRecord(), "the device record that was just there")
   }
 
-  private func privateKey(of record: DeviceRecord) throws(ClientError) -> P256PrivateKey {
+  func privateKey(of record: DeviceRecord) throws(ClientError) -> P256PrivateKey {
     do throws(CryptographyError) {
       return try P256PrivateKey(pem: Array(record.privateKey.utf8))
     } catch {
       throw .unreadableSecret(name: DeviceRecord.name)
+    }
+  }
+
+  /// The device key's signature: 64 bytes, r then s.
+  func signature(over message: [UInt8]) throws(ClientError) -> [UInt8] {
+    guard let record = try deviceRecord() else { throw .deviceKey("this device has made no key") }
+    let key = try privateKey(of: record)
+    do throws(CryptographyError) {
+      return try key.sign(message)
+    } catch {
+      throw .deviceKey("\(error)")
     }
   }
 

@@ -7,18 +7,22 @@ package struct QRConfirmer: Sendable, Equatable {
   package let authenticated: Timestamp?
   /// The key that the confirming device's token is bound to, if any.
   package let keyThumbprint: String?
+  /// The key of the device that its session began on, if any.
+  package var deviceKeyThumbprint: String?
 
   package init(
     subject: SubjectID,
     sessionID: SessionID,
     isGuest: Bool,
     authenticated: Timestamp?,
-    keyThumbprint: String? = nil
+    keyThumbprint: String? = nil,
+    deviceKeyThumbprint: String? = nil
   ) {
     self.subject = subject
     self.sessionID = sessionID
     self.isGuest = isGuest
     self.authenticated = authenticated
     self.keyThumbprint = keyThumbprint
+    self.deviceKeyThumbprint = deviceKeyThumbprint
   }
 }

@@ -2,12 +2,27 @@
 package enum QRPurpose: Int, Sendable, CaseIterable {
   /// The initiating device is signed in to the confirming person's account.
   case login = 1
-  /// As login, and the tokens belong to the initiating device's key.
+  /// The initiating device's key becomes one of the account's devices.
   case bindDevice = 2
-  /// The guest on the confirming device moves to the initiating device.
+  /// The guest or account of the confirming device moves to the initiating device.
   case transferGuest = 3
   /// The person agrees to one action; nobody is signed in.
   case confirmAction = 4
+
+  /// As it is written in the configuration and on the command line.
+  package var name: String {
+    switch self {
+    case .login: "login"
+    case .bindDevice: "bind-device"
+    case .transferGuest: "transfer-guest"
+    case .confirmAction: "confirm-action"
+    }
+  }
+
+  package init?(name: String) {
+    guard let purpose = Self.allCases.first(where: { $0.name == name }) else { return nil }
+    self = purpose
+  }
 
   /// Whether a guest may confirm (S11, R34): only to move itself.
   package var allowsGuest: Bool { self == .transferGuest }
@@ -20,11 +35,13 @@ package enum QRPurpose: Int, Sendable, CaseIterable {
     }
   }
 
-  /// Whether the service issues codes for it. The rules of the others are in place; their grants are not.
-  package var isOffered: Bool {
+  /// Whether the grant is the initiating device's key's, which then has to be named and to sign when it collects.
+  package var needsDeviceKey: Bool {
     switch self {
-    case .login, .bindDevice: true
-    case .transferGuest, .confirmAction: false
+    case .bindDevice, .transferGuest: true
+    case .login, .confirmAction: false
     }
   }
-}
+
+  /// Whether only the confirming device's signature confirms: it is the evidence that is handed out.
+  package var needsSignature: Bool { self == .confirmAction }}

@@ -10,9 +10,9 @@
 ///    └─── time ──────┴──────────── time ─────────────────┴──▶ EXPIRED
 /// ```
 ///
-/// A value: each event is a method that changes the copy it is called on and says what came of it. Nothing counts before
-/// storage has accepted the copy in exchange for the version it was made from.
-/// Time needs no event to pass: a session whose time is over answers every event as expired.
+/// A value: each event is a method that changes the copy it is called on and says what came of it. Nothing counts
+/// before storage has accepted the copy in exchange for the version it was made from. Time needs no event to pass: a
+/// session whose time is over answers every event as expired.
 package struct QRSession: Sendable, Equatable {
   package let id: QRSessionID
   package let keys: QRSessionKeys
@@ -53,8 +53,10 @@ package struct QRSession: Sendable, Equatable {
     package let sessionID: SessionID
     package let ticket: Digest256
     package let ticketExpires: Timestamp
-    /// Whether this scanner has to type the check code.
-    package let needsCheckCode: Bool
+    /// What this scanner has to do besides agreeing.
+    package let requirements: QRRequirements
+    /// Whether this scanner heard the screen's beacon.
+    package let heardBeacon: Bool
     /// The account as the initiating screen may show it, such as `a•••@example.org` (S23); nil when nobody knows.
     package let mask: DisplayText?
 
@@ -63,14 +65,16 @@ package struct QRSession: Sendable, Equatable {
       sessionID: SessionID,
       ticket: Digest256,
       ticketExpires: Timestamp,
-      needsCheckCode: Bool,
+      requirements: QRRequirements = QRRequirements(),
+      heardBeacon: Bool = false,
       mask: DisplayText? = nil
     ) {
       self.subject = subject
       self.sessionID = sessionID
       self.ticket = ticket
       self.ticketExpires = ticketExpires
-      self.needsCheckCode = needsCheckCode
+      self.requirements = requirements
+      self.heardBeacon = heardBeacon
       self.mask = mask
     }
   }
@@ -79,10 +83,13 @@ package struct QRSession: Sendable, Equatable {
   package struct Grant: Sendable, Equatable {
     package let scope: Scope
     package let confirmed: Timestamp
+    /// What the confirming device signed, if it did.
+    package let proof: QRConfirmProof?
 
-    package init(scope: Scope, confirmed: Timestamp) {
+    package init(scope: Scope, confirmed: Timestamp, proof: QRConfirmProof? = nil) {
       self.scope = scope
       self.confirmed = confirmed
+      self.proof = proof
     }
   }
 
@@ -141,13 +148,16 @@ package struct QRSession: Sendable, Equatable {
     case sameDevice
     /// A guest may not sign a device in (S11).
     case guestRefused
+    /// From there nobody claims it (S10).
+    case riskDenied
   }
 
   /// The code was read by `confirmer`. Grants nothing (S7).
   package mutating func scan(
     by confirmer: QRConfirmer,
     ticket: Digest256,
-    needsCheckCode: Bool,
+    requirements: QRRequirements = QRRequirements(),
+    heardBeacon: Bool = false,
     mask: DisplayText? = nil,
     at now: Timestamp
   ) -> ScanOutcome {
@@ -163,6 +173,7 @@ package struct QRSession: Sendable, Equatable {
     }
     guard !(confirmer.isGuest && !request.purpose.allowsGuest) else { return .guestRefused }
     guard !isInitiator(confirmer) else { return .sameDevice }
+    guard !requirements.isDenied else { return .riskDenied }
     change(
       to: .scanned(
         Claim(
@@ -170,7 +181,8 @@ package struct QRSession: Sendable, Equatable {
           sessionID: confirmer.sessionID,
           ticket: ticket,
           ticketExpires: now + QRLimits.ticketLifetime,
-          needsCheckCode: needsCheckCode,
+          requirements: requirements,
+          heardBeacon: heardBeacon,
           mask: mask
         )
       )
@@ -192,31 +204,44 @@ package struct QRSession: Sendable, Equatable {
     case needsCheckCode
     /// The one try was wrong: the session is denied for good (S9).
     case wrongCheckCode
+    /// The person went where nobody confirms this code: the session is denied for good (S10).
+    case riskDenied
   }
 
-  /// The person agreed, to `scope` or to all that was asked for.
+  /// The person agreed, to `scope` or to all that was asked for. `requirements` are those of the place that they
+  /// confirm from; what the scan asked for holds besides. `proof` has been verified.
   package mutating func confirm(
     by confirmer: QRConfirmer,
     ticket: Digest256,
     scope: Scope?,
     checkCode: (typed: CheckCode?, expected: CheckCode),
+    proof: QRConfirmProof? = nil,
+    requirements: QRRequirements = QRRequirements(),
     policy: QRConfirmPolicy,
     at now: Timestamp
   ) -> ConfirmOutcome {
     switch (state(at: now), phase) {
     case (.scanned, .scanned(let claim)):
       guard isHeld(claim, by: confirmer, ticket: ticket, at: now) else { return .refused }
-      guard !policy.needsReauthentication(confirmer, at: now) else { return .needsReauthentication }
+      guard !requirements.isDenied else {
+        change(to: .denied(claim))
+        return .riskDenied
+      }
+      let isStepUp = claim.requirements.reauthentication || requirements.reauthentication
+      let isAuthenticated =
+        proof != nil
+        || !policy.needsReauthentication(confirmer, for: request.purpose, isStepUp: isStepUp, at: now)
+      guard isAuthenticated else { return .needsReauthentication }
       let granted = scope ?? request.scope
       guard granted.isSubset(of: request.scope) else { return .scopeTooWide }
-      if claim.needsCheckCode {
+      if claim.requirements.checkCode || requirements.checkCode {
         guard let typed = checkCode.typed else { return .needsCheckCode }
         guard typed == checkCode.expected else {
           change(to: .denied(claim))
           return .wrongCheckCode
         }
       }
-      change(to: .confirmed(claim, Grant(scope: granted, confirmed: now)))
+      change(to: .confirmed(claim, Grant(scope: granted, confirmed: now, proof: proof)))
       expires = max(expires, now + QRLimits.redeemWindow)
       return .confirmed
     case (.confirmed, .confirmed(let claim, _)), (.consumed, .consumed(let claim, _, _)):
@@ -328,8 +353,8 @@ package struct QRSession: Sendable, Equatable {
   private func isInitiator(_ confirmer: QRConfirmer) -> Bool {
     guard request.purpose.refusesSameDevice else { return false }
     let sameSession = request.initiator.sessionID == confirmer.sessionID
-    let sameKey = request.initiator.keyThumbprint != nil && request.initiator.keyThumbprint == confirmer.keyThumbprint
-    return sameSession || sameKey
+    let keys = [confirmer.keyThumbprint, confirmer.deviceKeyThumbprint].compactMap { $0 }
+    return sameSession || request.initiator.keyThumbprint.map(keys.contains) == true
   }
 
   private mutating func change(to phase: Phase) {

@@ -7,6 +7,8 @@ package struct QRSessionRequest: Sendable, Equatable {
   package var initiator: QRInitiator
   /// The public key that issued tokens are bound to: x and y, 32 bytes each; nil for bearer tokens.
   package var deviceKey: [UInt8]?
+  /// What is agreed to, where the purpose is an action.
+  package var action: QRAction?
 
   package init(
     purpose: QRPurpose,
@@ -14,7 +16,8 @@ package struct QRSessionRequest: Sendable, Equatable {
     scope: Scope,
     challenge: PKCEChallenge,
     initiator: QRInitiator,
-    deviceKey: [UInt8]? = nil
+    deviceKey: [UInt8]? = nil,
+    action: QRAction? = nil
   ) {
     self.purpose = purpose
     self.clientID = clientID
@@ -22,5 +25,6 @@ package struct QRSessionRequest: Sendable, Equatable {
     self.challenge = challenge
     self.initiator = initiator
     self.deviceKey = deviceKey
+    self.action = action
   }
 }

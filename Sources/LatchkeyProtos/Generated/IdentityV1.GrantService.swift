@@ -15,6 +15,12 @@ extension IdentityV1 {
       context: ServerContext
     ) async throws(RPCError) -> IdentityV1.IssueForQrResponse
 
+    /// States in identity's name that a person confirmed an action. Signs nobody in. The same call gives the same claims.
+    func signConfirmation(
+      _ request: IdentityV1.SignConfirmationRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> IdentityV1.SignConfirmationResponse
+
     /// Ends everything that was issued from one QR session.
     func revokeForQr(
       _ request: IdentityV1.RevokeForQrRequest,
@@ -45,6 +51,7 @@ extension IdentityV1 {
   /// Every method of `GrantService`, by its path on the wire.
   package enum GrantServiceMethod: String, CaseIterable, Sendable {
     case issueForQr = "/latchkey.identity.v1.GrantService/IssueForQr"
+    case signConfirmation = "/latchkey.identity.v1.GrantService/SignConfirmation"
     case revokeForQr = "/latchkey.identity.v1.GrantService/RevokeForQr"
     case describeSubject = "/latchkey.identity.v1.GrantService/DescribeSubject"
     case completeMigration = "/latchkey.identity.v1.GrantService/CompleteMigration"
@@ -52,7 +59,7 @@ extension IdentityV1 {
 
     package var rpc: RPCMethod {
       switch self {
-      case .issueForQr, .revokeForQr, .describeSubject, .completeMigration: RPCMethod(path: rawValue, kind: .unary)
+      case .issueForQr, .signConfirmation, .revokeForQr, .describeSubject, .completeMigration: RPCMethod(path: rawValue, kind: .unary)
       case .watchRevocations: RPCMethod(path: rawValue, kind: .serverStreaming)
       }
     }
@@ -67,6 +74,13 @@ extension IdentityV1 {
           context: ServerContext
         ) async throws(RPCError) -> IdentityV1.IssueForQrResponse in
         try await service.issueForQr(request, context: context)
+      },
+      .unary(GrantServiceMethod.signConfirmation.rpc) {
+        (
+          request: IdentityV1.SignConfirmationRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> IdentityV1.SignConfirmationResponse in
+        try await service.signConfirmation(request, context: context)
       },
       .unary(GrantServiceMethod.revokeForQr.rpc) {
         (
@@ -117,6 +131,14 @@ extension IdentityV1 {
       try await channel.unary(GrantServiceMethod.issueForQr.rpc, request, options: options)
     }
 
+    /// States in identity's name that a person confirmed an action. Signs nobody in. The same call gives the same claims.
+    package func signConfirmation(
+      _ request: IdentityV1.SignConfirmationRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> IdentityV1.SignConfirmationResponse {
+      try await channel.unary(GrantServiceMethod.signConfirmation.rpc, request, options: options)
+    }
+
     /// Ends everything that was issued from one QR session.
     package func revokeForQr(
       _ request: IdentityV1.RevokeForQrRequest,
@@ -152,6 +174,40 @@ extension IdentityV1 {
     }
   }
 
+  /// What the person agreed to.
+  package enum QrGrantKind: Sendable, Hashable, RawRepresentable {
+    /// As SIGN_IN.
+    case unspecified
+    case signIn
+    /// The key becomes a device of the account; its session lasts only long enough to go on with.
+    case bindDevice
+    /// The confirming guest moves to the key, and leaves the device that confirmed; a confirming account is signed in on
+    /// both.
+    case transfer
+    /// A number that this build has no name for.
+    case unrecognized(Int32)
+
+    package init(rawValue: Int32) {
+      switch rawValue {
+      case 0: self = .unspecified
+      case 1: self = .signIn
+      case 2: self = .bindDevice
+      case 3: self = .transfer
+      default: self = .unrecognized(rawValue)
+      }
+    }
+
+    package var rawValue: Int32 {
+      switch self {
+      case .unspecified: 0
+      case .signIn: 1
+      case .bindDevice: 2
+      case .transfer: 3
+      case .unrecognized(let number): number
+      }
+    }
+  }
+
   package struct IssueForQrRequest: Sendable, Equatable {
     package var qrSessionID: String
     /// The person who confirmed, and the session that they confirmed with.
@@ -163,6 +219,7 @@ extension IdentityV1 {
     package var platform: String
     /// When set, the tokens are bound to this key.
     package var deviceKey: CommonV1.EcPublicJwk?
+    package var kind: IdentityV1.QrGrantKind
 
     package init(
       qrSessionID: String = "",
@@ -172,7 +229,8 @@ extension IdentityV1 {
       scope: String = "",
       deviceLabel: String = "",
       platform: String = "",
-      deviceKey: CommonV1.EcPublicJwk? = nil
+      deviceKey: CommonV1.EcPublicJwk? = nil,
+      kind: IdentityV1.QrGrantKind = .unspecified
     ) {
       self.qrSessionID = qrSessionID
       self.sub = sub
@@ -182,6 +240,7 @@ extension IdentityV1 {
       self.deviceLabel = deviceLabel
       self.platform = platform
       self.deviceKey = deviceKey
+      self.kind = kind
     }
   }
 
@@ -215,20 +274,83 @@ extension IdentityV1 {
     }
   }
 
+  package struct SignConfirmationRequest: Sendable, Equatable {
+    package var qrSessionID: String
+    package var sub: String
+    package var confirmedBySid: String
+    package var clientID: String
+    package var confirmedAt: GoogleProtobuf.Timestamp?
+    package var actionText: String
+    package var amount: String
+    package var currency: String
+    package var reference: String
+    /// SHA-256 of the action, base64url.
+    package var actionDigest: String
+    /// The confirming device's key and signature, and the digest of the ticket that it signed, base64url.
+    package var deviceKey: CommonV1.EcPublicJwk?
+    package var signature: [UInt8]
+    package var ticketDigest: String
+
+    package init(
+      qrSessionID: String = "",
+      sub: String = "",
+      confirmedBySid: String = "",
+      clientID: String = "",
+      confirmedAt: GoogleProtobuf.Timestamp? = nil,
+      actionText: String = "",
+      amount: String = "",
+      currency: String = "",
+      reference: String = "",
+      actionDigest: String = "",
+      deviceKey: CommonV1.EcPublicJwk? = nil,
+      signature: [UInt8] = [],
+      ticketDigest: String = ""
+    ) {
+      self.qrSessionID = qrSessionID
+      self.sub = sub
+      self.confirmedBySid = confirmedBySid
+      self.clientID = clientID
+      self.confirmedAt = confirmedAt
+      self.actionText = actionText
+      self.amount = amount
+      self.currency = currency
+      self.reference = reference
+      self.actionDigest = actionDigest
+      self.deviceKey = deviceKey
+      self.signature = signature
+      self.ticketDigest = ticketDigest
+    }
+  }
+
+  package struct SignConfirmationResponse: Sendable, Equatable {
+    /// A JSON Web Token of type latchkey-confirmation+jwt.
+    package var jws: String
+
+    package init(jws: String = "") {
+      self.jws = jws
+    }
+  }
+
   package struct DescribeSubjectRequest: Sendable, Equatable {
     package var sub: String
+    /// One of the person's sessions, whose device is asked for as well; may be empty.
+    package var sid: String
 
-    package init(sub: String = "") {
+    package init(sub: String = "", sid: String = "") {
       self.sub = sub
+      self.sid = sid
     }
   }
 
   package struct DescribeSubjectResponse: Sendable, Equatable {
     /// The identifier that was linked first, masked, such as "a***@example.com"; empty for a guest or an unknown sub.
     package var mask: String
+    /// Thumbprint of the device key that the session began with; empty when there is none or no such session.
+    package var deviceKeyThumbprint: String
 
-    package init(mask: String = "") {
+    package init(mask: String = "", deviceKeyThumbprint: String = "") {
       self.mask = mask
+      self.deviceKeyThumbprint = deviceKeyThumbprint
     }
   }
 
@@ -292,7 +414,8 @@ extension IdentityV1.IssueForQrRequest: RPCMessage {
       scope: try FieldReader.string(c.pointee.scope, "scope"),
       deviceLabel: try FieldReader.string(c.pointee.device_label, "device_label"),
       platform: try FieldReader.string(c.pointee.platform, "platform"),
-      deviceKey: try FieldReader.message(c.pointee.device_key, "device_key", CommonV1.EcPublicJwk.init(reading:))
+      deviceKey: try FieldReader.message(c.pointee.device_key, "device_key", CommonV1.EcPublicJwk.init(reading:)),
+      kind: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.kind.rawValue))
     )
   }
 
@@ -310,6 +433,7 @@ extension IdentityV1.IssueForQrRequest: RPCMessage {
     unsafe c.pointee.device_label = try arena.string(deviceLabel)
     unsafe c.pointee.platform = try arena.string(platform)
     if let deviceKey { unsafe c.pointee.device_key = try deviceKey.filled(in: arena) }
+    unsafe c.pointee.kind = .init(rawValue: .init(truncatingIfNeeded: kind.rawValue))
     return unsafe c
   }
 }
@@ -414,6 +538,94 @@ extension IdentityV1.RevokeForQrResponse: RPCMessage {
   }
 }
 
+extension IdentityV1.SignConfirmationRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__sign_confirmation_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__sign_confirmation_request__get_packed_size,
+      latchkey__identity__v1__sign_confirmation_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__SignConfirmationRequest>) throws(ProtobufError) {
+    unsafe self.init(
+      qrSessionID: try FieldReader.string(c.pointee.qr_session_id, "qr_session_id"),
+      sub: try FieldReader.string(c.pointee.sub, "sub"),
+      confirmedBySid: try FieldReader.string(c.pointee.confirmed_by_sid, "confirmed_by_sid"),
+      clientID: try FieldReader.string(c.pointee.client_id, "client_id"),
+      confirmedAt: try FieldReader.message(
+        c.pointee.confirmed_at, "confirmed_at", GoogleProtobuf.Timestamp.init(reading:)
+      ),
+      actionText: try FieldReader.string(c.pointee.action_text, "action_text"),
+      amount: try FieldReader.string(c.pointee.amount, "amount"),
+      currency: try FieldReader.string(c.pointee.currency, "currency"),
+      reference: try FieldReader.string(c.pointee.reference, "reference"),
+      actionDigest: try FieldReader.string(c.pointee.action_digest, "action_digest"),
+      deviceKey: try FieldReader.message(c.pointee.device_key, "device_key", CommonV1.EcPublicJwk.init(reading:)),
+      signature: FieldReader.bytes(c.pointee.signature),
+      ticketDigest: try FieldReader.string(c.pointee.ticket_digest, "ticket_digest")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__SignConfirmationRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__SignConfirmationRequest.self)
+    unsafe latchkey__identity__v1__sign_confirmation_request__init(c)
+    unsafe c.pointee.qr_session_id = try arena.string(qrSessionID)
+    unsafe c.pointee.sub = try arena.string(sub)
+    unsafe c.pointee.confirmed_by_sid = try arena.string(confirmedBySid)
+    unsafe c.pointee.client_id = try arena.string(clientID)
+    if let confirmedAt { unsafe c.pointee.confirmed_at = try confirmedAt.filled(in: arena) }
+    unsafe c.pointee.action_text = try arena.string(actionText)
+    unsafe c.pointee.amount = try arena.string(amount)
+    unsafe c.pointee.currency = try arena.string(currency)
+    unsafe c.pointee.reference = try arena.string(reference)
+    unsafe c.pointee.action_digest = try arena.string(actionDigest)
+    if let deviceKey { unsafe c.pointee.device_key = try deviceKey.filled(in: arena) }
+    unsafe c.pointee.signature = try arena.bytes(signature)
+    unsafe c.pointee.ticket_digest = try arena.string(ticketDigest)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.SignConfirmationResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__sign_confirmation_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__sign_confirmation_response__get_packed_size,
+      latchkey__identity__v1__sign_confirmation_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__SignConfirmationResponse>) throws(ProtobufError) {
+    unsafe self.init(jws: try FieldReader.string(c.pointee.jws, "jws"))
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__SignConfirmationResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__SignConfirmationResponse.self)
+    unsafe latchkey__identity__v1__sign_confirmation_response__init(c)
+    unsafe c.pointee.jws = try arena.string(jws)
+    return unsafe c
+  }
+}
+
 extension IdentityV1.DescribeSubjectRequest: RPCMessage {
   package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
     self = try unsafe decoded(bytes, latchkey__identity__v1__describe_subject_request__unpack, Self.init(reading:))
@@ -430,7 +642,10 @@ extension IdentityV1.DescribeSubjectRequest: RPCMessage {
 
   /// Copies out of protoc-c's struct, which outlives the call.
   init(reading c: UnsafePointer<Latchkey__Identity__V1__DescribeSubjectRequest>) throws(ProtobufError) {
-    unsafe self.init(sub: try FieldReader.string(c.pointee.sub, "sub"))
+    unsafe self.init(
+      sub: try FieldReader.string(c.pointee.sub, "sub"),
+      sid: try FieldReader.string(c.pointee.sid, "sid")
+    )
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
@@ -440,6 +655,7 @@ extension IdentityV1.DescribeSubjectRequest: RPCMessage {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__DescribeSubjectRequest.self)
     unsafe latchkey__identity__v1__describe_subject_request__init(c)
     unsafe c.pointee.sub = try arena.string(sub)
+    unsafe c.pointee.sid = try arena.string(sid)
     return unsafe c
   }
 }
@@ -460,7 +676,10 @@ extension IdentityV1.DescribeSubjectResponse: RPCMessage {
 
   /// Copies out of protoc-c's struct, which outlives the call.
   init(reading c: UnsafePointer<Latchkey__Identity__V1__DescribeSubjectResponse>) throws(ProtobufError) {
-    unsafe self.init(mask: try FieldReader.string(c.pointee.mask, "mask"))
+    unsafe self.init(
+      mask: try FieldReader.string(c.pointee.mask, "mask"),
+      deviceKeyThumbprint: try FieldReader.string(c.pointee.device_key_thumbprint, "device_key_thumbprint")
+    )
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
@@ -470,6 +689,7 @@ extension IdentityV1.DescribeSubjectResponse: RPCMessage {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__DescribeSubjectResponse.self)
     unsafe latchkey__identity__v1__describe_subject_response__init(c)
     unsafe c.pointee.mask = try arena.string(mask)
+    unsafe c.pointee.device_key_thumbprint = try arena.string(deviceKeyThumbprint)
     return unsafe c
   }
 }

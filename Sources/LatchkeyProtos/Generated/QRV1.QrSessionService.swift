@@ -260,6 +260,11 @@ extension QRV1 {
     case unspecified
     case sameNetwork
     case unknown
+    /// The phone hears the screen.
+    case nearby
+    /// By the places of the two networks: within the configured distance, and beyond it.
+    case near
+    case far
     /// A number that this build has no name for.
     case unrecognized(Int32)
 
@@ -268,6 +273,9 @@ extension QRV1 {
       case 0: self = .unspecified
       case 1: self = .sameNetwork
       case 2: self = .unknown
+      case 3: self = .nearby
+      case 4: self = .near
+      case 5: self = .far
       default: self = .unrecognized(rawValue)
       }
     }
@@ -277,6 +285,40 @@ extension QRV1 {
       case .unspecified: 0
       case .sameNetwork: 1
       case .unknown: 2
+      case .nearby: 3
+      case .near: 4
+      case .far: 5
+      case .unrecognized(let number): number
+      }
+    }
+  }
+
+  /// What the installation's policy makes of the signals.
+  package enum RiskVerdict: Sendable, Hashable, RawRepresentable {
+    case unspecified
+    case allow
+    case warn
+    /// The check code or a proof of identity is needed; needs_check_code and needs_reauth say which.
+    case stepUp
+    /// A number that this build has no name for.
+    case unrecognized(Int32)
+
+    package init(rawValue: Int32) {
+      switch rawValue {
+      case 0: self = .unspecified
+      case 1: self = .allow
+      case 2: self = .warn
+      case 3: self = .stepUp
+      default: self = .unrecognized(rawValue)
+      }
+    }
+
+    package var rawValue: Int32 {
+      switch self {
+      case .unspecified: 0
+      case .allow: 1
+      case .warn: 2
+      case .stepUp: 3
       case .unrecognized(let number): number
       }
     }
@@ -295,6 +337,26 @@ extension QRV1 {
     }
   }
 
+  /// What a person is asked to agree to with PURPOSE_CONFIRM_ACTION. The phone shows it word for word and signs its
+  /// digest: SHA-256 of "latchkey-action-v1" 0x00 client_id 0x00 text 0x00 amount 0x00 currency 0x00 reference.
+  package struct Action: Sendable, Equatable {
+    /// One line of at most 120 characters.
+    package var text: String
+    /// Such as "129.90": up to 12 digits, then up to 4 decimals. Empty when no money is meant.
+    package var amount: String
+    /// ISO 4217, such as "EUR"; goes with the amount.
+    package var currency: String
+    /// The client's own name for it, such as an order number: at most 64 visible ASCII characters.
+    package var reference: String
+
+    package init(text: String = "", amount: String = "", currency: String = "", reference: String = "") {
+      self.text = text
+      self.amount = amount
+      self.currency = currency
+      self.reference = reference
+    }
+  }
+
   package struct IssueSessionRequest: Sendable, Equatable {
     package var clientID: String
     package var purpose: QRV1.Purpose
@@ -304,8 +366,13 @@ extension QRV1 {
     /// "S256"; the plain method is refused.
     package var codeChallengeMethod: String
     package var initiator: QRV1.Initiator?
-    /// When set, the tokens are bound to this key.
+    /// When set, the tokens are bound to this key. Needed by BIND_DEVICE and TRANSFER_GUEST, whose grant is the key's.
     package var deviceKey: CommonV1.EcPublicJwk?
+    /// Needed by CONFIRM_ACTION, and by no other purpose.
+    package var action: QRV1.Action?
+    /// The device code of the code that this one takes the place of on the same screen: it is cancelled, unless a phone
+    /// has claimed it, which is answered with FAILED_PRECONDITION and CODE_CLAIMED.
+    package var supersedes: String
 
     package init(
       clientID: String = "",
@@ -314,7 +381,9 @@ extension QRV1 {
       codeChallenge: String = "",
       codeChallengeMethod: String = "",
       initiator: QRV1.Initiator? = nil,
-      deviceKey: CommonV1.EcPublicJwk? = nil
+      deviceKey: CommonV1.EcPublicJwk? = nil,
+      action: QRV1.Action? = nil,
+      supersedes: String = ""
     ) {
       self.clientID = clientID
       self.purpose = purpose
@@ -323,6 +392,8 @@ extension QRV1 {
       self.codeChallengeMethod = codeChallengeMethod
       self.initiator = initiator
       self.deviceKey = deviceKey
+      self.action = action
+      self.supersedes = supersedes
     }
   }
 
@@ -340,6 +411,9 @@ extension QRV1 {
     package var interval: Int64
     /// Shown on the initiating screen and typed on the phone, when the policy asks for it.
     package var checkCode: String
+    /// What the initiating device may broadcast over Bluetooth for as long as the code lives; a phone that heard it is
+    /// nearby. It is in no code and opens nothing.
+    package var beacon: String
 
     package init(
       deviceCode: String = "",
@@ -349,7 +423,8 @@ extension QRV1 {
       qrPayload: String = "",
       expiresIn: Int64 = 0,
       interval: Int64 = 0,
-      checkCode: String = ""
+      checkCode: String = "",
+      beacon: String = ""
     ) {
       self.deviceCode = deviceCode
       self.userCode = userCode
@@ -359,6 +434,7 @@ extension QRV1 {
       self.expiresIn = expiresIn
       self.interval = interval
       self.checkCode = checkCode
+      self.beacon = beacon
     }
   }
 
@@ -370,12 +446,39 @@ extension QRV1 {
     package var lastVersion: Int64
     /// How long the answer may wait for a change: 0 to 25000 milliseconds.
     package var waitMs: Int32
+    /// Needed beside the code_verifier to redeem BIND_DEVICE and TRANSFER_GUEST: ECDSA P-256 with SHA-256 by the
+    /// device_key over "latchkey-qr-redeem-v1" 0x00 device_code; 64 bytes, r then s.
+    package var deviceProof: [UInt8]
 
-    package init(deviceCode: String = "", codeVerifier: String = "", lastVersion: Int64 = 0, waitMs: Int32 = 0) {
+    package init(
+      deviceCode: String = "",
+      codeVerifier: String = "",
+      lastVersion: Int64 = 0,
+      waitMs: Int32 = 0,
+      deviceProof: [UInt8] = []
+    ) {
       self.deviceCode = deviceCode
       self.codeVerifier = codeVerifier
       self.lastVersion = lastVersion
       self.waitMs = waitMs
+      self.deviceProof = deviceProof
+    }
+  }
+
+  /// A confirmed action, in place of tokens.
+  package struct Confirmation: Sendable, Equatable {
+    /// A JSON Web Token of type latchkey-confirmation+jwt, ES256, by the keys that access tokens verify with: who
+    /// confirmed (sub, sid), for whom (aud), when (iat), what (action, action_digest), and the confirming device's own
+    /// signature.
+    package var jws: String
+    package var confirmedAt: GoogleProtobuf.Timestamp?
+    /// SHA-256 of the action, base64url.
+    package var actionDigest: String
+
+    package init(jws: String = "", confirmedAt: GoogleProtobuf.Timestamp? = nil, actionDigest: String = "") {
+      self.jws = jws
+      self.confirmedAt = confirmedAt
+      self.actionDigest = actionDigest
     }
   }
 
@@ -391,6 +494,8 @@ extension QRV1 {
     package var tokens: CommonV1.TokenSet?
     package var subject: CommonV1.Subject?
     package var profile: CommonV1.Profile?
+    /// Of a confirmed action; there are no tokens then.
+    package var confirmation: QRV1.Confirmation?
 
     package init(
       state: QRV1.SessionState = .unspecified,
@@ -399,7 +504,8 @@ extension QRV1 {
       scannerMask: String = "",
       tokens: CommonV1.TokenSet? = nil,
       subject: CommonV1.Subject? = nil,
-      profile: CommonV1.Profile? = nil
+      profile: CommonV1.Profile? = nil,
+      confirmation: QRV1.Confirmation? = nil
     ) {
       self.state = state
       self.version = version
@@ -408,6 +514,7 @@ extension QRV1 {
       self.tokens = tokens
       self.subject = subject
       self.profile = profile
+      self.confirmation = confirmation
     }
   }
 
@@ -415,10 +522,13 @@ extension QRV1 {
     package var deviceCode: String
     /// With it, the confirmation comes with the tokens and ends the stream.
     package var codeVerifier: String
+    /// As in PollSessionRequest.
+    package var deviceProof: [UInt8]
 
-    package init(deviceCode: String = "", codeVerifier: String = "") {
+    package init(deviceCode: String = "", codeVerifier: String = "", deviceProof: [UInt8] = []) {
       self.deviceCode = deviceCode
       self.codeVerifier = codeVerifier
+      self.deviceProof = deviceProof
     }
   }
 
@@ -431,6 +541,8 @@ extension QRV1 {
     package var tokens: CommonV1.TokenSet?
     package var subject: CommonV1.Subject?
     package var profile: CommonV1.Profile?
+    /// Of a confirmed action; there are no tokens then.
+    package var confirmation: QRV1.Confirmation?
 
     package init(
       state: QRV1.SessionState = .unspecified,
@@ -439,7 +551,8 @@ extension QRV1 {
       scannerMask: String = "",
       tokens: CommonV1.TokenSet? = nil,
       subject: CommonV1.Subject? = nil,
-      profile: CommonV1.Profile? = nil
+      profile: CommonV1.Profile? = nil,
+      confirmation: QRV1.Confirmation? = nil
     ) {
       self.state = state
       self.version = version
@@ -448,14 +561,18 @@ extension QRV1 {
       self.tokens = tokens
       self.subject = subject
       self.profile = profile
+      self.confirmation = confirmation
     }
   }
 
   package struct ScanSessionRequest: Sendable, Equatable {
     package var code: Code?
+    /// The beacons that the phone hears over Bluetooth, at most 16.
+    package var heardBeacons: [String]
 
-    package init(code: Code? = nil) {
+    package init(code: Code? = nil, heardBeacons: [String] = []) {
       self.code = code
+      self.heardBeacons = heardBeacons
     }
 
     package enum Code: Sendable, Equatable {
@@ -470,12 +587,24 @@ extension QRV1 {
     /// The initiating device's network, coarse (IPv4 /24 or IPv6 /48).
     package var network: String
     package var distance: QRV1.Distance
+    /// Those worth a warning: different_network, unknown_network, far, unknown_place, no_beacon, wrong_beacon.
     package var signals: [String]
+    package var verdict: QRV1.RiskVerdict
+    /// Between the two networks, coarse; 0 when their places are not known.
+    package var distanceKm: Int32
 
-    package init(network: String = "", distance: QRV1.Distance = .unspecified, signals: [String] = []) {
+    package init(
+      network: String = "",
+      distance: QRV1.Distance = .unspecified,
+      signals: [String] = [],
+      verdict: QRV1.RiskVerdict = .unspecified,
+      distanceKm: Int32 = 0
+    ) {
       self.network = network
       self.distance = distance
       self.signals = signals
+      self.verdict = verdict
+      self.distanceKm = distanceKm
     }
   }
 
@@ -492,6 +621,8 @@ extension QRV1 {
     package var scope: String
     /// When the initiating device asked for the code.
     package var issuedAt: GoogleProtobuf.Timestamp?
+    /// What is agreed to, for PURPOSE_CONFIRM_ACTION.
+    package var action: QRV1.Action?
 
     package init(
       confirmTicket: String = "",
@@ -503,7 +634,8 @@ extension QRV1 {
       purpose: QRV1.Purpose = .unspecified,
       clientID: String = "",
       scope: String = "",
-      issuedAt: GoogleProtobuf.Timestamp? = nil
+      issuedAt: GoogleProtobuf.Timestamp? = nil,
+      action: QRV1.Action? = nil
     ) {
       self.confirmTicket = confirmTicket
       self.initiator = initiator
@@ -515,6 +647,21 @@ extension QRV1 {
       self.clientID = clientID
       self.scope = scope
       self.issuedAt = issuedAt
+      self.action = action
+    }
+  }
+
+  /// That the person unlocked the confirming device just now: its device key signs only then.
+  package struct ReauthProof: Sendable, Equatable {
+    /// The key that the phone's session began with.
+    package var deviceKey: CommonV1.EcPublicJwk?
+    /// ECDSA P-256 with SHA-256 over "latchkey-qr-confirm-v1" 0x00 ticket_digest 0x00 action_digest, both digests
+    /// base64url, the first of the confirm_ticket's text, the second of the action or empty; 64 bytes, r then s.
+    package var signature: [UInt8]
+
+    package init(deviceKey: CommonV1.EcPublicJwk? = nil, signature: [UInt8] = []) {
+      self.deviceKey = deviceKey
+      self.signature = signature
     }
   }
 
@@ -523,11 +670,20 @@ extension QRV1 {
     package var checkCode: String
     /// Narrows the scope that the initiating device asked for; empty grants all of it.
     package var scopeSubset: String
+    /// Needed when the scan said needs_reauth, unless the access token comes from a recent sign-in; CONFIRM_ACTION always
+    /// needs it.
+    package var reauthProof: QRV1.ReauthProof?
 
-    package init(confirmTicket: String = "", checkCode: String = "", scopeSubset: String = "") {
+    package init(
+      confirmTicket: String = "",
+      checkCode: String = "",
+      scopeSubset: String = "",
+      reauthProof: QRV1.ReauthProof? = nil
+    ) {
       self.confirmTicket = confirmTicket
       self.checkCode = checkCode
       self.scopeSubset = scopeSubset
+      self.reauthProof = reauthProof
     }
   }
 
@@ -596,6 +752,37 @@ extension QRV1.Initiator: RPCMessage {
   }
 }
 
+extension QRV1.Action: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__qr__v1__action__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(&buffer, filled(in:), latchkey__qr__v1__action__get_packed_size, latchkey__qr__v1__action__pack)
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Qr__V1__Action>) throws(ProtobufError) {
+    unsafe self.init(
+      text: try FieldReader.string(c.pointee.text, "text"),
+      amount: try FieldReader.string(c.pointee.amount, "amount"),
+      currency: try FieldReader.string(c.pointee.currency, "currency"),
+      reference: try FieldReader.string(c.pointee.reference, "reference")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Qr__V1__Action> {
+    let c = unsafe try arena.allocate(Latchkey__Qr__V1__Action.self)
+    unsafe latchkey__qr__v1__action__init(c)
+    unsafe c.pointee.text = try arena.string(text)
+    unsafe c.pointee.amount = try arena.string(amount)
+    unsafe c.pointee.currency = try arena.string(currency)
+    unsafe c.pointee.reference = try arena.string(reference)
+    return unsafe c
+  }
+}
+
 extension QRV1.IssueSessionRequest: RPCMessage {
   package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
     self = try unsafe decoded(bytes, latchkey__qr__v1__issue_session_request__unpack, Self.init(reading:))
@@ -619,7 +806,9 @@ extension QRV1.IssueSessionRequest: RPCMessage {
       codeChallenge: try FieldReader.string(c.pointee.code_challenge, "code_challenge"),
       codeChallengeMethod: try FieldReader.string(c.pointee.code_challenge_method, "code_challenge_method"),
       initiator: try FieldReader.message(c.pointee.initiator, "initiator", QRV1.Initiator.init(reading:)),
-      deviceKey: try FieldReader.message(c.pointee.device_key, "device_key", CommonV1.EcPublicJwk.init(reading:))
+      deviceKey: try FieldReader.message(c.pointee.device_key, "device_key", CommonV1.EcPublicJwk.init(reading:)),
+      action: try FieldReader.message(c.pointee.action, "action", QRV1.Action.init(reading:)),
+      supersedes: try FieldReader.string(c.pointee.supersedes, "supersedes")
     )
   }
 
@@ -634,6 +823,8 @@ extension QRV1.IssueSessionRequest: RPCMessage {
     unsafe c.pointee.code_challenge_method = try arena.string(codeChallengeMethod)
     if let initiator { unsafe c.pointee.initiator = try initiator.filled(in: arena) }
     if let deviceKey { unsafe c.pointee.device_key = try deviceKey.filled(in: arena) }
+    if let action { unsafe c.pointee.action = try action.filled(in: arena) }
+    unsafe c.pointee.supersedes = try arena.string(supersedes)
     return unsafe c
   }
 }
@@ -662,7 +853,8 @@ extension QRV1.IssueSessionResponse: RPCMessage {
       qrPayload: try FieldReader.string(c.pointee.qr_payload, "qr_payload"),
       expiresIn: c.pointee.expires_in,
       interval: c.pointee.interval,
-      checkCode: try FieldReader.string(c.pointee.check_code, "check_code")
+      checkCode: try FieldReader.string(c.pointee.check_code, "check_code"),
+      beacon: try FieldReader.string(c.pointee.beacon, "beacon")
     )
   }
 
@@ -678,6 +870,7 @@ extension QRV1.IssueSessionResponse: RPCMessage {
     unsafe c.pointee.expires_in = expiresIn
     unsafe c.pointee.interval = interval
     unsafe c.pointee.check_code = try arena.string(checkCode)
+    unsafe c.pointee.beacon = try arena.string(beacon)
     return unsafe c
   }
 }
@@ -702,7 +895,8 @@ extension QRV1.PollSessionRequest: RPCMessage {
       deviceCode: try FieldReader.string(c.pointee.device_code, "device_code"),
       codeVerifier: try FieldReader.string(c.pointee.code_verifier, "code_verifier"),
       lastVersion: c.pointee.last_version,
-      waitMs: c.pointee.wait_ms
+      waitMs: c.pointee.wait_ms,
+      deviceProof: FieldReader.bytes(c.pointee.device_proof)
     )
   }
 
@@ -714,6 +908,43 @@ extension QRV1.PollSessionRequest: RPCMessage {
     unsafe c.pointee.code_verifier = try arena.string(codeVerifier)
     unsafe c.pointee.last_version = lastVersion
     unsafe c.pointee.wait_ms = waitMs
+    unsafe c.pointee.device_proof = try arena.bytes(deviceProof)
+    return unsafe c
+  }
+}
+
+extension QRV1.Confirmation: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__qr__v1__confirmation__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__qr__v1__confirmation__get_packed_size,
+      latchkey__qr__v1__confirmation__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Qr__V1__Confirmation>) throws(ProtobufError) {
+    unsafe self.init(
+      jws: try FieldReader.string(c.pointee.jws, "jws"),
+      confirmedAt: try FieldReader.message(
+        c.pointee.confirmed_at, "confirmed_at", GoogleProtobuf.Timestamp.init(reading:)
+      ),
+      actionDigest: try FieldReader.string(c.pointee.action_digest, "action_digest")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Qr__V1__Confirmation> {
+    let c = unsafe try arena.allocate(Latchkey__Qr__V1__Confirmation.self)
+    unsafe latchkey__qr__v1__confirmation__init(c)
+    unsafe c.pointee.jws = try arena.string(jws)
+    if let confirmedAt { unsafe c.pointee.confirmed_at = try confirmedAt.filled(in: arena) }
+    unsafe c.pointee.action_digest = try arena.string(actionDigest)
     return unsafe c
   }
 }
@@ -741,7 +972,8 @@ extension QRV1.PollSessionResponse: RPCMessage {
       scannerMask: try FieldReader.string(c.pointee.scanner_mask, "scanner_mask"),
       tokens: try FieldReader.message(c.pointee.tokens, "tokens", CommonV1.TokenSet.init(reading:)),
       subject: try FieldReader.message(c.pointee.subject, "subject", CommonV1.Subject.init(reading:)),
-      profile: try FieldReader.message(c.pointee.profile, "profile", CommonV1.Profile.init(reading:))
+      profile: try FieldReader.message(c.pointee.profile, "profile", CommonV1.Profile.init(reading:)),
+      confirmation: try FieldReader.message(c.pointee.confirmation, "confirmation", QRV1.Confirmation.init(reading:))
     )
   }
 
@@ -756,6 +988,7 @@ extension QRV1.PollSessionResponse: RPCMessage {
     if let tokens { unsafe c.pointee.tokens = try tokens.filled(in: arena) }
     if let subject { unsafe c.pointee.subject = try subject.filled(in: arena) }
     if let profile { unsafe c.pointee.profile = try profile.filled(in: arena) }
+    if let confirmation { unsafe c.pointee.confirmation = try confirmation.filled(in: arena) }
     return unsafe c
   }
 }
@@ -778,7 +1011,8 @@ extension QRV1.WatchSessionRequest: RPCMessage {
   init(reading c: UnsafePointer<Latchkey__Qr__V1__WatchSessionRequest>) throws(ProtobufError) {
     unsafe self.init(
       deviceCode: try FieldReader.string(c.pointee.device_code, "device_code"),
-      codeVerifier: try FieldReader.string(c.pointee.code_verifier, "code_verifier")
+      codeVerifier: try FieldReader.string(c.pointee.code_verifier, "code_verifier"),
+      deviceProof: FieldReader.bytes(c.pointee.device_proof)
     )
   }
 
@@ -788,6 +1022,7 @@ extension QRV1.WatchSessionRequest: RPCMessage {
     unsafe latchkey__qr__v1__watch_session_request__init(c)
     unsafe c.pointee.device_code = try arena.string(deviceCode)
     unsafe c.pointee.code_verifier = try arena.string(codeVerifier)
+    unsafe c.pointee.device_proof = try arena.bytes(deviceProof)
     return unsafe c
   }
 }
@@ -815,7 +1050,8 @@ extension QRV1.WatchSessionResponse: RPCMessage {
       scannerMask: try FieldReader.string(c.pointee.scanner_mask, "scanner_mask"),
       tokens: try FieldReader.message(c.pointee.tokens, "tokens", CommonV1.TokenSet.init(reading:)),
       subject: try FieldReader.message(c.pointee.subject, "subject", CommonV1.Subject.init(reading:)),
-      profile: try FieldReader.message(c.pointee.profile, "profile", CommonV1.Profile.init(reading:))
+      profile: try FieldReader.message(c.pointee.profile, "profile", CommonV1.Profile.init(reading:)),
+      confirmation: try FieldReader.message(c.pointee.confirmation, "confirmation", QRV1.Confirmation.init(reading:))
     )
   }
 
@@ -830,6 +1066,7 @@ extension QRV1.WatchSessionResponse: RPCMessage {
     if let tokens { unsafe c.pointee.tokens = try tokens.filled(in: arena) }
     if let subject { unsafe c.pointee.subject = try subject.filled(in: arena) }
     if let profile { unsafe c.pointee.profile = try profile.filled(in: arena) }
+    if let confirmation { unsafe c.pointee.confirmation = try confirmation.filled(in: arena) }
     return unsafe c
   }
 }
@@ -856,7 +1093,10 @@ extension QRV1.ScanSessionRequest: RPCMessage {
     case 2: unsafe code = .userCode(try FieldReader.string(c.pointee.user_code, "user_code"))
     default: code = nil
     }
-    self.init(code: code)
+    unsafe self.init(
+      code: code,
+      heardBeacons: try FieldReader.strings(c.pointee.n_heard_beacons, c.pointee.heard_beacons, "heard_beacons")
+    )
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
@@ -872,6 +1112,7 @@ extension QRV1.ScanSessionRequest: RPCMessage {
       unsafe c.pointee.user_code = try arena.string(value)
     case nil: break
     }
+    unsafe (c.pointee.n_heard_beacons, c.pointee.heard_beacons) = try arena.list(heardBeacons, arena.string)
     return unsafe c
   }
 }
@@ -890,7 +1131,9 @@ extension QRV1.Risk: RPCMessage {
     unsafe self.init(
       network: try FieldReader.string(c.pointee.network, "network"),
       distance: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.distance.rawValue)),
-      signals: try FieldReader.strings(c.pointee.n_signals, c.pointee.signals, "signals")
+      signals: try FieldReader.strings(c.pointee.n_signals, c.pointee.signals, "signals"),
+      verdict: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.verdict.rawValue)),
+      distanceKm: c.pointee.distance_km
     )
   }
 
@@ -901,6 +1144,8 @@ extension QRV1.Risk: RPCMessage {
     unsafe c.pointee.network = try arena.string(network)
     unsafe c.pointee.distance = .init(rawValue: .init(truncatingIfNeeded: distance.rawValue))
     unsafe (c.pointee.n_signals, c.pointee.signals) = try arena.list(signals, arena.string)
+    unsafe c.pointee.verdict = .init(rawValue: .init(truncatingIfNeeded: verdict.rawValue))
+    unsafe c.pointee.distance_km = distanceKm
     return unsafe c
   }
 }
@@ -931,7 +1176,8 @@ extension QRV1.ScanSessionResponse: RPCMessage {
       purpose: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.purpose.rawValue)),
       clientID: try FieldReader.string(c.pointee.client_id, "client_id"),
       scope: try FieldReader.string(c.pointee.scope, "scope"),
-      issuedAt: try FieldReader.message(c.pointee.issued_at, "issued_at", GoogleProtobuf.Timestamp.init(reading:))
+      issuedAt: try FieldReader.message(c.pointee.issued_at, "issued_at", GoogleProtobuf.Timestamp.init(reading:)),
+      action: try FieldReader.message(c.pointee.action, "action", QRV1.Action.init(reading:))
     )
   }
 
@@ -949,6 +1195,39 @@ extension QRV1.ScanSessionResponse: RPCMessage {
     unsafe c.pointee.client_id = try arena.string(clientID)
     unsafe c.pointee.scope = try arena.string(scope)
     if let issuedAt { unsafe c.pointee.issued_at = try issuedAt.filled(in: arena) }
+    if let action { unsafe c.pointee.action = try action.filled(in: arena) }
+    return unsafe c
+  }
+}
+
+extension QRV1.ReauthProof: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__qr__v1__reauth_proof__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__qr__v1__reauth_proof__get_packed_size,
+      latchkey__qr__v1__reauth_proof__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Qr__V1__ReauthProof>) throws(ProtobufError) {
+    unsafe self.init(
+      deviceKey: try FieldReader.message(c.pointee.device_key, "device_key", CommonV1.EcPublicJwk.init(reading:)),
+      signature: FieldReader.bytes(c.pointee.signature)
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Qr__V1__ReauthProof> {
+    let c = unsafe try arena.allocate(Latchkey__Qr__V1__ReauthProof.self)
+    unsafe latchkey__qr__v1__reauth_proof__init(c)
+    if let deviceKey { unsafe c.pointee.device_key = try deviceKey.filled(in: arena) }
+    unsafe c.pointee.signature = try arena.bytes(signature)
     return unsafe c
   }
 }
@@ -972,7 +1251,8 @@ extension QRV1.ConfirmSessionRequest: RPCMessage {
     unsafe self.init(
       confirmTicket: try FieldReader.string(c.pointee.confirm_ticket, "confirm_ticket"),
       checkCode: try FieldReader.string(c.pointee.check_code, "check_code"),
-      scopeSubset: try FieldReader.string(c.pointee.scope_subset, "scope_subset")
+      scopeSubset: try FieldReader.string(c.pointee.scope_subset, "scope_subset"),
+      reauthProof: try FieldReader.message(c.pointee.reauth_proof, "reauth_proof", QRV1.ReauthProof.init(reading:))
     )
   }
 
@@ -983,6 +1263,7 @@ extension QRV1.ConfirmSessionRequest: RPCMessage {
     unsafe c.pointee.confirm_ticket = try arena.string(confirmTicket)
     unsafe c.pointee.check_code = try arena.string(checkCode)
     unsafe c.pointee.scope_subset = try arena.string(scopeSubset)
+    if let reauthProof { unsafe c.pointee.reauth_proof = try reauthProof.filled(in: arena) }
     return unsafe c
   }
 }

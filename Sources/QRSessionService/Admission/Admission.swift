@@ -4,6 +4,8 @@ import LatchkeyModel
 /// The rate limits of the QR service (S13, S15, R26). Counted by source, an IPv4 address or IPv6 /64, and by account.
 struct Admission: Sendable {
   private let issues: RateLimiter<String>?
+  private let outstanding: RateLimiter<String>?
+  private let decisions: RateLimiter<SubjectID>?
   private let scans: RateLimiter<SubjectID>?
   private let wrongCodes: RateLimiter<SubjectID>
   private let userCodeTries: RateLimiter<SubjectID>
@@ -11,6 +13,9 @@ struct Admission: Sendable {
 
   init(_ settings: QRSettings) {
     issues = settings.issueRate.map { RateLimiter($0) }
+    // Earned back over the life of a code, and at once when a code ends before its time.
+    outstanding = settings.outstandingCodes.map { RateLimiter(Rate($0, per: settings.lifetime)) }
+    decisions = settings.decisionRate.map { RateLimiter($0) }
     scans = settings.scanRate.map { RateLimiter($0) }
     wrongCodes = RateLimiter(settings.wrongCodeRate)
     userCodeTries = RateLimiter(settings.userCodeTries)
@@ -18,8 +23,10 @@ struct Admission: Sendable {
   }
 
   /// One key for all that comes without an address, as in-process calls do.
-  private static func source(_ peer: Peer) -> String {
-    switch NetworkAddress(peer.address)?.source {
+  private static func source(_ peer: Peer) -> String { source(peer.address) }
+
+  private static func source(_ address: String) -> String {
+    switch NetworkAddress(address)?.source {
     case .v4(let address)?: "4:\(address)"
     case .v6(let high, _)?: "6:\(high)"
     case nil: ""
@@ -30,6 +37,22 @@ struct Admission: Sendable {
     if let wait = issues?.spend(Self.source(peer), at: now) {
       throw .rateLimited("codes asked for", retryAfter: wait)
     }
+    if let wait = outstanding?.spend(Self.source(peer), at: now) {
+      throw .rateLimited("codes on screens", retryAfter: wait)
+    }
+  }
+
+  /// A code of this source is on no screen any more.
+  func ended(_ session: QRSession, at now: Timestamp) {
+    outstanding?.refund(Self.source(session.request.initiator.address), at: now)
+  }
+
+  func decide(by subject: SubjectID, at now: Timestamp) throws(RPCError) {
+    if let wait = decisions?.spend(subject, at: now) { throw .rateLimited("decisions", retryAfter: wait) }
+  }
+
+  func decisionWasRight(by subject: SubjectID, at now: Timestamp) {
+    decisions?.refund(subject, at: now)
   }
 
   /// Takes one of the account's tries before the code is looked at: parallel guesses count like any others, and a

@@ -16,7 +16,13 @@ package struct QRAuditEvent: Sendable, Equatable {
     /// The device that shows the code tried to confirm it (S21).
     case sameDeviceRefused
     case wrongCheckCode
+    /// The risk of confirming from there is one that the installation does not take (S10).
+    case riskDenied
+    /// A signature that should have come from the confirming device's key did not (S11).
+    case wrongReauthProof
     case wrongVerifier
+    /// Who collected could not sign with the key that the grant is for.
+    case wrongDeviceProof
     /// A redeemed code was used again after its window: what it issued was revoked (S19, R30).
     case reused
   }

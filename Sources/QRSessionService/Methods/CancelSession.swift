@@ -23,6 +23,13 @@ extension QRSessionAPI {
   /// Cancelling what is over changes nothing and is no error: the caller wanted it to be over.
   func cancel(_ found: QRSession, address: String = "") async throws(RPCError) {
     let (outcome, session) = try await decide(on: found) { session, now in session.cancel(at: now) }
-    if outcome == .cancelled { record(.cancelled, session, address: address) }
+    guard outcome == .cancelled else { return }
+    ended(session)
+    record(.cancelled, session, address: address)
+  }
+
+  /// The session's code is on no screen any more, before its time.
+  func ended(_ session: QRSession) {
+    admission.ended(session, at: clock.now())
   }
 }

@@ -9,6 +9,7 @@ extension QRSessionAPI {
     context: ServerContext
   ) async throws(RPCError) -> QRV1.ConfirmSessionResponse {
     let confirmer = try confirmer(context)
+    try admission.decide(by: confirmer.subject, at: clock.now())
     var scope: Scope?
     if !request.scopeSubset.isEmpty {
       guard let subset = Scope(request.scopeSubset) else {
@@ -23,19 +24,26 @@ extension QRSessionAPI {
     }
     let (found, ticket) = try await find(ticket: request.confirmTicket)
     let expected = checkCode(of: found)
+    let proof = try await proof(request, of: found, by: confirmer, context)
     let (granted, code) = (scope, typed)
+    // The phone may have moved since it scanned: the place that counts is the one that it confirms from.
+    let beacon: BeaconEvidence = found.claim?.heardBeacon == true ? .heard : .none
+    let requirements = risk.assess(found.request, from: context.peer, beacon: beacon).requirements
     let (outcome, session) = try await decide(on: found) { session, now in
       session.confirm(
         by: confirmer,
         ticket: ticket,
         scope: granted,
         checkCode: (code, expected),
+        proof: proof,
+        requirements: requirements,
         policy: settings.confirm,
         at: now
       )
     }
     switch outcome {
     case .confirmed:
+      admission.decisionWasRight(by: confirmer.subject, at: clock.now())
       record(.confirmed, session, subject: confirmer.subject, address: context.peer.address)
       return QRV1.ConfirmSessionResponse()
     case .alreadyConfirmed:
@@ -50,8 +58,58 @@ extension QRSessionAPI {
       throw .invalid("check_code", "is needed: two digits from the screen that shows the code")
     case .wrongCheckCode:
       record(.wrongCheckCode, session, subject: confirmer.subject, address: context.peer.address)
+      ended(session)
       throw .wrongCheckCode
+    case .riskDenied:
+      record(.riskDenied, session, subject: confirmer.subject, address: context.peer.address)
+      ended(session)
+      throw .riskDenied
     }
+  }
+
+  /// The device key's signature, if the phone sent one; throws unless it is by the key of the phone's own session and
+  /// over this ticket and this action (S11).
+  private func proof(
+    _ request: QRV1.ConfirmSessionRequest,
+    of session: QRSession,
+    by confirmer: QRConfirmer,
+    _ context: ServerContext
+  ) async throws(RPCError) -> QRConfirmProof? {
+    guard let sent = request.reauthProof else { return nil }
+    guard let jwk = sent.deviceKey else { throw .invalid("reauth_proof.device_key", "is missing") }
+    let key = try publicKey(jwk, "reauth_proof.device_key")
+    let ticket = Self.digest(Array(request.confirmTicket.utf8))
+    guard let proof = QRConfirmProof(key: key.x + key.y, ticket: ticket, signature: sent.signature) else {
+      throw .invalid("reauth_proof.signature", "is 64 bytes, r then s")
+    }
+    let action = session.request.action.map { Self.digest($0.message(client: session.request.clientID)) }
+    // Nobody who does not hold the session's ticket makes us verify or ask anything.
+    guard session.claim?.sessionID == confirmer.sessionID else { return proof }
+    guard key.verify(signature: sent.signature, message: QRConfirmProof.message(ticket: ticket, action: action)),
+      try await isOwnKey(key.thumbprint, of: confirmer, context)
+    else {
+      record(.wrongReauthProof, session, subject: confirmer.subject, address: context.peer.address)
+      throw .wrongReauthProof
+    }
+    return proof
+  }
+
+  private func isOwnKey(
+    _ thumbprint: String,
+    of confirmer: QRConfirmer,
+    _ context: ServerContext
+  ) async throws(RPCError) -> Bool {
+    for isFresh in [false, true] {
+      let known = try await subjects.description(
+        of: confirmer.subject,
+        session: confirmer.sessionID,
+        isFresh: isFresh,
+        at: clock.now(),
+        deadline: context.deadline
+      )
+      if known.deviceKeyThumbprint == thumbprint { return true }
+    }
+    return false
   }
 
   /// The session of a confirm ticket, and the ticket's hash. A text that is no ticket is one that nobody holds.

@@ -8,12 +8,15 @@ extension QRSessionAPI {
     context: ServerContext
   ) async throws(RPCError) -> QRV1.DenySessionResponse {
     let confirmer = try confirmer(context)
+    try admission.decide(by: confirmer.subject, at: clock.now())
     let (found, ticket) = try await find(ticket: request.confirmTicket)
     let (outcome, session) = try await decide(on: found) { session, now in
       session.deny(by: confirmer, ticket: ticket, at: now)
     }
     switch outcome {
     case .denied:
+      admission.decisionWasRight(by: confirmer.subject, at: clock.now())
+      ended(session)
       record(.denied, session, subject: confirmer.subject, address: context.peer.address)
       if request.reportAbuse {
         record(.abuseReported, session, subject: confirmer.subject, address: session.request.initiator.address)

@@ -27,6 +27,7 @@ extension QRSessionAPI {
     let challenge = { (secret: PollSecret) in PKCEChallenge(digest: Self.digest(Array(secret.text.utf8))) }
     var wanted = try sessionRequest(request, challengeIsDeviceCode ? challenge(draw) : nil, context)
     try admission.issue(from: context.peer, at: clock.now())
+    try await supersede(request.supersedes, context)
     for attempt in 0..<Limits.drawAttempts {
       if attempt > 0 {
         draw = PollSecret(from: random)
@@ -65,7 +66,8 @@ extension QRSessionAPI {
         qrPayload: payload,
         expiresIn: (session.expires - session.issued).secondsRoundedUp,
         interval: settings.interval.secondsRoundedUp,
-        checkCode: settings.checkCode == .never ? "" : checkCode(of: session).text
+        checkCode: risk.mayNeedCheckCode(wanted) ? checkCode(of: session).text : "",
+        beacon: beacon(of: session).text
       )
     }
     throw RPCError(.unavailable, "no code could be drawn", retryAfter: .seconds(1))
@@ -75,6 +77,38 @@ extension QRSessionAPI {
   func checkCode(of session: QRSession) -> CheckCode {
     let preimage = CheckCode.preimage(pollSecret: session.keys.pollSecret, challenge: session.request.challenge)
     return CheckCode(derivedFrom: Self.digest(preimage))
+  }
+
+  /// What the initiating device broadcasts (S10).
+  func beacon(of session: QRSession) -> Beacon {
+    let preimage = Beacon.preimage(pollSecret: session.keys.pollSecret, challenge: session.request.challenge)
+    return Beacon(derivedFrom: Self.digest(preimage))
+  }
+
+  /// One screen shows one code: the one before dies with the next, so that nobody confirms what is no longer to be
+  /// seen.
+  private func supersede(_ text: String, _ context: ServerContext) async throws(RPCError) {
+    guard !text.isEmpty else { return }
+    guard let code = PollSecret(text: text) else { throw .invalid("supersedes", "is a device code") }
+    let secret = Self.digest(code.bytes)
+    // Forgotten: it ended a while ago.
+    guard let view = table.view(secret, at: clock.now()) else { return }
+    switch view.state {
+    case .scanned, .confirmed: throw .codeClaimed
+    case .denied, .expired, .cancelled, .consumed: return
+    case .pending: break
+    }
+    let found = try await stored { () throws(StorageError) in try await self.store.session(pollSecret: secret) }
+    guard let found else { return }
+    let (outcome, session) = try await decide(on: found) { session, now in
+      session.state(at: now) == .pending ? session.cancel(at: now) : .alreadyOver
+    }
+    if outcome == .cancelled {
+      ended(session)
+      record(.cancelled, session, address: context.peer.address)
+    } else if !session.state(at: clock.now()).isFinal {
+      throw .codeClaimed
+    }
   }
 
   private func sessionRequest(
@@ -88,7 +122,7 @@ extension QRSessionAPI {
     if let clients = settings.clients, !clients.contains(clientID) {
       throw RPCError(.permissionDenied, "client_id is not registered", reason: "unauthorized_client")
     }
-    guard let purpose = QRPurpose(rawValue: Int(request.purpose.rawValue)), purpose.isOffered else {
+    guard let purpose = QRPurpose(rawValue: Int(request.purpose.rawValue)) else {
       throw .invalid("purpose", "must be one that this service offers")
     }
     guard let scope = Scope(request.scope) else {
@@ -100,10 +134,11 @@ extension QRSessionAPI {
     guard let challenge = ownChallenge ?? PKCEChallenge(text: request.codeChallenge) else {
       throw .invalid("code_challenge", "must be the 43 characters of a SHA-256 in base64url")
     }
-    let key = try request.deviceKey.map { jwk throws(RPCError) in try publicKey(jwk) }
-    guard key != nil || purpose != .bindDevice else {
-      throw .invalid("device_key", "is what the device is bound by")
+    let key = try request.deviceKey.map { jwk throws(RPCError) in try publicKey(jwk, "device_key") }
+    guard key != nil || !purpose.needsDeviceKey else {
+      throw .invalid("device_key", "is what the grant is for: \(purpose.name) needs one")
     }
+    let action = try action(request.action, purpose)
     var sessionID: SessionID?
     if case .subject(let caller) = context.caller { sessionID = SessionID(caller.sessionID) }
     let initiator = QRInitiator(
@@ -120,8 +155,35 @@ extension QRSessionAPI {
       scope: scope,
       challenge: challenge,
       initiator: initiator,
-      deviceKey: key.map { $0.x + $0.y }
+      deviceKey: key.map { $0.x + $0.y },
+      action: action
     )
+  }
+
+  private func action(_ action: QRV1.Action?, _ purpose: QRPurpose) throws(RPCError) -> QRAction? {
+    guard purpose == .confirmAction else {
+      guard action == nil else { throw .invalid("action", "belongs to PURPOSE_CONFIRM_ACTION only") }
+      return nil
+    }
+    guard let action else { throw .invalid("action", "is what is to be confirmed") }
+    var amount: QRAmount?
+    if !action.amount.isEmpty || !action.currency.isEmpty {
+      guard let money = QRAmount(decimal: action.amount, currency: action.currency) else {
+        throw .invalid(
+          "action.amount",
+          "up to \(QRAmount.maximumDigits) digits, then up to \(QRAmount.maximumDecimals) decimals, with a currency of "
+            + "three capital letters"
+        )
+      }
+      amount = money
+    }
+    guard DisplayText(action.text, maximumCharacters: QRAction.maximumTextCharacters) != nil else {
+      throw .invalid("action.text", "1 to \(QRAction.maximumTextCharacters) characters, on one line")
+    }
+    guard let registered = QRAction(text: action.text, amount: amount, reference: action.reference) else {
+      throw .invalid("action.reference", "at most \(QRAction.maximumReferenceBytes) visible ASCII characters")
+    }
+    return registered
   }
 
   private func text(_ text: String?, _ field: String) throws(RPCError) -> DisplayText? {
@@ -132,11 +194,11 @@ extension QRSessionAPI {
     return shown
   }
 
-  private func publicKey(_ jwk: CommonV1.EcPublicJwk) throws(RPCError) -> P256PublicKey {
-    guard jwk.kty == "EC", jwk.crv == "P-256" else { throw .invalid("device_key", "must be an EC key on P-256") }
+  func publicKey(_ jwk: CommonV1.EcPublicJwk, _ field: String) throws(RPCError) -> P256PublicKey {
+    guard jwk.kty == "EC", jwk.crv == "P-256" else { throw .invalid(field, "must be an EC key on P-256") }
     guard let x = Base64URL.decode(jwk.x), x.count == 32, let y = Base64URL.decode(jwk.y), y.count == 32,
       let key = try? P256PublicKey(x: x, y: y)
-    else { throw .invalid("device_key", "x and y must be a point on P-256, 32 bytes each in base64url") }
+    else { throw .invalid(field, "x and y must be a point on P-256, 32 bytes each in base64url") }
     return key
   }
 }

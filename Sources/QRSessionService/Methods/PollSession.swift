@@ -22,7 +22,7 @@ extension QRSessionAPI {
     guard (0...QRLimits.maximumWait.wholeMilliseconds).contains(Int64(request.waitMs)) else {
       throw .invalid("wait_ms", "is 0 to \(QRLimits.maximumWait.wholeMilliseconds)")
     }
-    let proof = try proof(request.codeVerifier, clientID)
+    let proof = try proof(request.codeVerifier, clientID, request.deviceProof, request.deviceCode)
     guard let code = PollSecret(text: request.deviceCode) else { throw .unknownDeviceCode }
     let secret = Self.digest(code.bytes)
 
@@ -62,12 +62,27 @@ extension QRSessionAPI {
   }
 
   /// What a redeeming poll proves itself by; nil for a poll that brings no verifier.
-  func proof(_ text: String, _ clientID: ClientID? = nil) throws(RPCError) -> RedeemProof? {
+  func proof(
+    _ text: String,
+    _ clientID: ClientID?,
+    _ deviceProof: [UInt8],
+    _ deviceCode: String
+  ) throws(RPCError) -> RedeemProof? {
     guard !text.isEmpty else { return nil }
     guard PKCEChallenge.isVerifier(text) else {
       throw .invalid("code_verifier", "43 to 128 letters, digits, '-', '.', '_' and '~'")
     }
-    return RedeemProof(verifier: Self.digest(Array(text.utf8)), clientID: clientID)
+    guard deviceProof.isEmpty || deviceProof.count == 64 else {
+      throw .invalid("device_proof", "is 64 bytes, r then s")
+    }
+    let signature =
+      deviceProof.isEmpty
+      ? nil
+      : RedeemProof.DeviceSignature(
+        message: QRRedeemProof.message(deviceCode: deviceCode),
+        signature: deviceProof
+      )
+    return RedeemProof(verifier: Self.digest(Array(text.utf8)), clientID: clientID, signature: signature)
   }
 
   func answer(
@@ -96,11 +111,13 @@ extension QRSessionAPI {
       response.tokens = grant.tokens
       response.subject = grant.subject
       response.profile = grant.profile
+      response.confirmation = grant.confirmation
       return response
     }
   }
 
-  /// A code that memory does not know: one whose session ended a while ago, or nobody's. Storage is asked so often only.
+  /// A code that memory does not know: one whose session ended a while ago, or nobody's. Storage is asked so often
+  /// only.
   private func answerUnknown(
     _ secret: Digest256,
     _ proof: RedeemProof?,

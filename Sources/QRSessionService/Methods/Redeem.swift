@@ -1,3 +1,4 @@
+import Cryptography
 import GRPC
 import LatchkeyModel
 import Storage
@@ -8,6 +9,13 @@ struct RedeemProof: Sendable {
   let verifier: Digest256
   /// The client that asks, where the protocol says which.
   let clientID: ClientID?
+  /// The initiating device's signature over its device code, where it sent one.
+  let signature: DeviceSignature?
+
+  struct DeviceSignature: Sendable {
+    let message: [UInt8]
+    let signature: [UInt8]
+  }
 }
 
 extension QRSessionAPI {
@@ -39,14 +47,17 @@ extension QRSessionAPI {
   ) async throws(RPCError) -> RedeemedGrant {
     let found = try await stored { () throws(StorageError) in try await self.store.session(id) }
     guard let before = found else { throw .expired }
+    table.publish(before)
     if let clientID = proof.clientID, clientID != before.request.clientID { throw .wrongClient }
     let now = clock.now()
     if let grant = gate.answer(of: id, for: proof.verifier, at: now) { return grant }
     var session = before
     switch session.redeem(verifier: proof.verifier, at: now) {
     case .redeemed:
+      try checkKey(session, proof, context)
       return try await handOver(before, session, proof, now, context)
     case .repeated:
+      try checkKey(session, proof, context)
       // A restart lost the answer. Identity ends what it issued before.
       let grant = try await grants.issue(session, deadline: context.deadline)
       gate.remember(grant, of: id, for: proof.verifier, until: (session.consumed ?? now) + QRLimits.repeatWindow)
@@ -64,6 +75,22 @@ extension QRSessionAPI {
       case .cancelled: throw .cancelled
       case .pending, .scanned, .confirmed, .expired, .consumed: throw .expired
       }
+    }
+  }
+
+  /// A grant that is a key's goes to nobody who cannot sign with it: otherwise a person could be made to take in a key
+  /// that is somebody else's.
+  private func checkKey(_ session: QRSession, _ proof: RedeemProof, _ context: ServerContext) throws(RPCError) {
+    guard session.request.purpose.needsDeviceKey else { return }
+    guard let signed = proof.signature else {
+      throw .invalid("device_proof", "is needed: the device key's signature over the device code")
+    }
+    guard let bytes = session.request.deviceKey,
+      let key = try? P256PublicKey(x: Array(bytes.prefix(32)), y: Array(bytes.dropFirst(32))),
+      key.verify(signature: signed.signature, message: signed.message)
+    else {
+      record(.wrongDeviceProof, session, address: context.peer.address)
+      throw .wrongDeviceProof
     }
   }
 
@@ -85,6 +112,7 @@ extension QRSessionAPI {
     }
     gate.remember(grant, of: session.id, for: proof.verifier, until: now + QRLimits.repeatWindow)
     table.publish(session)
+    ended(session)
     record(.redeemed, session, subject: session.claim?.subject, address: context.peer.address)
     return grant
   }

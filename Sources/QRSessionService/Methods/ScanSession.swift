@@ -9,30 +9,40 @@ extension QRSessionAPI {
     _ request: QRV1.ScanSessionRequest,
     context: ServerContext
   ) async throws(RPCError) -> QRV1.ScanSessionResponse {
-    let confirmer = try confirmer(context)
+    var confirmer = try confirmer(context)
     var isTyped = false
     if case .userCode = request.code { isTyped = true }
+    let heard = try Self.heardBeacons(request.heardBeacons)
     try admission.scan(by: confirmer.subject, isTyped: isTyped, at: clock.now())
     // Drawn whether it will be needed or not: no outcome does less work than another (S24).
     let secret = random.bytes(ConfirmTicket.secretByteCount)
     let ticketHash = Self.digest(secret)
     // Asked for before anything is known of the code, so that the time it takes says nothing either. Without the name
     // that the screen has to show there is no claim (S23).
-    let mask = confirmer.isGuest ? nil : try await grants.mask(of: confirmer.subject, deadline: context.deadline)
+    let description = try await subjects.description(
+      of: confirmer.subject,
+      session: confirmer.sessionID,
+      at: clock.now(),
+      deadline: context.deadline
+    )
+    confirmer.deviceKeyThumbprint = description.deviceKeyThumbprint
     guard let found = try await find(request.code) else {
       // A guest is told the same about a code that it may not confirm.
       throw confirmer.isGuest ? .loginRequired : .noSuchCode
     }
 
-    let risk = Self.risk(of: found, seenFrom: context.peer)
-    let needsCheckCode =
-      switch settings.checkCode {
-      case .never: false
-      case .onRisk: risk.distance != .sameNetwork
-      case .always: true
-      }
+    let beacon = Self.evidence(heard, of: beacon(of: found))
+    let risk = risk.assess(found.request, from: context.peer, beacon: beacon)
+    let (scanner, mask) = (confirmer, description.mask)
     let (outcome, session) = try await decide(on: found) { session, now in
-      session.scan(by: confirmer, ticket: ticketHash, needsCheckCode: needsCheckCode, mask: mask, at: now)
+      session.scan(
+        by: scanner,
+        ticket: ticketHash,
+        requirements: risk.requirements,
+        heardBeacon: beacon == .heard,
+        mask: mask,
+        at: now
+      )
     }
     switch outcome {
     case .claimed:
@@ -49,6 +59,9 @@ extension QRSessionAPI {
     case .sameDevice:
       record(.sameDeviceRefused, session, subject: confirmer.subject, address: context.peer.address)
       throw .sameDevice
+    case .riskDenied:
+      record(.riskDenied, session, subject: confirmer.subject, address: context.peer.address)
+      throw .riskDenied
     }
     record(.scanned, session, subject: confirmer.subject, address: context.peer.address)
 
@@ -61,14 +74,20 @@ extension QRSessionAPI {
         platform: initiator.platform?.description ?? "",
         app: initiator.app?.description ?? ""
       ),
-      risk: risk,
+      risk: QRV1.Risk(risk),
       expiresIn: min(QRLimits.ticketLifetime, max(.zero, session.expires - now)).secondsRoundedUp,
-      needsCheckCode: needsCheckCode,
-      needsReauth: settings.confirm.needsReauthentication(confirmer, at: now),
+      needsCheckCode: risk.requirements.checkCode,
+      needsReauth: settings.confirm.needsReauthentication(
+        confirmer,
+        for: session.request.purpose,
+        isStepUp: risk.requirements.reauthentication,
+        at: now
+      ),
       purpose: QRV1.Purpose(rawValue: Int32(session.request.purpose.rawValue)),
       clientID: session.request.clientID.description,
       scope: session.request.scope.description,
-      issuedAt: GoogleProtobuf.Timestamp(millisecondsSinceEpoch: session.issued.millisecondsSinceEpoch)
+      issuedAt: GoogleProtobuf.Timestamp(millisecondsSinceEpoch: session.issued.millisecondsSinceEpoch),
+      action: session.request.action.map { QRV1.Action($0) }
     )
   }
 
@@ -88,19 +107,17 @@ extension QRSessionAPI {
     }
   }
 
-  /// How near the two devices seem to be (S10).
-  private static func risk(of session: QRSession, seenFrom peer: Peer) -> QRV1.Risk {
-    let initiator = NetworkAddress(session.request.initiator.address)
-    let scanner = NetworkAddress(peer.address)
-    var risk = QRV1.Risk(network: initiator?.coarse ?? "", distance: .unknown)
-    if let initiator, let scanner {
-      if initiator.isSameNetwork(as: scanner) {
-        risk.distance = .sameNetwork
-      } else {
-        risk.signals = ["different_network"]
-      }
+  private static func heardBeacons(_ texts: [String]) throws(RPCError) -> [Beacon] {
+    guard texts.count <= Limits.heardBeacons else {
+      throw .invalid("heard_beacons", "at most \(Limits.heardBeacons)")
     }
-    return risk
+    // What other radios send is none of ours and none of the phone's fault.
+    return texts.compactMap { Beacon(text: $0) }
+  }
+
+  private static func evidence(_ heard: [Beacon], of expected: Beacon) -> BeaconEvidence {
+    if heard.contains(expected) { return .heard }
+    return heard.isEmpty ? .none : .wrong
   }
 
   /// Who scans or decides.
@@ -115,6 +132,43 @@ extension QRSessionAPI {
       isGuest: caller.isGuest,
       authenticated: caller.authenticatedAt,
       keyThumbprint: caller.keyThumbprint
+    )
+  }
+}
+
+extension QRV1.Risk {
+  init(_ risk: AssessedRisk) {
+    self.init(
+      network: risk.network,
+      signals: risk.signals.map(\.rawValue)
+    )
+    switch risk.distance {
+    case .unknown: distance = .unknown
+    case .sameNetwork: distance = .sameNetwork
+    case .nearby: distance = .nearby
+    case .near(let kilometres):
+      distance = .near
+      distanceKm = Int32(clamping: kilometres)
+    case .far(let kilometres):
+      distance = .far
+      distanceKm = Int32(clamping: kilometres)
+    }
+    switch risk.verdict {
+    case .allow: verdict = .allow
+    case .warn: verdict = .warn
+    // What is denied is not answered at all.
+    case .stepUp, .deny: verdict = .stepUp
+    }
+  }
+}
+
+extension QRV1.Action {
+  init(_ action: QRAction) {
+    self.init(
+      text: action.text.description,
+      amount: action.amount?.decimal ?? "",
+      currency: action.amount?.currency ?? "",
+      reference: action.reference
     )
   }
 }

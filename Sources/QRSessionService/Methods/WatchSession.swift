@@ -11,7 +11,7 @@ extension QRSessionAPI {
     context: ServerContext
   ) async throws(RPCError) {
     guard !request.deviceCode.isEmpty else { throw .invalid("device_code", "is what is watched") }
-    let proof = try proof(request.codeVerifier)
+    let proof = try proof(request.codeVerifier, nil, request.deviceProof, request.deviceCode)
     guard let code = PollSecret(text: request.deviceCode) else { throw .unknownDeviceCode }
     let secret = Self.digest(code.bytes)
     try await responses.serve(SessionWatch(self, secret, proof, responses, context))
@@ -32,7 +32,7 @@ extension QRSessionAPI {
         QRV1.PollSessionResponse(view, interval: .zero)
       }
     try await responses.write(QRV1.WatchSessionResponse(response))
-    return view.state.isFinal || response.tokens != nil
+    return view.state.isFinal || response.tokens != nil || response.confirmation != nil
   }
 }
 
@@ -45,7 +45,8 @@ extension QRV1.WatchSessionResponse {
       scannerMask: poll.scannerMask,
       tokens: poll.tokens,
       subject: poll.subject,
-      profile: poll.profile
+      profile: poll.profile,
+      confirmation: poll.confirmation
     )
   }
 }

@@ -16,8 +16,11 @@ package enum InstallationKeys {
       ]
     case .qr:
       [
-        "verification.base", "clients", "instance", "code.lifetime", "poll.interval", "poll.longInterval",
-        "confirm.maximumAuthenticationAge", "confirm.checkCode", "limits.issuesPerMinute", "limits.scansPerMinute",
+        "verification.base", "clients", "instance", "code.lifetime", "poll.interval",
+        "poll.longInterval",
+        "confirm.maximumAuthenticationAge", "confirm.stepUpAge", "confirm.checkCode", "risk.rules", "risk.stepUp",
+        "risk.farKilometres", "risk.geoFiles", "limits.issuesPerMinute", "limits.outstandingCodes",
+        "limits.scansPerMinute", "limits.decisionsPerMinute",
       ]
     case .migrator: ["migration.collections"]
     }

@@ -26,6 +26,8 @@ package struct ServiceParts: Sendable {
   /// What keeps the service from working right now, in a few words; nil when nothing does. Asked several times a
   /// second.
   package var obstacle: @Sendable () -> String? = { nil }
+  /// Called on SIGHUP: reads again what an operator may have replaced.
+  package var reload: @Sendable () -> Void = {}
   /// Called when the drain begins, before connections are closed: ends calls that would wait for something.
   package var drain: @Sendable () -> Void = {}
   /// Runs last, when no call and no task runs any more: closes databases.

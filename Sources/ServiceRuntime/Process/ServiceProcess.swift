@@ -151,7 +151,12 @@ package enum ServiceProcess {
     tasks.append(BackgroundTask("TLS files") { await tls.run() })
     if handlesSignals {
       tasks.append(
-        BackgroundTask("SIGHUP") { for await _ in await UnixSignalsSequence(trapping: .sighup) { tls.reload() } }
+        BackgroundTask("SIGHUP") { [reload = parts.reload] in
+          for await _ in await UnixSignalsSequence(trapping: .sighup) {
+            tls.reload()
+            reload()
+          }
+        }
       )
     }
 

@@ -8,4 +8,6 @@ package enum QRGrantOutcome: Sendable, Equatable {
   /// The confirming session ended, or is not the subject's.
   case confirmerGone
   case revoked
+  /// The guest's data is on its way into an account.
+  case merging
 }

@@ -6,6 +6,11 @@ package protocol QRGrantStore: Sendable {
   /// the earlier one began.
   func issue(_ grant: QRGrant) async throws(StorageError) -> QRGrantOutcome
 
+  /// The session that confirmed, for a grant that begins none.
+  func confirmer(
+    _ session: SessionID, of subject: SubjectID, for qrSession: String, at now: Timestamp
+  ) async throws(StorageError) -> QRConfirmerOutcome
+
   /// Ends what was issued from a QR session, and lets nothing be issued from it later. Returns how many sessions ended.
   func revoke(qrSession: String, at now: Timestamp) async throws(StorageError) -> Int
 }

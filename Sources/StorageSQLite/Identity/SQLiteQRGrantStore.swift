@@ -15,24 +15,91 @@ package struct SQLiteQRGrantStore: QRGrantStore {
       changes.address = grant.draft.address
       let earlier = try Self.find(grant.qrSession, in: db)
       if earlier?.isRevoked == true { return .revoked }
-      guard let subject = try SubjectRow.find(grant.subject, in: db), subject.isAccount else { return .noAccount }
-      guard let confirmer = try SessionRow.live(grant.confirmedBy, at: now, in: db),
-        confirmer.subject == grant.subject, !confirmer.isGuest
-      else { return .confirmerGone }
-      if let earlier = earlier?.session {
-        try SessionRow.end(earlier, because: .replaced, at: now, in: db, noting: &changes)
+      let begun: (session: Session, profile: Profile)
+      switch grant.kind {
+      case .transfer(let device):
+        switch try Self.move(grant, to: device, again: earlier?.session, in: db, noting: &changes) {
+        case .issued(let session, let profile): begun = (session, profile)
+        case let outcome: return outcome
+        }
+      case .signIn, .bind:
+        guard let subject = try SubjectRow.find(grant.subject, in: db), subject.isAccount, subject.isUsable else {
+          return .noAccount
+        }
+        guard let confirmer = try SessionRow.live(grant.confirmedBy, at: now, in: db),
+          confirmer.subject == grant.subject, !confirmer.isGuest
+        else { return .confirmerGone }
+        if let earlier = earlier?.session {
+          try SessionRow.end(earlier, because: .replaced, at: now, in: db, noting: &changes)
+        }
+        let session = grant.draft.session(
+          of: grant.subject, isGuest: false, deviceKeyThumbprint: grant.draft.boundKeyThumbprint)
+        try SessionRow.insert(session, into: db, noting: &changes)
+        if case .bind(let device) = grant.kind { try Self.bind(device, to: session, in: db) }
+        begun = (session, subject.profile)
       }
-      let session = grant.draft.session(
-        of: grant.subject, isGuest: false, deviceKeyThumbprint: grant.draft.boundKeyThumbprint)
-      try SessionRow.insert(session, into: db, noting: &changes)
       try db.execute(
         """
         INSERT INTO qr_grants (qr_session_id, sid, created_at) VALUES (?, ?, ?)
         ON CONFLICT (qr_session_id) DO UPDATE SET sid = excluded.sid
         """,
-        .text(grant.qrSession), .id(session.id), .time(now)
+        .text(grant.qrSession), .id(begun.session.id), .time(now)
       )
-      return .issued(session, subject.profile)
+      return .issued(begun.session, begun.profile)
+    }
+  }
+
+  /// Moves whoever confirmed. A repeated call moves them again, from the device that the first one brought them to.
+  ///
+  /// A guest has one device, so the old one gives its place. An account stays signed in on the old one as well: its
+  /// owner can end from there what they were talked into.
+  private static func move(
+    _ grant: QRGrant,
+    to device: DeviceRegistration,
+    again earlier: SessionID?,
+    in db: SQLiteConnection,
+    noting changes: inout SessionChanges
+  ) throws(StorageError) -> QRGrantOutcome {
+    let now = grant.draft.now
+    guard let from = try SessionRow.live(earlier ?? grant.confirmedBy, at: now, in: db),
+      from.subject == grant.subject
+    else { return .confirmerGone }
+    if from.isGuest, try MergeRow.openMerge(of: from.subject, in: db) != nil { return .merging }
+    if try DeviceRow.find(device.keyThumbprint, in: db) == nil {
+      try DeviceRow.register(device, at: now, in: db)
+    }
+    let moved = try SubjectMove(
+      from: from,
+      toDevice: device.keyThumbprint,
+      keepsOld: !from.isGuest || earlier != nil,
+      draft: grant.draft
+    ).run(in: db, noting: &changes)
+    guard let moved else { return .noAccount }
+    return .issued(moved.session, moved.profile)
+  }
+
+  /// The device is on record, as one that the account was last used on.
+  private static func bind(
+    _ device: DeviceRegistration, to session: Session, in db: SQLiteConnection
+  ) throws(StorageError) {
+    // What a device said of itself when it started as a guest is not replaced by what it said to the person.
+    if try DeviceRow.find(device.keyThumbprint, in: db) == nil {
+      try DeviceRow.register(device, at: session.authenticatedAt, in: db)
+    }
+    let mask = try IdentityRow.all(of: session.subject, in: db).first?.mask ?? ""
+    let hint = LastLoginHint(method: .qr, accountMask: mask, at: session.authenticatedAt)
+    try DeviceRow.noteLogin(hint, account: session.subject, of: device.keyThumbprint, in: db)
+  }
+
+  package func confirmer(
+    _ session: SessionID, of subject: SubjectID, for qrSession: String, at now: Timestamp
+  ) async throws(StorageError) -> QRConfirmerOutcome {
+    try await database.read { db throws(StorageError) in
+      if try Self.find(qrSession, in: db)?.isRevoked == true { return .revoked }
+      guard let confirmer = try SessionRow.live(session, at: now, in: db), confirmer.subject == subject,
+        !confirmer.isGuest
+      else { return .gone }
+      return .live(confirmer)
     }
   }
 
@@ -46,10 +113,26 @@ package struct SQLiteQRGrantStore: QRGrantStore {
         """,
         .text(qrSession), .time(now), .time(now)
       )
-      guard let session = earlier?.session else { return 0 }
-      try SessionRow.end(session, because: .qrRevoked, at: now, in: db, noting: &changes)
+      guard let id = earlier?.session else { return 0 }
+      try SessionRow.end(id, because: .qrRevoked, at: now, in: db, noting: &changes)
+      if let session = try SessionRow.find(id, in: db), session.isGuest { try Self.giveBack(session, in: db) }
       return changes.ended.count
     }
+  }
+
+  /// A guest that moved by a code that was revoked belongs to its old device again, which finds it by its key.
+  private static func giveBack(_ moved: Session, in db: SQLiteConnection) throws(StorageError) {
+    guard let key = moved.device.keyThumbprint else { return }
+    let old = try db.first(
+      """
+      SELECT device_key FROM sessions
+      WHERE sub = ? AND end_reason = ? AND device_key IS NOT NULL ORDER BY ended_at DESC LIMIT 1
+      """,
+      .id(moved.subject), .integer(Session.End.transferred.rawValue)
+    ) { $0.text(0) }
+    guard let old, old != key, let device = try DeviceRow.find(old, in: db), device.guest == nil else { return }
+    try DeviceRow.releaseGuest(moved.subject, from: key, in: db)
+    try DeviceRow.setGuest(moved.subject, of: old, in: db)
   }
 
   private static func find(

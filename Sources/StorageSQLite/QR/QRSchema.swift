@@ -1,6 +1,6 @@
 /// The database file of the QR service.
 package enum QRSchema {
-  package static let current = SQLiteSchema(versions: [version1])
+  package static let current = SQLiteSchema(versions: [version1, version2])
 
   /// Hashes are SHA-256; ids and keys are raw bytes; times are milliseconds since the epoch. `state` has the numbers of
   /// `QRSessionState`; the columns after it are NULL until the state that brings them.
@@ -39,5 +39,16 @@ package enum QRSchema {
     CREATE UNIQUE INDEX qr_sessions_by_reference_hash ON qr_sessions (reference_hash);
     CREATE UNIQUE INDEX qr_sessions_by_user_code_hash ON qr_sessions (user_code_hash);
     CREATE INDEX qr_sessions_by_expiry ON qr_sessions (expires_at);
+    """
+
+  /// 2: actions, what a scanner has to do besides agreeing, and what the confirming device signed.
+  private static let version2 = """
+    ALTER TABLE qr_sessions ADD COLUMN action_text TEXT;
+    ALTER TABLE qr_sessions ADD COLUMN action_amount TEXT;
+    ALTER TABLE qr_sessions ADD COLUMN action_currency TEXT;
+    ALTER TABLE qr_sessions ADD COLUMN action_reference TEXT;
+    ALTER TABLE qr_sessions ADD COLUMN needs_reauth INTEGER;
+    ALTER TABLE qr_sessions ADD COLUMN heard_beacon INTEGER;
+    ALTER TABLE qr_sessions ADD COLUMN confirm_proof BLOB;
     """
 }

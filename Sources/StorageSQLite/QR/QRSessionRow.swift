@@ -7,17 +7,19 @@ enum QRSessionRow {
     id, poll_hash, reference_hash, user_code_hash, purpose, client_id, scope, challenge, \
     initiator_label, initiator_platform, initiator_app, initiator_address, initiator_key_thumbprint, initiator_sid, \
     device_key, issued_at, expires_at, version, state, sub, sid, ticket_hash, ticket_expires_at, needs_check_code, \
-    account_mask, granted_scope, confirmed_at, consumed_at
+    account_mask, granted_scope, confirmed_at, consumed_at, needs_reauth, heard_beacon, confirm_proof, \
+    action_text, action_amount, action_currency, action_reference
     """
 
   static let insert = """
     INSERT INTO qr_sessions (\(columns))
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     """
 
   static let exchange = """
     UPDATE qr_sessions SET expires_at = ?, version = ?, state = ?, sub = ?, sid = ?, ticket_hash = ?,
-      ticket_expires_at = ?, needs_check_code = ?, account_mask = ?, granted_scope = ?, confirmed_at = ?, consumed_at = ?
+      ticket_expires_at = ?, needs_check_code = ?, account_mask = ?, granted_scope = ?, confirmed_at = ?,
+      consumed_at = ?, needs_reauth = ?, heard_beacon = ?, confirm_proof = ?
     WHERE id = ? AND version = ? AND state = ? AND expires_at > ?
     """
 
@@ -54,10 +56,15 @@ enum QRSessionRow {
       .optional(request.initiator.sessionID?.bytes),
       .optional(request.deviceKey),
       .integer(session.issued.millisecondsSinceEpoch),
-    ] + changingValues(of: session)
+    ] + changingValues(of: session) + [
+      .optional(request.action?.text.description),
+      .optional(request.action?.amount?.decimal),
+      .optional(request.action?.amount?.currency),
+      .optional(request.action?.reference),
+    ]
   }
 
-  /// From `expires_at` on: what an exchange replaces.
+  /// From `expires_at` to `confirm_proof`: what an exchange replaces.
   static func changingValues(of session: QRSession) -> [SQLiteValue] {
     let claim = session.claim
     let grant = session.grant
@@ -69,11 +76,14 @@ enum QRSessionRow {
       .optional(claim?.sessionID.bytes),
       .optional(claim?.ticket.bytes),
       .optional(claim?.ticketExpires.millisecondsSinceEpoch),
-      claim.map { .boolean($0.needsCheckCode) } ?? .null,
+      claim.map { .boolean($0.requirements.checkCode) } ?? .null,
       .optional(claim?.mask?.description),
       .optional(grant?.scope.description),
       .optional(grant?.confirmed.millisecondsSinceEpoch),
       .optional(session.consumed?.millisecondsSinceEpoch),
+      claim.map { .boolean($0.requirements.reauthentication) } ?? .null,
+      claim.map { .boolean($0.heardBeacon) } ?? .null,
+      .optional(grant?.proof?.bytes),
     ]
   }
 
@@ -117,8 +127,17 @@ enum QRSessionRow {
       scope: scope,
       challenge: PKCEChallenge(digest: challenge),
       initiator: initiator,
-      deviceKey: row.optionalBlob(14)
+      deviceKey: row.optionalBlob(14),
+      action: action(row)
     )
+  }
+
+  private static func action(_ row: SQLiteRow) -> QRAction? {
+    guard let text = row.optionalText(31) else { return nil }
+    let amount = row.optionalText(32).flatMap { decimal in
+      row.optionalText(33).flatMap { QRAmount(decimal: decimal, currency: $0) }
+    }
+    return QRAction(text: text, amount: amount, reference: row.optionalText(34) ?? "")
   }
 
   private static func phase(_ row: SQLiteRow) -> QRSession.Phase? {
@@ -151,7 +170,12 @@ enum QRSessionRow {
       sessionID: sessionID,
       ticket: ticket,
       ticketExpires: Timestamp(millisecondsSinceEpoch: ticketExpires),
-      needsCheckCode: row.boolean(23),
+      // NULL in a claim that version 1 wrote, which asked for neither.
+      requirements: QRRequirements(
+        checkCode: row.boolean(23),
+        reauthentication: row.optionalInteger(28) == 1
+      ),
+      heardBeacon: row.optionalInteger(29) == 1,
       mask: row.optionalText(24).flatMap(DisplayText.init)
     )
   }
@@ -160,6 +184,10 @@ enum QRSessionRow {
     guard let scope = row.optionalText(25).flatMap(Scope.init), let confirmed = row.optionalInteger(26) else {
       return nil
     }
-    return QRSession.Grant(scope: scope, confirmed: Timestamp(millisecondsSinceEpoch: confirmed))
+    return QRSession.Grant(
+      scope: scope,
+      confirmed: Timestamp(millisecondsSinceEpoch: confirmed),
+      proof: row.optionalBlob(30).flatMap(QRConfirmProof.init(bytes:))
+    )
   }
 }

@@ -56,6 +56,7 @@ extension JSONValue {
       "expires_in_ms": .integer(Output.milliseconds(offer.expiresIn)),
       "interval_ms": .integer(Output.milliseconds(offer.interval)),
       "check_code": .string(offer.checkCode),
+      "beacon": .string(offer.beacon),
     ]
   }
 
@@ -64,6 +65,15 @@ extension JSONValue {
     case .pending: self = ["state": "pending"]
     case .scanned(let mask): self = ["state": "scanned", "scanner_mask": .string(mask)]
     case .signedIn(let signIn): self = ["state": "signed-in", "sign_in": JSONValue(signIn)]
+    case .confirmed(let confirmation):
+      self = [
+        "state": "confirmed",
+        "confirmation": [
+          "jws": .string(confirmation.jws),
+          "confirmed_at": confirmation.confirmedAt.map { .string(RFC3339.text($0)) } ?? .null,
+          "action_digest": .string(confirmation.actionDigest),
+        ],
+      ]
     case .denied: self = ["state": "denied"]
     case .expired: self = ["state": "expired"]
     case .cancelled: self = ["state": "cancelled"]
@@ -84,10 +94,21 @@ extension JSONValue {
       "scope": .string(scan.scope),
       "network": .string(scan.network),
       "is_same_network": .bool(scan.isSameNetwork),
+      "distance": .string(scan.distance.rawValue),
+      "distance_km": scan.kilometres.map { .integer(Int64($0)) } ?? .null,
+      "verdict": .string(scan.verdict.rawValue),
       "signals": .array(scan.signals.map { .string($0) }),
       "needs_check_code": .bool(scan.needsCheckCode),
       "needs_reauth": .bool(scan.needsReauthentication),
       "expires_in_ms": .integer(Output.milliseconds(scan.expiresIn)),
+      "action": scan.action.map { action in
+        [
+          "text": .string(action.text),
+          "amount": .string(action.amount),
+          "currency": .string(action.currency),
+          "reference": .string(action.reference),
+        ]
+      } ?? .null,
     ]
   }
 

@@ -4,6 +4,7 @@ import LatchkeyClient
 enum ProfileNote: String {
   case qrTicket = "qr-ticket"
   case qrConfirmTicket = "qr-confirm-ticket"
+  case qrScan = "qr-scan"
   case mergePlan = "merge-plan"
   case merge = "merge"
 

@@ -1,3 +1,4 @@
+import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -177,5 +178,179 @@ struct QRGrantTests {
     await expectRefusal(.invalidArgument, field: field) {
       try await harness.grants.issueForQr(invalid, options: .service)
     }
+  }
+
+  @Test("Q12: a bound device is one of the account's, for a session that ends within the hour")
+  func bindDevice() async throws {
+    let harness = try await IdentityHarness()
+    let account = try await harness.register("ada@example.com")
+    let device = try TestDevice()
+    var bind = request(account)
+    bind.kind = .bindDevice
+    let keyless = bind
+    await expectRefusal(.invalidArgument, field: "device_key") {
+      try await harness.grants.issueForQr(keyless, options: .service)
+    }
+    bind.deviceKey = device.jwk
+    let screen = try await harness.grants.issueForQr(bind, options: .service)
+    #expect(screen.tokens?.cnfJkt == device.key.publicKey.thumbprint)
+    let listed = try await harness.devices.listDevices(
+      IdentityV1.ListDevicesRequest(), options: .bearer(account.tokens))
+    #expect(listed.devices.map(\.label).contains("Ada's desktop"))
+    let session = try await harness.core.sessions.session(
+      try SessionID(try screen.tokens.orThrow().sid).orThrow())
+    #expect(session?.family.absoluteExpiry == harness.clock.now() + .seconds(3600))
+    // The key is known now: who starts with it is told which account it was last used for.
+    let start = try await harness.issueGuest(device)
+    #expect(start.lastLoginHint?.accountMask == EmailAddress("ada@example.com")?.mask)
+  }
+
+  @Test("S20: a guest moves to the key that was confirmed, its old device finds another, and LOGIN moves none")
+  func transferGuest() async throws {
+    let harness = try await IdentityHarness()
+    let (old, new) = (try TestDevice(), try TestDevice())
+    let guest = try await harness.issueGuest(old)
+    var transfer = IdentityV1.IssueForQrRequest(
+      qrSessionID: "qr-move", sub: guest.subject?.sub ?? "", confirmedBySid: guest.tokens?.sid ?? "",
+      clientID: "app.test", deviceKey: new.jwk)
+    let signIn = transfer
+    await expectRefusal(.permissionDenied, "LOGIN_REQUIRED") {
+      try await harness.grants.issueForQr(signIn, options: .service)
+    }
+    transfer.kind = .transfer
+    let moved = try await harness.grants.issueForQr(transfer, options: .service)
+    #expect(moved.subject == guest.subject)
+    #expect(moved.tokens?.scope == "basic")
+    #expect(try await !harness.isActive(try guest.tokens.orThrow().accessToken))
+    // A lost answer: the same move again, one live session.
+    let again = try await harness.grants.issueForQr(transfer, options: .service)
+    #expect(again.subject == guest.subject)
+    #expect(try await !harness.isActive(try moved.tokens.orThrow().accessToken))
+    #expect(try await harness.isActive(try again.tokens.orThrow().accessToken))
+    #expect(try await harness.issueGuest(new).subject == guest.subject)
+    let fresh = try await harness.issueGuest(old)
+    #expect(fresh.created && fresh.subject != guest.subject)
+  }
+
+  @Test("S19, S20: revoking a move gives the guest back to its old device, and to nobody else")
+  func revokedTransfer() async throws {
+    let harness = try await IdentityHarness()
+    let (old, new) = (try TestDevice(), try TestDevice())
+    let guest = try await harness.issueGuest(old)
+    let transfer = IdentityV1.IssueForQrRequest(
+      qrSessionID: "qr-move", sub: guest.subject?.sub ?? "", confirmedBySid: guest.tokens?.sid ?? "",
+      clientID: "app.test", deviceKey: new.jwk, kind: .transfer)
+    let moved = try await harness.grants.issueForQr(transfer, options: .service)
+    let revoke = IdentityV1.RevokeForQrRequest(qrSessionID: "qr-move", reason: "reused")
+    #expect(try await harness.grants.revokeForQr(revoke, options: .service).sessionsEnded == 1)
+    #expect(try await !harness.isActive(try moved.tokens.orThrow().accessToken))
+    #expect(try await harness.issueGuest(old).subject == guest.subject)
+    #expect(try await harness.issueGuest(new).subject != guest.subject)
+  }
+
+  @Test("S18, S20: an account that moves stays on its old device, and the new one cannot end it for a day")
+  func transferAccount() async throws {
+    let harness = try await IdentityHarness()
+    let guest = try await harness.issueGuest(try TestDevice())
+    let account = try await harness.register("ada@example.com", guest: guest.tokens)
+    let transfer = IdentityV1.IssueForQrRequest(
+      qrSessionID: "qr-move", sub: account.subject?.sub ?? "", confirmedBySid: account.tokens?.sid ?? "",
+      clientID: "app.test", scope: "basic profile account", deviceKey: try TestDevice().jwk, kind: .transfer)
+    let moved = try await harness.grants.issueForQr(transfer, options: .service)
+    #expect(moved.subject == account.subject)
+    #expect(try await harness.isActive(try account.tokens.orThrow().accessToken))
+    let session = try await harness.core.sessions.session(
+      try SessionID(try moved.tokens.orThrow().sid).orThrow())
+    #expect(session?.isConfirmed(at: harness.clock.now()) == false)
+    #expect(session?.isConfirmed(at: harness.clock.now() + .seconds(86_400)) == true)
+  }
+
+  private func confirmation(
+    _ account: IdentityV1.RegisterResponse, _ device: TestDevice
+  ) throws -> IdentityV1.SignConfirmationRequest {
+    let parts = ["latchkey-action-v1", "shop", "Pay Corner Shop", "129.90", "EUR", "order-7"]
+    let digest = Base64URL.encode(SHA256Hash.hash(Array(parts.joined(separator: "\0").utf8)))
+    let ticket = Base64URL.encode(SHA256Hash.hash(Array("a ticket".utf8)))
+    let message = ["latchkey-qr-confirm-v1", ticket, digest].joined(separator: "\0")
+    return IdentityV1.SignConfirmationRequest(
+      qrSessionID: "qr-pay", sub: account.subject?.sub ?? "", confirmedBySid: account.tokens?.sid ?? "",
+      clientID: "shop", confirmedAt: GoogleProtobuf.Timestamp(seconds: 1_790_000_000), actionText: "Pay Corner Shop",
+      amount: "129.90", currency: "EUR", reference: "order-7", actionDigest: digest, deviceKey: device.jwk,
+      signature: try device.key.sign(Array(message.utf8)), ticketDigest: ticket)
+  }
+
+  @Test("Q12: a confirmation says who, for whom, what and when, by the published keys, and is no access token")
+  func signConfirmation() async throws {
+    let harness = try await IdentityHarness()
+    let phone = try TestDevice()
+    let account = try await harness.register("ada@example.com", guest: try await harness.issueGuest(phone).tokens)
+    let request = try confirmation(account, phone)
+    let jws = try await harness.grants.signConfirmation(request, options: .service).jws
+    let parsed = try CompactJWS(parsing: jws)
+    try parsed.checkHeader(type: "latchkey-confirmation+jwt")
+    let key = try harness.core.tokens.keys.published[parsed.header["kid"]?.string ?? ""].orThrow()
+    let claims = try parsed.verifiedPayload(with: key)
+    #expect(claims["iss"]?.string == "http://identity.test")
+    #expect(claims["aud"]?.string == "shop")
+    #expect(claims["sub"]?.string == account.subject?.sub)
+    #expect(claims["sid"]?.string == account.tokens?.sid)
+    #expect(claims["jti"]?.string == "qr-pay")
+    #expect(claims["iat"] == .integer(1_790_000_000))
+    #expect(claims["action"]?["amount"]?.string == "129.90")
+    #expect(claims["action"]?["text"]?.string == "Pay Corner Shop")
+    #expect(claims["action_digest"]?.string == request.actionDigest)
+    #expect(claims["proof"]?["signature"]?.string == Base64URL.encode(request.signature))
+    #expect(throws: TokenError.self) { try harness.core.tokens.verify(jws, at: harness.clock.now()) }
+  }
+
+  @Test(
+    "Q12: identity signs nothing that the session's own device did not sign",
+    arguments: ["amount", "action_digest", "signature", "device_key", "session", "revoked"])
+  func forgedConfirmation(part: String) async throws {
+    let harness = try await IdentityHarness()
+    let (phone, thief) = (try TestDevice(), try TestDevice())
+    let account = try await harness.register("ada@example.com", guest: try await harness.issueGuest(phone).tokens)
+    var request = try confirmation(account, phone)
+    switch part {
+    case "amount": request.amount = "1.00"
+    case "action_digest": request.actionDigest = Base64URL.encode(SHA256Hash.hash([]))
+    case "signature": request.signature = try confirmation(account, thief).signature
+    case "device_key": request = try confirmation(account, thief)
+    case "session": _ = try await harness.logOut(account.tokens)
+    default:
+      _ = try await harness.grants.revokeForQr(IdentityV1.RevokeForQrRequest(qrSessionID: "qr-pay"), options: .service)
+    }
+    let forged = request
+    switch part {
+    case "session":
+      await expectRefusal(.failedPrecondition, "CONFIRMER_GONE") {
+        try await harness.grants.signConfirmation(forged, options: .service)
+      }
+    case "revoked":
+      await expectRefusal(.failedPrecondition, "QR_REVOKED") {
+        try await harness.grants.signConfirmation(forged, options: .service)
+      }
+    default:
+      await expectRefusal(.invalidArgument, field: part == "amount" ? "action_digest" : part) {
+        try await harness.grants.signConfirmation(forged, options: .service)
+      }
+    }
+  }
+
+  @Test("S11: a session's device key is told to services, for a live session of that subject only")
+  func deviceKey() async throws {
+    let harness = try await IdentityHarness()
+    let phone = try TestDevice()
+    let account = try await harness.register("ada@example.com", guest: try await harness.issueGuest(phone).tokens)
+    let bob = try await harness.register("bob@example.com")
+    func key(_ sub: String?, _ sid: String?) async throws -> String {
+      let request = IdentityV1.DescribeSubjectRequest(sub: sub ?? "", sid: sid ?? "")
+      return try await harness.grants.describeSubject(request, options: .service).deviceKeyThumbprint
+    }
+    #expect(try await key(account.subject?.sub, account.tokens?.sid) == phone.key.publicKey.thumbprint)
+    #expect(try await key(bob.subject?.sub, account.tokens?.sid) == "")
+    #expect(try await key(account.subject?.sub, "") == "")
+    _ = try await harness.logOut(account.tokens)
+    #expect(try await key(account.subject?.sub, account.tokens?.sid) == "")
   }
 }

@@ -89,7 +89,7 @@ enum QRSamples {
       sessionID: signedIn("phone"),
       ticket: ticket,
       ticketExpires: start + .seconds(61),
-      needsCheckCode: needsCheckCode
+      requirements: QRRequirements(checkCode: needsCheckCode)
     )
     let grant = QRSession.Grant(scope: scope("profile"), confirmed: start + .seconds(1))
     let phase: QRSession.Phase =

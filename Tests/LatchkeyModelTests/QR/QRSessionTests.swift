@@ -19,7 +19,6 @@ import Testing
       let outcome = session.scan(
         by: QRSamples.confirmer(subject),
         ticket: QRSamples.digest(50),
-        needsCheckCode: false,
         at: now
       )
       #expect(outcome == expected[state] ?? .unavailable)
@@ -128,7 +127,7 @@ import Testing
     guard !state.isFinal else { return }
     var other = before
     #expect(
-      other.scan(by: QRSamples.confirmer(), ticket: QRSamples.ticket, needsCheckCode: false, at: late) == .unavailable
+      other.scan(by: QRSamples.confirmer(), ticket: QRSamples.ticket, at: late) == .unavailable
     )
     #expect(other.cancel(at: late) == .alreadyOver)
     #expect(other.redeem(verifier: QRSamples.verifier, at: late) == .notRedeemable)
@@ -175,7 +174,7 @@ import Testing
     #expect(early.deny(by: QRSamples.confirmer(), ticket: QRSamples.ticket, at: atLast) == .denied)
     #expect(session.deny(by: QRSamples.confirmer(), ticket: QRSamples.ticket, at: late) == .refused)
 
-    let again = session.scan(by: QRSamples.confirmer(), ticket: QRSamples.digest(77), needsCheckCode: false, at: late)
+    let again = session.scan(by: QRSamples.confirmer(), ticket: QRSamples.digest(77), at: late)
     #expect(again == .claimed)
     #expect(session.deny(by: QRSamples.confirmer(), ticket: QRSamples.ticket, at: late) == .refused)
     #expect(session.deny(by: QRSamples.confirmer(), ticket: QRSamples.digest(77), at: late) == .denied)
@@ -187,7 +186,6 @@ import Testing
     let outcome = session.scan(
       by: QRSamples.confirmer("guest", isGuest: true),
       ticket: QRSamples.ticket,
-      needsCheckCode: false,
       at: now
     )
     #expect(outcome == (purpose == .transferGuest ? .claimed : .guestRefused))
@@ -199,7 +197,7 @@ import Testing
     let stale = QRSamples.confirmer(authenticated: now - .seconds(301))
     let fresh = QRSamples.confirmer(authenticated: now - .seconds(300))
     var session = QRSamples.session(in: .scanned)
-    #expect(policy.needsReauthentication(stale, at: now))
+    #expect(policy.needsReauthentication(stale, for: .login, at: now))
     let refused = session.confirm(
       by: stale,
       ticket: QRSamples.ticket,
@@ -209,7 +207,7 @@ import Testing
       at: now
     )
     #expect(refused == .needsReauthentication)
-    #expect(policy.needsReauthentication(QRSamples.confirmer(authenticated: nil), at: now))
+    #expect(policy.needsReauthentication(QRSamples.confirmer(authenticated: nil), for: .login, at: now))
     #expect(session == QRSamples.session(in: .scanned))
     let accepted = session.confirm(
       by: fresh,
@@ -226,14 +224,14 @@ import Testing
   func sameDevice() {
     var bySession = QRSamples.session(QRSamples.request(initiatorSession: QRSamples.signedIn("phone")))
     #expect(
-      bySession.scan(by: QRSamples.confirmer(), ticket: QRSamples.ticket, needsCheckCode: false, at: now) == .sameDevice
+      bySession.scan(by: QRSamples.confirmer(), ticket: QRSamples.ticket, at: now) == .sameDevice
     )
     var byKey = QRSamples.session(QRSamples.request(initiatorKey: "thumbprint"))
     let confirmer = QRSamples.confirmer(key: "thumbprint")
-    #expect(byKey.scan(by: confirmer, ticket: QRSamples.ticket, needsCheckCode: false, at: now) == .sameDevice)
+    #expect(byKey.scan(by: confirmer, ticket: QRSamples.ticket, at: now) == .sameDevice)
     var unbound = QRSamples.session()
     #expect(
-      unbound.scan(by: QRSamples.confirmer(), ticket: QRSamples.ticket, needsCheckCode: false, at: now) == .claimed
+      unbound.scan(by: QRSamples.confirmer(), ticket: QRSamples.ticket, at: now) == .claimed
     )
   }
 
@@ -304,7 +302,7 @@ import Testing
   func redeemWindow() {
     var session = QRSamples.session()
     let last = QRSamples.start + .seconds(119)
-    _ = session.scan(by: QRSamples.confirmer(), ticket: QRSamples.ticket, needsCheckCode: false, at: last)
+    _ = session.scan(by: QRSamples.confirmer(), ticket: QRSamples.ticket, at: last)
     let confirmed = session.confirm(
       by: QRSamples.confirmer(),
       ticket: QRSamples.ticket,
@@ -343,7 +341,7 @@ import Testing
         var isChange = false
         switch Int.random(in: 0..<6, using: &random) {
         case 0:
-          isChange = session.scan(by: confirmer, ticket: ticket, needsCheckCode: false, at: time) == .claimed
+          isChange = session.scan(by: confirmer, ticket: ticket, at: time) == .claimed
           if isChange, let earlier = before.claim { #expect(earlier.subject == confirmer.subject, "seed \(seed)") }
         case 1:
           let outcome = session.confirm(
@@ -398,7 +396,7 @@ import Testing
         time = time + .milliseconds(Int64.random(in: 0...9000, using: &random))
         switch Int.random(in: 0..<5, using: &random) {
         case 0:
-          _ = session.scan(by: QRSamples.confirmer(), ticket: QRSamples.ticket, needsCheckCode: false, at: time)
+          _ = session.scan(by: QRSamples.confirmer(), ticket: QRSamples.ticket, at: time)
         case 1:
           _ = session.confirm(
             by: QRSamples.confirmer(),

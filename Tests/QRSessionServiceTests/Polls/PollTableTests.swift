@@ -54,7 +54,6 @@ import Testing
       sessionID: try #require(SessionID(bytes: [UInt8](repeating: 2, count: 16))),
       ticket: try digest(5),
       ticketExpires: start + .seconds(60),
-      needsCheckCode: false,
       mask: DisplayText("a•••@example.org")
     )
   }

@@ -59,7 +59,8 @@ import Testing
       sessionID: try #require(SessionID(bytes: [UInt8](repeating: 8, count: 16))),
       ticket: try digest(11),
       ticketExpires: start + .seconds(60),
-      needsCheckCode: true,
+      requirements: QRRequirements(checkCode: true, reauthentication: true),
+      heardBeacon: true,
       mask: DisplayText("a•••@example.org")
     )
     let grant = QRSession.Grant(scope: try #require(Scope("profile")), confirmed: start + .seconds(4))

@@ -16,14 +16,22 @@ struct QRConfirmCommand: DeviceCommand {
   @Option(help: "Allow only these space-separated scopes of those asked for.")
   var scope = ""
 
+  @Flag(help: "Sign with the device's key, as a phone does once its lock was opened for this.")
+  var unlock = false
+
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
+    let ticket = try Self.ticket(in: settings)
+    let scanned = try ProfileNote.qrScan.bytes(in: settings).flatMap { ScannedCode($0) }
     try await device.confirmQRCode(
-      ticket: try Self.ticket(in: settings),
+      ticket: ticket,
       checkCode: checkCode,
-      scopeSubset: scope
+      scopeSubset: scope,
+      unlocked: unlock ? QRUnlock(action: scanned?.action, clientID: scanned?.clientID ?? "") : nil
     )
     try ProfileNote.qrConfirmTicket.remove(in: settings)
-    output.result("The screen is being signed in.", ["state": "confirmed"])
+    try ProfileNote.qrScan.remove(in: settings)
+    let said = scanned?.action == nil ? "The screen is being signed in." : "Agreed: \(scanned?.action?.text ?? "")"
+    output.result(said, ["state": "confirmed"])
   }
 
   static func ticket(in settings: Settings) throws(CommandFailure) -> String {

@@ -16,6 +16,7 @@ struct QRDenyCommand: DeviceCommand {
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     try await device.denyQRCode(ticket: try QRConfirmCommand.ticket(in: settings), reportAbuse: reportAbuse)
     try ProfileNote.qrConfirmTicket.remove(in: settings)
-    output.result("Refused. The screen stays signed out.", ["state": "denied"])
+    try ProfileNote.qrScan.remove(in: settings)
+    output.result("Refused. The screen gets nothing.", ["state": "denied"])
   }
 }

@@ -19,21 +19,55 @@ struct QRIssueCommand: DeviceCommand {
   @Option(help: "Space-separated scopes to ask for; none asks for the usual ones.")
   var scope = ""
 
+  @Option(help: "What is to be agreed to, for confirm-action: one line.")
+  var actionText: String?
+
+  @Option(help: "The amount of the action, such as 129.90.")
+  var amount = ""
+
+  @Option(help: "The currency of the amount, such as EUR.")
+  var currency = ""
+
+  @Option(help: "Your own name for the action, such as an order number.")
+  var reference = ""
+
+  @Flag(help: "Show a new code whenever one expires, for as long as this runs.")
+  var again = false
+
   @OptionGroup var picture: QRPicture
 
   @Flag(help: "Wait for the sign-in, as qr wait does.")
   var wait = false
 
+  func validate() throws {
+    guard (purpose == .confirmAction) == (actionText != nil) else {
+      throw ValidationError("--action-text goes with --purpose confirm-action")
+    }
+  }
+
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
-    let offer = try await device.issueQRCode(
-      QRInitiator(label: label, platform: "cli", app: "latchkey"),
+    let request = QRCodeRequest(
+      initiator: QRInitiator(label: label, platform: "cli", app: "latchkey"),
       purpose: purpose,
-      scope: scope
+      scope: scope,
+      action: actionText.map { QRAction(text: $0, amount: amount, currency: currency, reference: reference) }
     )
+    let offer = try await device.issueQRCode(request)
+    try keepAndShow(offer, settings, output)
+    guard wait || again else { return }
+    var shown = offer.ticket
+    while true {
+      let end = try await QRWaitCommand.wait(for: shown, device, settings, output, isQuietWhenExpired: again)
+      guard end == .expired, again else { return }
+      let next = try await device.issueQRCode(request)
+      try keepAndShow(next, settings, output)
+      shown = next.ticket
+    }
+  }
+
+  private func keepAndShow(_ offer: QROffer, _ settings: Settings, _ output: Output) throws {
     try ProfileNote.qrTicket.keep(offer.ticket.encoded(), in: settings)
     try show(offer, output)
-    guard wait else { return }
-    try await QRWaitCommand.wait(for: offer.ticket, device, settings, output)
   }
 
   private func show(_ offer: QROffer, _ output: Output) throws(CommandFailure) {

@@ -16,6 +16,9 @@ struct QRScanCommand: DeviceCommand {
   @Option(help: "The eight letters beside the code, for a phone without a camera.")
   var userCode: String?
 
+  @Option(help: "A beacon that this phone hears over Bluetooth; may be given several times.")
+  var beacon: [String] = []
+
   func validate() throws {
     guard (content == nil) != (userCode == nil) else {
       throw ValidationError("say what the code holds, or --user-code")
@@ -24,24 +27,44 @@ struct QRScanCommand: DeviceCommand {
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let scan =
-      if let userCode { try await device.scanUserCode(userCode) } else { try await device.scanQRCode(content ?? "") }
+      if let userCode { try await device.scanUserCode(userCode, beacons: beacon) } else {
+        try await device.scanQRCode(content ?? "", beacons: beacon)
+      }
     try ProfileNote.qrConfirmTicket.keep(scan.confirmTicket, in: settings)
+    try ProfileNote.qrScan.keep(ScannedCode(scan).encoded(), in: settings)
     output.result(Self.text(scan), JSONValue(scan))
   }
 
   private static func text(_ scan: QRScan) -> String {
     let device = [scan.initiator.label, scan.initiator.platform, scan.initiator.app].filter { !$0.isEmpty }
-    var lines = [
-      "\(device.joined(separator: ", ")) asks to be signed in (\(scan.purpose?.rawValue ?? "unknown purpose"))."
-    ]
+    var lines = ["\(device.joined(separator: ", ")) \(Self.wish(scan.purpose))."]
+    if let action = scan.action {
+      lines.append("  \(action.text)")
+      if !action.amount.isEmpty { lines.append("  \(action.amount) \(action.currency)") }
+      lines.append("  for \(scan.clientID)\(action.reference.isEmpty ? "" : ", \(action.reference)")")
+    }
     if !scan.network.isEmpty {
       lines.append("It is on the network \(scan.network)\(scan.isSameNetwork ? ", the same as this device" : "").")
     }
+    if let kilometres = scan.kilometres { lines.append("That is up to \(kilometres) km from here.") }
     if !scan.scope.isEmpty { lines.append("It may then: \(scan.scope).") }
     for signal in scan.signals { lines.append("Careful: \(signal).") }
     lines.append("Agree only if you started this yourself, within \(Output.seconds(scan.expiresIn)):")
     lines.append("  latchkey qr deny")
-    lines.append("  latchkey qr confirm" + (scan.needsCheckCode ? " --check-code NUMBER-ON-THE-SCREEN" : ""))
+    var confirm = "  latchkey qr confirm"
+    if scan.needsCheckCode { confirm += " --check-code NUMBER-ON-THE-SCREEN" }
+    if scan.needsReauthentication { confirm += " --unlock" }
+    lines.append(confirm)
     return lines.joined(separator: "\n")
+  }
+
+  private static func wish(_ purpose: QRSignInPurpose?) -> String {
+    switch purpose {
+    case .login: "asks to be signed in"
+    case .bindDevice: "asks to become one of your devices"
+    case .transferGuest: "asks to take over from this device"
+    case .confirmAction: "asks you to agree to this"
+    case nil: "asks for something that this version does not know: refuse it"
+    }
   }
 }

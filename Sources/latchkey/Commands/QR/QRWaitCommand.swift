@@ -12,7 +12,7 @@ struct QRWaitCommand: DeviceCommand {
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let ticket = try Self.ticket(in: settings)
-    try await Self.wait(for: ticket, device, settings, output)
+    _ = try await Self.wait(for: ticket, device, settings, output)
   }
 
   static func ticket(in settings: Settings) throws(CommandFailure) -> QRTicket {
@@ -23,12 +23,14 @@ struct QRWaitCommand: DeviceCommand {
     return ticket
   }
 
+  /// Waits for the end, shows it, and fails unless it is the one that was wanted.
   static func wait(
     for ticket: QRTicket,
     _ device: DeviceClient,
     _ settings: Settings,
-    _ output: Output
-  ) async throws {
+    _ output: Output,
+    isQuietWhenExpired: Bool = false
+  ) async throws -> QRProgress {
     let end = try await device.awaitQRSignIn(ticket) { progress in
       switch progress {
       case .pending: output.progress("Waiting for a phone.")
@@ -38,8 +40,12 @@ struct QRWaitCommand: DeviceCommand {
     }
     // Once the tokens are kept, or never will be, the ticket is of no more use.
     try ProfileNote.qrTicket.remove(in: settings)
+    if end == .expired, isQuietWhenExpired { return end }
     output.result(sentence(end), JSONValue(end))
-    if case .signedIn = end { return }
+    switch end {
+    case .signedIn, .confirmed: return end
+    default: break
+    }
     throw ExitCode(CommandFailure.Status.undecided.rawValue)
   }
 
@@ -49,6 +55,7 @@ struct QRWaitCommand: DeviceCommand {
     case .scanned(let mask): "Scanned by \(mask), not yet agreed to."
     case .signedIn(let signIn):
       signIn.profile.name.isEmpty ? "You are signed in." : "You are signed in as \(signIn.profile.name)."
+    case .confirmed(let confirmation): "It was agreed to. The service's word for it:\n\(confirmation.jws)"
     case .denied: "The person with the phone refused."
     case .expired: "The code has expired."
     case .cancelled: "The code was cancelled."

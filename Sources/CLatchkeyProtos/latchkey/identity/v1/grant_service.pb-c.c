@@ -187,6 +187,96 @@ void   latchkey__identity__v1__revoke_for_qr_response__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__revoke_for_qr_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__identity__v1__sign_confirmation_request__init
+                     (Latchkey__Identity__V1__SignConfirmationRequest         *message)
+{
+  static const Latchkey__Identity__V1__SignConfirmationRequest init_value = LATCHKEY__IDENTITY__V1__SIGN_CONFIRMATION_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__sign_confirmation_request__get_packed_size
+                     (const Latchkey__Identity__V1__SignConfirmationRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__sign_confirmation_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__sign_confirmation_request__pack
+                     (const Latchkey__Identity__V1__SignConfirmationRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__sign_confirmation_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__sign_confirmation_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__SignConfirmationRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__sign_confirmation_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__SignConfirmationRequest *
+       latchkey__identity__v1__sign_confirmation_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__SignConfirmationRequest *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__sign_confirmation_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__sign_confirmation_request__free_unpacked
+                     (Latchkey__Identity__V1__SignConfirmationRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__sign_confirmation_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__sign_confirmation_response__init
+                     (Latchkey__Identity__V1__SignConfirmationResponse         *message)
+{
+  static const Latchkey__Identity__V1__SignConfirmationResponse init_value = LATCHKEY__IDENTITY__V1__SIGN_CONFIRMATION_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__sign_confirmation_response__get_packed_size
+                     (const Latchkey__Identity__V1__SignConfirmationResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__sign_confirmation_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__sign_confirmation_response__pack
+                     (const Latchkey__Identity__V1__SignConfirmationResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__sign_confirmation_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__sign_confirmation_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__SignConfirmationResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__sign_confirmation_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__SignConfirmationResponse *
+       latchkey__identity__v1__sign_confirmation_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__SignConfirmationResponse *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__sign_confirmation_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__sign_confirmation_response__free_unpacked
+                     (Latchkey__Identity__V1__SignConfirmationResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__sign_confirmation_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 void   latchkey__identity__v1__describe_subject_request__init
                      (Latchkey__Identity__V1__DescribeSubjectRequest         *message)
 {
@@ -457,7 +547,7 @@ void   latchkey__identity__v1__watch_revocations_response__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__watch_revocations_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
-static const ProtobufCFieldDescriptor latchkey__identity__v1__issue_for_qr_request__field_descriptors[8] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__issue_for_qr_request__field_descriptors[9] =
 {
   {
     "qr_session_id",
@@ -555,12 +645,25 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__issue_for_qr_reque
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "kind",
+    9,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_ENUM,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__IssueForQrRequest, kind),
+    &latchkey__identity__v1__qr_grant_kind__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__issue_for_qr_request__field_indices_by_name[] = {
   3,   /* field[3] = client_id */
   2,   /* field[2] = confirmed_by_sid */
   7,   /* field[7] = device_key */
   5,   /* field[5] = device_label */
+  8,   /* field[8] = kind */
   6,   /* field[6] = platform */
   0,   /* field[0] = qr_session_id */
   4,   /* field[4] = scope */
@@ -569,7 +672,7 @@ static const unsigned latchkey__identity__v1__issue_for_qr_request__field_indice
 static const ProtobufCIntRange latchkey__identity__v1__issue_for_qr_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 8 }
+  { 0, 9 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__issue_for_qr_request__descriptor =
 {
@@ -579,7 +682,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__issue_for_qr_request__d
   "Latchkey__Identity__V1__IssueForQrRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__IssueForQrRequest),
-  8,
+  9,
   latchkey__identity__v1__issue_for_qr_request__field_descriptors,
   latchkey__identity__v1__issue_for_qr_request__field_indices_by_name,
   1,  latchkey__identity__v1__issue_for_qr_request__number_ranges,
@@ -739,7 +842,239 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__revoke_for_qr_response_
   (ProtobufCMessageInit) latchkey__identity__v1__revoke_for_qr_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__describe_subject_request__field_descriptors[1] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__sign_confirmation_request__field_descriptors[13] =
+{
+  {
+    "qr_session_id",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SignConfirmationRequest, qr_session_id),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "sub",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SignConfirmationRequest, sub),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "confirmed_by_sid",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SignConfirmationRequest, confirmed_by_sid),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "client_id",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SignConfirmationRequest, client_id),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "confirmed_at",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SignConfirmationRequest, confirmed_at),
+    &google__protobuf__timestamp__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "action_text",
+    6,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SignConfirmationRequest, action_text),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "amount",
+    7,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SignConfirmationRequest, amount),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "currency",
+    8,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SignConfirmationRequest, currency),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "reference",
+    9,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SignConfirmationRequest, reference),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "action_digest",
+    10,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SignConfirmationRequest, action_digest),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "device_key",
+    11,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SignConfirmationRequest, device_key),
+    &latchkey__common__v1__ec_public_jwk__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "signature",
+    12,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SignConfirmationRequest, signature),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "ticket_digest",
+    13,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SignConfirmationRequest, ticket_digest),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__sign_confirmation_request__field_indices_by_name[] = {
+  9,   /* field[9] = action_digest */
+  5,   /* field[5] = action_text */
+  6,   /* field[6] = amount */
+  3,   /* field[3] = client_id */
+  4,   /* field[4] = confirmed_at */
+  2,   /* field[2] = confirmed_by_sid */
+  7,   /* field[7] = currency */
+  10,   /* field[10] = device_key */
+  0,   /* field[0] = qr_session_id */
+  8,   /* field[8] = reference */
+  11,   /* field[11] = signature */
+  1,   /* field[1] = sub */
+  12,   /* field[12] = ticket_digest */
+};
+static const ProtobufCIntRange latchkey__identity__v1__sign_confirmation_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 13 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__sign_confirmation_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.SignConfirmationRequest",
+  "SignConfirmationRequest",
+  "Latchkey__Identity__V1__SignConfirmationRequest",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__SignConfirmationRequest),
+  13,
+  latchkey__identity__v1__sign_confirmation_request__field_descriptors,
+  latchkey__identity__v1__sign_confirmation_request__field_indices_by_name,
+  1,  latchkey__identity__v1__sign_confirmation_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__sign_confirmation_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__sign_confirmation_response__field_descriptors[1] =
+{
+  {
+    "jws",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SignConfirmationResponse, jws),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__sign_confirmation_response__field_indices_by_name[] = {
+  0,   /* field[0] = jws */
+};
+static const ProtobufCIntRange latchkey__identity__v1__sign_confirmation_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__sign_confirmation_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.SignConfirmationResponse",
+  "SignConfirmationResponse",
+  "Latchkey__Identity__V1__SignConfirmationResponse",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__SignConfirmationResponse),
+  1,
+  latchkey__identity__v1__sign_confirmation_response__field_descriptors,
+  latchkey__identity__v1__sign_confirmation_response__field_indices_by_name,
+  1,  latchkey__identity__v1__sign_confirmation_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__sign_confirmation_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__describe_subject_request__field_descriptors[2] =
 {
   {
     "sub",
@@ -753,14 +1088,27 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__describe_subject_r
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "sid",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__DescribeSubjectRequest, sid),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__describe_subject_request__field_indices_by_name[] = {
+  1,   /* field[1] = sid */
   0,   /* field[0] = sub */
 };
 static const ProtobufCIntRange latchkey__identity__v1__describe_subject_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 1 }
+  { 0, 2 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__describe_subject_request__descriptor =
 {
@@ -770,14 +1118,14 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__describe_subject_reques
   "Latchkey__Identity__V1__DescribeSubjectRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__DescribeSubjectRequest),
-  1,
+  2,
   latchkey__identity__v1__describe_subject_request__field_descriptors,
   latchkey__identity__v1__describe_subject_request__field_indices_by_name,
   1,  latchkey__identity__v1__describe_subject_request__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__describe_subject_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__describe_subject_response__field_descriptors[1] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__describe_subject_response__field_descriptors[2] =
 {
   {
     "mask",
@@ -791,14 +1139,27 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__describe_subject_r
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "device_key_thumbprint",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__DescribeSubjectResponse, device_key_thumbprint),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__describe_subject_response__field_indices_by_name[] = {
+  1,   /* field[1] = device_key_thumbprint */
   0,   /* field[0] = mask */
 };
 static const ProtobufCIntRange latchkey__identity__v1__describe_subject_response__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 1 }
+  { 0, 2 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__describe_subject_response__descriptor =
 {
@@ -808,7 +1169,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__describe_subject_respon
   "Latchkey__Identity__V1__DescribeSubjectResponse",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__DescribeSubjectResponse),
-  1,
+  2,
   latchkey__identity__v1__describe_subject_response__field_descriptors,
   latchkey__identity__v1__describe_subject_response__field_indices_by_name,
   1,  latchkey__identity__v1__describe_subject_response__number_ranges,
@@ -978,4 +1339,36 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__watch_revocations_respo
   1,  latchkey__identity__v1__watch_revocations_response__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__watch_revocations_response__init,
   NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCEnumValue latchkey__identity__v1__qr_grant_kind__enum_values_by_number[4] =
+{
+  { "QR_GRANT_KIND_UNSPECIFIED", "LATCHKEY__IDENTITY__V1__QR_GRANT_KIND__QR_GRANT_KIND_UNSPECIFIED", 0 },
+  { "QR_GRANT_KIND_SIGN_IN", "LATCHKEY__IDENTITY__V1__QR_GRANT_KIND__QR_GRANT_KIND_SIGN_IN", 1 },
+  { "QR_GRANT_KIND_BIND_DEVICE", "LATCHKEY__IDENTITY__V1__QR_GRANT_KIND__QR_GRANT_KIND_BIND_DEVICE", 2 },
+  { "QR_GRANT_KIND_TRANSFER", "LATCHKEY__IDENTITY__V1__QR_GRANT_KIND__QR_GRANT_KIND_TRANSFER", 3 },
+};
+static const ProtobufCIntRange latchkey__identity__v1__qr_grant_kind__value_ranges[] = {
+{0, 0},{0, 4}
+};
+static const ProtobufCEnumValueIndex latchkey__identity__v1__qr_grant_kind__enum_values_by_name[4] =
+{
+  { "QR_GRANT_KIND_BIND_DEVICE", 2 },
+  { "QR_GRANT_KIND_SIGN_IN", 1 },
+  { "QR_GRANT_KIND_TRANSFER", 3 },
+  { "QR_GRANT_KIND_UNSPECIFIED", 0 },
+};
+const ProtobufCEnumDescriptor latchkey__identity__v1__qr_grant_kind__descriptor =
+{
+  PROTOBUF_C__ENUM_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.QrGrantKind",
+  "QrGrantKind",
+  "Latchkey__Identity__V1__QrGrantKind",
+  "latchkey.identity.v1",
+  4,
+  latchkey__identity__v1__qr_grant_kind__enum_values_by_number,
+  4,
+  latchkey__identity__v1__qr_grant_kind__enum_values_by_name,
+  1,
+  latchkey__identity__v1__qr_grant_kind__value_ranges,
+  NULL,NULL,NULL,NULL   /* reserved[1234] */
 };

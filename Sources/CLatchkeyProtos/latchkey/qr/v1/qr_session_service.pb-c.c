@@ -52,6 +52,51 @@ void   latchkey__qr__v1__initiator__free_unpacked
   assert(message->base.descriptor == &latchkey__qr__v1__initiator__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__qr__v1__action__init
+                     (Latchkey__Qr__V1__Action         *message)
+{
+  static const Latchkey__Qr__V1__Action init_value = LATCHKEY__QR__V1__ACTION__INIT;
+  *message = init_value;
+}
+size_t latchkey__qr__v1__action__get_packed_size
+                     (const Latchkey__Qr__V1__Action *message)
+{
+  assert(message->base.descriptor == &latchkey__qr__v1__action__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__qr__v1__action__pack
+                     (const Latchkey__Qr__V1__Action *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__qr__v1__action__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__qr__v1__action__pack_to_buffer
+                     (const Latchkey__Qr__V1__Action *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__qr__v1__action__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Qr__V1__Action *
+       latchkey__qr__v1__action__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Qr__V1__Action *)
+     protobuf_c_message_unpack (&latchkey__qr__v1__action__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__qr__v1__action__free_unpacked
+                     (Latchkey__Qr__V1__Action *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__qr__v1__action__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 void   latchkey__qr__v1__issue_session_request__init
                      (Latchkey__Qr__V1__IssueSessionRequest         *message)
 {
@@ -185,6 +230,51 @@ void   latchkey__qr__v1__poll_session_request__free_unpacked
   if(!message)
     return;
   assert(message->base.descriptor == &latchkey__qr__v1__poll_session_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__qr__v1__confirmation__init
+                     (Latchkey__Qr__V1__Confirmation         *message)
+{
+  static const Latchkey__Qr__V1__Confirmation init_value = LATCHKEY__QR__V1__CONFIRMATION__INIT;
+  *message = init_value;
+}
+size_t latchkey__qr__v1__confirmation__get_packed_size
+                     (const Latchkey__Qr__V1__Confirmation *message)
+{
+  assert(message->base.descriptor == &latchkey__qr__v1__confirmation__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__qr__v1__confirmation__pack
+                     (const Latchkey__Qr__V1__Confirmation *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__qr__v1__confirmation__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__qr__v1__confirmation__pack_to_buffer
+                     (const Latchkey__Qr__V1__Confirmation *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__qr__v1__confirmation__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Qr__V1__Confirmation *
+       latchkey__qr__v1__confirmation__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Qr__V1__Confirmation *)
+     protobuf_c_message_unpack (&latchkey__qr__v1__confirmation__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__qr__v1__confirmation__free_unpacked
+                     (Latchkey__Qr__V1__Confirmation *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__qr__v1__confirmation__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
 void   latchkey__qr__v1__poll_session_response__init
@@ -455,6 +545,51 @@ void   latchkey__qr__v1__scan_session_response__free_unpacked
   if(!message)
     return;
   assert(message->base.descriptor == &latchkey__qr__v1__scan_session_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__qr__v1__reauth_proof__init
+                     (Latchkey__Qr__V1__ReauthProof         *message)
+{
+  static const Latchkey__Qr__V1__ReauthProof init_value = LATCHKEY__QR__V1__REAUTH_PROOF__INIT;
+  *message = init_value;
+}
+size_t latchkey__qr__v1__reauth_proof__get_packed_size
+                     (const Latchkey__Qr__V1__ReauthProof *message)
+{
+  assert(message->base.descriptor == &latchkey__qr__v1__reauth_proof__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__qr__v1__reauth_proof__pack
+                     (const Latchkey__Qr__V1__ReauthProof *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__qr__v1__reauth_proof__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__qr__v1__reauth_proof__pack_to_buffer
+                     (const Latchkey__Qr__V1__ReauthProof *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__qr__v1__reauth_proof__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Qr__V1__ReauthProof *
+       latchkey__qr__v1__reauth_proof__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Qr__V1__ReauthProof *)
+     protobuf_c_message_unpack (&latchkey__qr__v1__reauth_proof__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__qr__v1__reauth_proof__free_unpacked
+                     (Latchkey__Qr__V1__ReauthProof *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__qr__v1__reauth_proof__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
 void   latchkey__qr__v1__confirm_session_request__init
@@ -791,7 +926,84 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__initiator__descriptor =
   (ProtobufCMessageInit) latchkey__qr__v1__initiator__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__qr__v1__issue_session_request__field_descriptors[7] =
+static const ProtobufCFieldDescriptor latchkey__qr__v1__action__field_descriptors[4] =
+{
+  {
+    "text",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__Action, text),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "amount",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__Action, amount),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "currency",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__Action, currency),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "reference",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__Action, reference),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__qr__v1__action__field_indices_by_name[] = {
+  1,   /* field[1] = amount */
+  2,   /* field[2] = currency */
+  3,   /* field[3] = reference */
+  0,   /* field[0] = text */
+};
+static const ProtobufCIntRange latchkey__qr__v1__action__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 4 }
+};
+const ProtobufCMessageDescriptor latchkey__qr__v1__action__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.qr.v1.Action",
+  "Action",
+  "Latchkey__Qr__V1__Action",
+  "latchkey.qr.v1",
+  sizeof(Latchkey__Qr__V1__Action),
+  4,
+  latchkey__qr__v1__action__field_descriptors,
+  latchkey__qr__v1__action__field_indices_by_name,
+  1,  latchkey__qr__v1__action__number_ranges,
+  (ProtobufCMessageInit) latchkey__qr__v1__action__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__qr__v1__issue_session_request__field_descriptors[9] =
 {
   {
     "client_id",
@@ -877,8 +1089,33 @@ static const ProtobufCFieldDescriptor latchkey__qr__v1__issue_session_request__f
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "action",
+    8,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__IssueSessionRequest, action),
+    &latchkey__qr__v1__action__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "supersedes",
+    9,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__IssueSessionRequest, supersedes),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__qr__v1__issue_session_request__field_indices_by_name[] = {
+  7,   /* field[7] = action */
   0,   /* field[0] = client_id */
   3,   /* field[3] = code_challenge */
   4,   /* field[4] = code_challenge_method */
@@ -886,11 +1123,12 @@ static const unsigned latchkey__qr__v1__issue_session_request__field_indices_by_
   5,   /* field[5] = initiator */
   1,   /* field[1] = purpose */
   2,   /* field[2] = scope */
+  8,   /* field[8] = supersedes */
 };
 static const ProtobufCIntRange latchkey__qr__v1__issue_session_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 7 }
+  { 0, 9 }
 };
 const ProtobufCMessageDescriptor latchkey__qr__v1__issue_session_request__descriptor =
 {
@@ -900,14 +1138,14 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__issue_session_request__descri
   "Latchkey__Qr__V1__IssueSessionRequest",
   "latchkey.qr.v1",
   sizeof(Latchkey__Qr__V1__IssueSessionRequest),
-  7,
+  9,
   latchkey__qr__v1__issue_session_request__field_descriptors,
   latchkey__qr__v1__issue_session_request__field_indices_by_name,
   1,  latchkey__qr__v1__issue_session_request__number_ranges,
   (ProtobufCMessageInit) latchkey__qr__v1__issue_session_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__qr__v1__issue_session_response__field_descriptors[8] =
+static const ProtobufCFieldDescriptor latchkey__qr__v1__issue_session_response__field_descriptors[9] =
 {
   {
     "device_code",
@@ -1005,8 +1243,21 @@ static const ProtobufCFieldDescriptor latchkey__qr__v1__issue_session_response__
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "beacon",
+    9,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__IssueSessionResponse, beacon),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__qr__v1__issue_session_response__field_indices_by_name[] = {
+  8,   /* field[8] = beacon */
   7,   /* field[7] = check_code */
   0,   /* field[0] = device_code */
   5,   /* field[5] = expires_in */
@@ -1019,7 +1270,7 @@ static const unsigned latchkey__qr__v1__issue_session_response__field_indices_by
 static const ProtobufCIntRange latchkey__qr__v1__issue_session_response__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 8 }
+  { 0, 9 }
 };
 const ProtobufCMessageDescriptor latchkey__qr__v1__issue_session_response__descriptor =
 {
@@ -1029,14 +1280,14 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__issue_session_response__descr
   "Latchkey__Qr__V1__IssueSessionResponse",
   "latchkey.qr.v1",
   sizeof(Latchkey__Qr__V1__IssueSessionResponse),
-  8,
+  9,
   latchkey__qr__v1__issue_session_response__field_descriptors,
   latchkey__qr__v1__issue_session_response__field_indices_by_name,
   1,  latchkey__qr__v1__issue_session_response__number_ranges,
   (ProtobufCMessageInit) latchkey__qr__v1__issue_session_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__qr__v1__poll_session_request__field_descriptors[4] =
+static const ProtobufCFieldDescriptor latchkey__qr__v1__poll_session_request__field_descriptors[5] =
 {
   {
     "device_code",
@@ -1086,17 +1337,30 @@ static const ProtobufCFieldDescriptor latchkey__qr__v1__poll_session_request__fi
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "device_proof",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__PollSessionRequest, device_proof),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__qr__v1__poll_session_request__field_indices_by_name[] = {
   1,   /* field[1] = code_verifier */
   0,   /* field[0] = device_code */
+  4,   /* field[4] = device_proof */
   2,   /* field[2] = last_version */
   3,   /* field[3] = wait_ms */
 };
 static const ProtobufCIntRange latchkey__qr__v1__poll_session_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 4 }
+  { 0, 5 }
 };
 const ProtobufCMessageDescriptor latchkey__qr__v1__poll_session_request__descriptor =
 {
@@ -1106,14 +1370,78 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__poll_session_request__descrip
   "Latchkey__Qr__V1__PollSessionRequest",
   "latchkey.qr.v1",
   sizeof(Latchkey__Qr__V1__PollSessionRequest),
-  4,
+  5,
   latchkey__qr__v1__poll_session_request__field_descriptors,
   latchkey__qr__v1__poll_session_request__field_indices_by_name,
   1,  latchkey__qr__v1__poll_session_request__number_ranges,
   (ProtobufCMessageInit) latchkey__qr__v1__poll_session_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__qr__v1__poll_session_response__field_descriptors[7] =
+static const ProtobufCFieldDescriptor latchkey__qr__v1__confirmation__field_descriptors[3] =
+{
+  {
+    "jws",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__Confirmation, jws),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "confirmed_at",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__Confirmation, confirmed_at),
+    &google__protobuf__timestamp__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "action_digest",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__Confirmation, action_digest),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__qr__v1__confirmation__field_indices_by_name[] = {
+  2,   /* field[2] = action_digest */
+  1,   /* field[1] = confirmed_at */
+  0,   /* field[0] = jws */
+};
+static const ProtobufCIntRange latchkey__qr__v1__confirmation__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 3 }
+};
+const ProtobufCMessageDescriptor latchkey__qr__v1__confirmation__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.qr.v1.Confirmation",
+  "Confirmation",
+  "Latchkey__Qr__V1__Confirmation",
+  "latchkey.qr.v1",
+  sizeof(Latchkey__Qr__V1__Confirmation),
+  3,
+  latchkey__qr__v1__confirmation__field_descriptors,
+  latchkey__qr__v1__confirmation__field_indices_by_name,
+  1,  latchkey__qr__v1__confirmation__number_ranges,
+  (ProtobufCMessageInit) latchkey__qr__v1__confirmation__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__qr__v1__poll_session_response__field_descriptors[8] =
 {
   {
     "state",
@@ -1199,8 +1527,21 @@ static const ProtobufCFieldDescriptor latchkey__qr__v1__poll_session_response__f
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "confirmation",
+    10,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__PollSessionResponse, confirmation),
+    &latchkey__qr__v1__confirmation__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__qr__v1__poll_session_response__field_indices_by_name[] = {
+  7,   /* field[7] = confirmation */
   2,   /* field[2] = interval */
   6,   /* field[6] = profile */
   3,   /* field[3] = scanner_mask */
@@ -1209,10 +1550,11 @@ static const unsigned latchkey__qr__v1__poll_session_response__field_indices_by_
   4,   /* field[4] = tokens */
   1,   /* field[1] = version */
 };
-static const ProtobufCIntRange latchkey__qr__v1__poll_session_response__number_ranges[1 + 1] =
+static const ProtobufCIntRange latchkey__qr__v1__poll_session_response__number_ranges[2 + 1] =
 {
   { 1, 0 },
-  { 0, 7 }
+  { 10, 7 },
+  { 0, 8 }
 };
 const ProtobufCMessageDescriptor latchkey__qr__v1__poll_session_response__descriptor =
 {
@@ -1222,14 +1564,14 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__poll_session_response__descri
   "Latchkey__Qr__V1__PollSessionResponse",
   "latchkey.qr.v1",
   sizeof(Latchkey__Qr__V1__PollSessionResponse),
-  7,
+  8,
   latchkey__qr__v1__poll_session_response__field_descriptors,
   latchkey__qr__v1__poll_session_response__field_indices_by_name,
-  1,  latchkey__qr__v1__poll_session_response__number_ranges,
+  2,  latchkey__qr__v1__poll_session_response__number_ranges,
   (ProtobufCMessageInit) latchkey__qr__v1__poll_session_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__qr__v1__watch_session_request__field_descriptors[2] =
+static const ProtobufCFieldDescriptor latchkey__qr__v1__watch_session_request__field_descriptors[3] =
 {
   {
     "device_code",
@@ -1255,15 +1597,28 @@ static const ProtobufCFieldDescriptor latchkey__qr__v1__watch_session_request__f
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "device_proof",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__WatchSessionRequest, device_proof),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__qr__v1__watch_session_request__field_indices_by_name[] = {
   1,   /* field[1] = code_verifier */
   0,   /* field[0] = device_code */
+  2,   /* field[2] = device_proof */
 };
 static const ProtobufCIntRange latchkey__qr__v1__watch_session_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 2 }
+  { 0, 3 }
 };
 const ProtobufCMessageDescriptor latchkey__qr__v1__watch_session_request__descriptor =
 {
@@ -1273,14 +1628,14 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__watch_session_request__descri
   "Latchkey__Qr__V1__WatchSessionRequest",
   "latchkey.qr.v1",
   sizeof(Latchkey__Qr__V1__WatchSessionRequest),
-  2,
+  3,
   latchkey__qr__v1__watch_session_request__field_descriptors,
   latchkey__qr__v1__watch_session_request__field_indices_by_name,
   1,  latchkey__qr__v1__watch_session_request__number_ranges,
   (ProtobufCMessageInit) latchkey__qr__v1__watch_session_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__qr__v1__watch_session_response__field_descriptors[7] =
+static const ProtobufCFieldDescriptor latchkey__qr__v1__watch_session_response__field_descriptors[8] =
 {
   {
     "state",
@@ -1366,8 +1721,21 @@ static const ProtobufCFieldDescriptor latchkey__qr__v1__watch_session_response__
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "confirmation",
+    10,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__WatchSessionResponse, confirmation),
+    &latchkey__qr__v1__confirmation__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__qr__v1__watch_session_response__field_indices_by_name[] = {
+  7,   /* field[7] = confirmation */
   2,   /* field[2] = interval */
   6,   /* field[6] = profile */
   3,   /* field[3] = scanner_mask */
@@ -1376,10 +1744,11 @@ static const unsigned latchkey__qr__v1__watch_session_response__field_indices_by
   4,   /* field[4] = tokens */
   1,   /* field[1] = version */
 };
-static const ProtobufCIntRange latchkey__qr__v1__watch_session_response__number_ranges[1 + 1] =
+static const ProtobufCIntRange latchkey__qr__v1__watch_session_response__number_ranges[2 + 1] =
 {
   { 1, 0 },
-  { 0, 7 }
+  { 10, 7 },
+  { 0, 8 }
 };
 const ProtobufCMessageDescriptor latchkey__qr__v1__watch_session_response__descriptor =
 {
@@ -1389,14 +1758,14 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__watch_session_response__descr
   "Latchkey__Qr__V1__WatchSessionResponse",
   "latchkey.qr.v1",
   sizeof(Latchkey__Qr__V1__WatchSessionResponse),
-  7,
+  8,
   latchkey__qr__v1__watch_session_response__field_descriptors,
   latchkey__qr__v1__watch_session_response__field_indices_by_name,
-  1,  latchkey__qr__v1__watch_session_response__number_ranges,
+  2,  latchkey__qr__v1__watch_session_response__number_ranges,
   (ProtobufCMessageInit) latchkey__qr__v1__watch_session_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__qr__v1__scan_session_request__field_descriptors[2] =
+static const ProtobufCFieldDescriptor latchkey__qr__v1__scan_session_request__field_descriptors[3] =
 {
   {
     "qr_payload",
@@ -1422,15 +1791,28 @@ static const ProtobufCFieldDescriptor latchkey__qr__v1__scan_session_request__fi
     0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "heard_beacons",
+    3,
+    PROTOBUF_C_LABEL_REPEATED,
+    PROTOBUF_C_TYPE_BYTES,
+    offsetof(Latchkey__Qr__V1__ScanSessionRequest, n_heard_beacons),
+    offsetof(Latchkey__Qr__V1__ScanSessionRequest, heard_beacons),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__qr__v1__scan_session_request__field_indices_by_name[] = {
+  2,   /* field[2] = heard_beacons */
   0,   /* field[0] = qr_payload */
   1,   /* field[1] = user_code */
 };
 static const ProtobufCIntRange latchkey__qr__v1__scan_session_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 2 }
+  { 0, 3 }
 };
 const ProtobufCMessageDescriptor latchkey__qr__v1__scan_session_request__descriptor =
 {
@@ -1440,14 +1822,14 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__scan_session_request__descrip
   "Latchkey__Qr__V1__ScanSessionRequest",
   "latchkey.qr.v1",
   sizeof(Latchkey__Qr__V1__ScanSessionRequest),
-  2,
+  3,
   latchkey__qr__v1__scan_session_request__field_descriptors,
   latchkey__qr__v1__scan_session_request__field_indices_by_name,
   1,  latchkey__qr__v1__scan_session_request__number_ranges,
   (ProtobufCMessageInit) latchkey__qr__v1__scan_session_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__qr__v1__risk__field_descriptors[3] =
+static const ProtobufCFieldDescriptor latchkey__qr__v1__risk__field_descriptors[5] =
 {
   {
     "network",
@@ -1485,16 +1867,42 @@ static const ProtobufCFieldDescriptor latchkey__qr__v1__risk__field_descriptors[
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "verdict",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_ENUM,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__Risk, verdict),
+    &latchkey__qr__v1__risk_verdict__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "distance_km",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT32,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__Risk, distance_km),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__qr__v1__risk__field_indices_by_name[] = {
   1,   /* field[1] = distance */
+  4,   /* field[4] = distance_km */
   0,   /* field[0] = network */
   2,   /* field[2] = signals */
+  3,   /* field[3] = verdict */
 };
 static const ProtobufCIntRange latchkey__qr__v1__risk__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 3 }
+  { 0, 5 }
 };
 const ProtobufCMessageDescriptor latchkey__qr__v1__risk__descriptor =
 {
@@ -1504,14 +1912,14 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__risk__descriptor =
   "Latchkey__Qr__V1__Risk",
   "latchkey.qr.v1",
   sizeof(Latchkey__Qr__V1__Risk),
-  3,
+  5,
   latchkey__qr__v1__risk__field_descriptors,
   latchkey__qr__v1__risk__field_indices_by_name,
   1,  latchkey__qr__v1__risk__number_ranges,
   (ProtobufCMessageInit) latchkey__qr__v1__risk__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__qr__v1__scan_session_response__field_descriptors[10] =
+static const ProtobufCFieldDescriptor latchkey__qr__v1__scan_session_response__field_descriptors[11] =
 {
   {
     "confirm_ticket",
@@ -1633,8 +2041,21 @@ static const ProtobufCFieldDescriptor latchkey__qr__v1__scan_session_response__f
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "action",
+    11,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__ScanSessionResponse, action),
+    &latchkey__qr__v1__action__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__qr__v1__scan_session_response__field_indices_by_name[] = {
+  10,   /* field[10] = action */
   7,   /* field[7] = client_id */
   0,   /* field[0] = confirm_ticket */
   3,   /* field[3] = expires_in */
@@ -1649,7 +2070,7 @@ static const unsigned latchkey__qr__v1__scan_session_response__field_indices_by_
 static const ProtobufCIntRange latchkey__qr__v1__scan_session_response__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 10 }
+  { 0, 11 }
 };
 const ProtobufCMessageDescriptor latchkey__qr__v1__scan_session_response__descriptor =
 {
@@ -1659,14 +2080,65 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__scan_session_response__descri
   "Latchkey__Qr__V1__ScanSessionResponse",
   "latchkey.qr.v1",
   sizeof(Latchkey__Qr__V1__ScanSessionResponse),
-  10,
+  11,
   latchkey__qr__v1__scan_session_response__field_descriptors,
   latchkey__qr__v1__scan_session_response__field_indices_by_name,
   1,  latchkey__qr__v1__scan_session_response__number_ranges,
   (ProtobufCMessageInit) latchkey__qr__v1__scan_session_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__qr__v1__confirm_session_request__field_descriptors[3] =
+static const ProtobufCFieldDescriptor latchkey__qr__v1__reauth_proof__field_descriptors[2] =
+{
+  {
+    "device_key",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__ReauthProof, device_key),
+    &latchkey__common__v1__ec_public_jwk__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "signature",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__ReauthProof, signature),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__qr__v1__reauth_proof__field_indices_by_name[] = {
+  0,   /* field[0] = device_key */
+  1,   /* field[1] = signature */
+};
+static const ProtobufCIntRange latchkey__qr__v1__reauth_proof__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 2 }
+};
+const ProtobufCMessageDescriptor latchkey__qr__v1__reauth_proof__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.qr.v1.ReauthProof",
+  "ReauthProof",
+  "Latchkey__Qr__V1__ReauthProof",
+  "latchkey.qr.v1",
+  sizeof(Latchkey__Qr__V1__ReauthProof),
+  2,
+  latchkey__qr__v1__reauth_proof__field_descriptors,
+  latchkey__qr__v1__reauth_proof__field_indices_by_name,
+  1,  latchkey__qr__v1__reauth_proof__number_ranges,
+  (ProtobufCMessageInit) latchkey__qr__v1__reauth_proof__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__qr__v1__confirm_session_request__field_descriptors[4] =
 {
   {
     "confirm_ticket",
@@ -1704,16 +2176,29 @@ static const ProtobufCFieldDescriptor latchkey__qr__v1__confirm_session_request_
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "reauth_proof",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__ConfirmSessionRequest, reauth_proof),
+    &latchkey__qr__v1__reauth_proof__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__qr__v1__confirm_session_request__field_indices_by_name[] = {
   1,   /* field[1] = check_code */
   0,   /* field[0] = confirm_ticket */
+  3,   /* field[3] = reauth_proof */
   2,   /* field[2] = scope_subset */
 };
 static const ProtobufCIntRange latchkey__qr__v1__confirm_session_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 3 }
+  { 0, 4 }
 };
 const ProtobufCMessageDescriptor latchkey__qr__v1__confirm_session_request__descriptor =
 {
@@ -1723,7 +2208,7 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__confirm_session_request__desc
   "Latchkey__Qr__V1__ConfirmSessionRequest",
   "latchkey.qr.v1",
   sizeof(Latchkey__Qr__V1__ConfirmSessionRequest),
-  3,
+  4,
   latchkey__qr__v1__confirm_session_request__field_descriptors,
   latchkey__qr__v1__confirm_session_request__field_indices_by_name,
   1,  latchkey__qr__v1__confirm_session_request__number_ranges,
@@ -1947,17 +2432,23 @@ const ProtobufCEnumDescriptor latchkey__qr__v1__session_state__descriptor =
   latchkey__qr__v1__session_state__value_ranges,
   NULL,NULL,NULL,NULL   /* reserved[1234] */
 };
-static const ProtobufCEnumValue latchkey__qr__v1__distance__enum_values_by_number[3] =
+static const ProtobufCEnumValue latchkey__qr__v1__distance__enum_values_by_number[6] =
 {
   { "DISTANCE_UNSPECIFIED", "LATCHKEY__QR__V1__DISTANCE__DISTANCE_UNSPECIFIED", 0 },
   { "DISTANCE_SAME_NETWORK", "LATCHKEY__QR__V1__DISTANCE__DISTANCE_SAME_NETWORK", 1 },
   { "DISTANCE_UNKNOWN", "LATCHKEY__QR__V1__DISTANCE__DISTANCE_UNKNOWN", 2 },
+  { "DISTANCE_NEARBY", "LATCHKEY__QR__V1__DISTANCE__DISTANCE_NEARBY", 3 },
+  { "DISTANCE_NEAR", "LATCHKEY__QR__V1__DISTANCE__DISTANCE_NEAR", 4 },
+  { "DISTANCE_FAR", "LATCHKEY__QR__V1__DISTANCE__DISTANCE_FAR", 5 },
 };
 static const ProtobufCIntRange latchkey__qr__v1__distance__value_ranges[] = {
-{0, 0},{0, 3}
+{0, 0},{0, 6}
 };
-static const ProtobufCEnumValueIndex latchkey__qr__v1__distance__enum_values_by_name[3] =
+static const ProtobufCEnumValueIndex latchkey__qr__v1__distance__enum_values_by_name[6] =
 {
+  { "DISTANCE_FAR", 5 },
+  { "DISTANCE_NEAR", 4 },
+  { "DISTANCE_NEARBY", 3 },
   { "DISTANCE_SAME_NETWORK", 1 },
   { "DISTANCE_UNKNOWN", 2 },
   { "DISTANCE_UNSPECIFIED", 0 },
@@ -1969,11 +2460,43 @@ const ProtobufCEnumDescriptor latchkey__qr__v1__distance__descriptor =
   "Distance",
   "Latchkey__Qr__V1__Distance",
   "latchkey.qr.v1",
-  3,
+  6,
   latchkey__qr__v1__distance__enum_values_by_number,
-  3,
+  6,
   latchkey__qr__v1__distance__enum_values_by_name,
   1,
   latchkey__qr__v1__distance__value_ranges,
+  NULL,NULL,NULL,NULL   /* reserved[1234] */
+};
+static const ProtobufCEnumValue latchkey__qr__v1__risk_verdict__enum_values_by_number[4] =
+{
+  { "RISK_VERDICT_UNSPECIFIED", "LATCHKEY__QR__V1__RISK_VERDICT__RISK_VERDICT_UNSPECIFIED", 0 },
+  { "RISK_VERDICT_ALLOW", "LATCHKEY__QR__V1__RISK_VERDICT__RISK_VERDICT_ALLOW", 1 },
+  { "RISK_VERDICT_WARN", "LATCHKEY__QR__V1__RISK_VERDICT__RISK_VERDICT_WARN", 2 },
+  { "RISK_VERDICT_STEP_UP", "LATCHKEY__QR__V1__RISK_VERDICT__RISK_VERDICT_STEP_UP", 3 },
+};
+static const ProtobufCIntRange latchkey__qr__v1__risk_verdict__value_ranges[] = {
+{0, 0},{0, 4}
+};
+static const ProtobufCEnumValueIndex latchkey__qr__v1__risk_verdict__enum_values_by_name[4] =
+{
+  { "RISK_VERDICT_ALLOW", 1 },
+  { "RISK_VERDICT_STEP_UP", 3 },
+  { "RISK_VERDICT_UNSPECIFIED", 0 },
+  { "RISK_VERDICT_WARN", 2 },
+};
+const ProtobufCEnumDescriptor latchkey__qr__v1__risk_verdict__descriptor =
+{
+  PROTOBUF_C__ENUM_DESCRIPTOR_MAGIC,
+  "latchkey.qr.v1.RiskVerdict",
+  "RiskVerdict",
+  "Latchkey__Qr__V1__RiskVerdict",
+  "latchkey.qr.v1",
+  4,
+  latchkey__qr__v1__risk_verdict__enum_values_by_number,
+  4,
+  latchkey__qr__v1__risk_verdict__enum_values_by_name,
+  1,
+  latchkey__qr__v1__risk_verdict__value_ranges,
   NULL,NULL,NULL,NULL   /* reserved[1234] */
 };

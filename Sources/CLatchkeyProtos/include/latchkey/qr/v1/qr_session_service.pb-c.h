@@ -18,15 +18,18 @@ PROTOBUF_C__BEGIN_DECLS
 #include "latchkey/common/v1/common.pb-c.h"
 
 typedef struct Latchkey__Qr__V1__Initiator Latchkey__Qr__V1__Initiator;
+typedef struct Latchkey__Qr__V1__Action Latchkey__Qr__V1__Action;
 typedef struct Latchkey__Qr__V1__IssueSessionRequest Latchkey__Qr__V1__IssueSessionRequest;
 typedef struct Latchkey__Qr__V1__IssueSessionResponse Latchkey__Qr__V1__IssueSessionResponse;
 typedef struct Latchkey__Qr__V1__PollSessionRequest Latchkey__Qr__V1__PollSessionRequest;
+typedef struct Latchkey__Qr__V1__Confirmation Latchkey__Qr__V1__Confirmation;
 typedef struct Latchkey__Qr__V1__PollSessionResponse Latchkey__Qr__V1__PollSessionResponse;
 typedef struct Latchkey__Qr__V1__WatchSessionRequest Latchkey__Qr__V1__WatchSessionRequest;
 typedef struct Latchkey__Qr__V1__WatchSessionResponse Latchkey__Qr__V1__WatchSessionResponse;
 typedef struct Latchkey__Qr__V1__ScanSessionRequest Latchkey__Qr__V1__ScanSessionRequest;
 typedef struct Latchkey__Qr__V1__Risk Latchkey__Qr__V1__Risk;
 typedef struct Latchkey__Qr__V1__ScanSessionResponse Latchkey__Qr__V1__ScanSessionResponse;
+typedef struct Latchkey__Qr__V1__ReauthProof Latchkey__Qr__V1__ReauthProof;
 typedef struct Latchkey__Qr__V1__ConfirmSessionRequest Latchkey__Qr__V1__ConfirmSessionRequest;
 typedef struct Latchkey__Qr__V1__ConfirmSessionResponse Latchkey__Qr__V1__ConfirmSessionResponse;
 typedef struct Latchkey__Qr__V1__DenySessionRequest Latchkey__Qr__V1__DenySessionRequest;
@@ -59,9 +62,31 @@ typedef enum _Latchkey__Qr__V1__SessionState {
 typedef enum _Latchkey__Qr__V1__Distance {
   LATCHKEY__QR__V1__DISTANCE__DISTANCE_UNSPECIFIED = 0,
   LATCHKEY__QR__V1__DISTANCE__DISTANCE_SAME_NETWORK = 1,
-  LATCHKEY__QR__V1__DISTANCE__DISTANCE_UNKNOWN = 2
+  LATCHKEY__QR__V1__DISTANCE__DISTANCE_UNKNOWN = 2,
+  /*
+   * The phone hears the screen.
+   */
+  LATCHKEY__QR__V1__DISTANCE__DISTANCE_NEARBY = 3,
+  /*
+   * By the places of the two networks: within the configured distance, and beyond it.
+   */
+  LATCHKEY__QR__V1__DISTANCE__DISTANCE_NEAR = 4,
+  LATCHKEY__QR__V1__DISTANCE__DISTANCE_FAR = 5
     PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__QR__V1__DISTANCE)
 } Latchkey__Qr__V1__Distance;
+/*
+ * What the installation's policy makes of the signals.
+ */
+typedef enum _Latchkey__Qr__V1__RiskVerdict {
+  LATCHKEY__QR__V1__RISK_VERDICT__RISK_VERDICT_UNSPECIFIED = 0,
+  LATCHKEY__QR__V1__RISK_VERDICT__RISK_VERDICT_ALLOW = 1,
+  LATCHKEY__QR__V1__RISK_VERDICT__RISK_VERDICT_WARN = 2,
+  /*
+   * The check code or a proof of identity is needed; needs_check_code and needs_reauth say which.
+   */
+  LATCHKEY__QR__V1__RISK_VERDICT__RISK_VERDICT_STEP_UP = 3
+    PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__QR__V1__RISK_VERDICT)
+} Latchkey__Qr__V1__RiskVerdict;
 
 /* --- messages --- */
 
@@ -80,6 +105,35 @@ struct  Latchkey__Qr__V1__Initiator
     , {0,NULL}, {0,NULL}, {0,NULL} }
 
 
+/*
+ * What a person is asked to agree to with PURPOSE_CONFIRM_ACTION. The phone shows it word for word and signs its
+ * digest: SHA-256 of "latchkey-action-v1" 0x00 client_id 0x00 text 0x00 amount 0x00 currency 0x00 reference.
+ */
+struct  Latchkey__Qr__V1__Action
+{
+  ProtobufCMessage base;
+  /*
+   * One line of at most 120 characters.
+   */
+  ProtobufCBinaryData text;
+  /*
+   * Such as "129.90": up to 12 digits, then up to 4 decimals. Empty when no money is meant.
+   */
+  ProtobufCBinaryData amount;
+  /*
+   * ISO 4217, such as "EUR"; goes with the amount.
+   */
+  ProtobufCBinaryData currency;
+  /*
+   * The client's own name for it, such as an order number: at most 64 visible ASCII characters.
+   */
+  ProtobufCBinaryData reference;
+};
+#define LATCHKEY__QR__V1__ACTION__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__action__descriptor) \
+    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL} }
+
+
 struct  Latchkey__Qr__V1__IssueSessionRequest
 {
   ProtobufCMessage base;
@@ -96,13 +150,22 @@ struct  Latchkey__Qr__V1__IssueSessionRequest
   ProtobufCBinaryData code_challenge_method;
   Latchkey__Qr__V1__Initiator *initiator;
   /*
-   * When set, the tokens are bound to this key.
+   * When set, the tokens are bound to this key. Needed by BIND_DEVICE and TRANSFER_GUEST, whose grant is the key's.
    */
   Latchkey__Common__V1__EcPublicJwk *device_key;
+  /*
+   * Needed by CONFIRM_ACTION, and by no other purpose.
+   */
+  Latchkey__Qr__V1__Action *action;
+  /*
+   * The device code of the code that this one takes the place of on the same screen: it is cancelled, unless a phone
+   * has claimed it, which is answered with FAILED_PRECONDITION and CODE_CLAIMED.
+   */
+  ProtobufCBinaryData supersedes;
 };
 #define LATCHKEY__QR__V1__ISSUE_SESSION_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__issue_session_request__descriptor) \
-    , {0,NULL}, LATCHKEY__QR__V1__PURPOSE__PURPOSE_UNSPECIFIED, {0,NULL}, {0,NULL}, {0,NULL}, NULL, NULL }
+    , {0,NULL}, LATCHKEY__QR__V1__PURPOSE__PURPOSE_UNSPECIFIED, {0,NULL}, {0,NULL}, {0,NULL}, NULL, NULL, NULL, {0,NULL} }
 
 
 struct  Latchkey__Qr__V1__IssueSessionResponse
@@ -131,10 +194,15 @@ struct  Latchkey__Qr__V1__IssueSessionResponse
    * Shown on the initiating screen and typed on the phone, when the policy asks for it.
    */
   ProtobufCBinaryData check_code;
+  /*
+   * What the initiating device may broadcast over Bluetooth for as long as the code lives; a phone that heard it is
+   * nearby. It is in no code and opens nothing.
+   */
+  ProtobufCBinaryData beacon;
 };
 #define LATCHKEY__QR__V1__ISSUE_SESSION_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__issue_session_response__descriptor) \
-    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, 0, 0, {0,NULL} }
+    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, 0, 0, {0,NULL}, {0,NULL} }
 
 
 struct  Latchkey__Qr__V1__PollSessionRequest
@@ -153,10 +221,38 @@ struct  Latchkey__Qr__V1__PollSessionRequest
    * How long the answer may wait for a change: 0 to 25000 milliseconds.
    */
   int32_t wait_ms;
+  /*
+   * Needed beside the code_verifier to redeem BIND_DEVICE and TRANSFER_GUEST: ECDSA P-256 with SHA-256 by the
+   * device_key over "latchkey-qr-redeem-v1" 0x00 device_code; 64 bytes, r then s.
+   */
+  ProtobufCBinaryData device_proof;
 };
 #define LATCHKEY__QR__V1__POLL_SESSION_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__poll_session_request__descriptor) \
-    , {0,NULL}, {0,NULL}, 0, 0 }
+    , {0,NULL}, {0,NULL}, 0, 0, {0,NULL} }
+
+
+/*
+ * A confirmed action, in place of tokens.
+ */
+struct  Latchkey__Qr__V1__Confirmation
+{
+  ProtobufCMessage base;
+  /*
+   * A JSON Web Token of type latchkey-confirmation+jwt, ES256, by the keys that access tokens verify with: who
+   * confirmed (sub, sid), for whom (aud), when (iat), what (action, action_digest), and the confirming device's own
+   * signature.
+   */
+  ProtobufCBinaryData jws;
+  Google__Protobuf__Timestamp *confirmed_at;
+  /*
+   * SHA-256 of the action, base64url.
+   */
+  ProtobufCBinaryData action_digest;
+};
+#define LATCHKEY__QR__V1__CONFIRMATION__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__confirmation__descriptor) \
+    , {0,NULL}, NULL, {0,NULL} }
 
 
 struct  Latchkey__Qr__V1__PollSessionResponse
@@ -179,10 +275,14 @@ struct  Latchkey__Qr__V1__PollSessionResponse
   Latchkey__Common__V1__TokenSet *tokens;
   Latchkey__Common__V1__Subject *subject;
   Latchkey__Common__V1__Profile *profile;
+  /*
+   * Of a confirmed action; there are no tokens then.
+   */
+  Latchkey__Qr__V1__Confirmation *confirmation;
 };
 #define LATCHKEY__QR__V1__POLL_SESSION_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__poll_session_response__descriptor) \
-    , LATCHKEY__QR__V1__SESSION_STATE__SESSION_STATE_UNSPECIFIED, 0, 0, {0,NULL}, NULL, NULL, NULL }
+    , LATCHKEY__QR__V1__SESSION_STATE__SESSION_STATE_UNSPECIFIED, 0, 0, {0,NULL}, NULL, NULL, NULL, NULL }
 
 
 struct  Latchkey__Qr__V1__WatchSessionRequest
@@ -193,10 +293,14 @@ struct  Latchkey__Qr__V1__WatchSessionRequest
    * With it, the confirmation comes with the tokens and ends the stream.
    */
   ProtobufCBinaryData code_verifier;
+  /*
+   * As in PollSessionRequest.
+   */
+  ProtobufCBinaryData device_proof;
 };
 #define LATCHKEY__QR__V1__WATCH_SESSION_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__watch_session_request__descriptor) \
-    , {0,NULL}, {0,NULL} }
+    , {0,NULL}, {0,NULL}, {0,NULL} }
 
 
 /*
@@ -212,10 +316,14 @@ struct  Latchkey__Qr__V1__WatchSessionResponse
   Latchkey__Common__V1__TokenSet *tokens;
   Latchkey__Common__V1__Subject *subject;
   Latchkey__Common__V1__Profile *profile;
+  /*
+   * Of a confirmed action; there are no tokens then.
+   */
+  Latchkey__Qr__V1__Confirmation *confirmation;
 };
 #define LATCHKEY__QR__V1__WATCH_SESSION_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__watch_session_response__descriptor) \
-    , LATCHKEY__QR__V1__SESSION_STATE__SESSION_STATE_UNSPECIFIED, 0, 0, {0,NULL}, NULL, NULL, NULL }
+    , LATCHKEY__QR__V1__SESSION_STATE__SESSION_STATE_UNSPECIFIED, 0, 0, {0,NULL}, NULL, NULL, NULL, NULL }
 
 
 typedef enum {
@@ -228,6 +336,11 @@ typedef enum {
 struct  Latchkey__Qr__V1__ScanSessionRequest
 {
   ProtobufCMessage base;
+  /*
+   * The beacons that the phone hears over Bluetooth, at most 16.
+   */
+  size_t n_heard_beacons;
+  ProtobufCBinaryData *heard_beacons;
   Latchkey__Qr__V1__ScanSessionRequest__CodeCase code_case;
   union {
     /*
@@ -239,7 +352,7 @@ struct  Latchkey__Qr__V1__ScanSessionRequest
 };
 #define LATCHKEY__QR__V1__SCAN_SESSION_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__scan_session_request__descriptor) \
-    , LATCHKEY__QR__V1__SCAN_SESSION_REQUEST__CODE__NOT_SET, {0} }
+    , 0,NULL, LATCHKEY__QR__V1__SCAN_SESSION_REQUEST__CODE__NOT_SET, {0} }
 
 
 /*
@@ -253,12 +366,20 @@ struct  Latchkey__Qr__V1__Risk
    */
   ProtobufCBinaryData network;
   Latchkey__Qr__V1__Distance distance;
+  /*
+   * Those worth a warning: different_network, unknown_network, far, unknown_place, no_beacon, wrong_beacon.
+   */
   size_t n_signals;
   ProtobufCBinaryData *signals;
+  Latchkey__Qr__V1__RiskVerdict verdict;
+  /*
+   * Between the two networks, coarse; 0 when their places are not known.
+   */
+  int32_t distance_km;
 };
 #define LATCHKEY__QR__V1__RISK__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__risk__descriptor) \
-    , {0,NULL}, LATCHKEY__QR__V1__DISTANCE__DISTANCE_UNSPECIFIED, 0,NULL }
+    , {0,NULL}, LATCHKEY__QR__V1__DISTANCE__DISTANCE_UNSPECIFIED, 0,NULL, LATCHKEY__QR__V1__RISK_VERDICT__RISK_VERDICT_UNSPECIFIED, 0 }
 
 
 struct  Latchkey__Qr__V1__ScanSessionResponse
@@ -280,10 +401,35 @@ struct  Latchkey__Qr__V1__ScanSessionResponse
    * When the initiating device asked for the code.
    */
   Google__Protobuf__Timestamp *issued_at;
+  /*
+   * What is agreed to, for PURPOSE_CONFIRM_ACTION.
+   */
+  Latchkey__Qr__V1__Action *action;
 };
 #define LATCHKEY__QR__V1__SCAN_SESSION_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__scan_session_response__descriptor) \
-    , {0,NULL}, NULL, NULL, 0, 0, 0, LATCHKEY__QR__V1__PURPOSE__PURPOSE_UNSPECIFIED, {0,NULL}, {0,NULL}, NULL }
+    , {0,NULL}, NULL, NULL, 0, 0, 0, LATCHKEY__QR__V1__PURPOSE__PURPOSE_UNSPECIFIED, {0,NULL}, {0,NULL}, NULL, NULL }
+
+
+/*
+ * That the person unlocked the confirming device just now: its device key signs only then.
+ */
+struct  Latchkey__Qr__V1__ReauthProof
+{
+  ProtobufCMessage base;
+  /*
+   * The key that the phone's session began with.
+   */
+  Latchkey__Common__V1__EcPublicJwk *device_key;
+  /*
+   * ECDSA P-256 with SHA-256 over "latchkey-qr-confirm-v1" 0x00 ticket_digest 0x00 action_digest, both digests
+   * base64url, the first of the confirm_ticket's text, the second of the action or empty; 64 bytes, r then s.
+   */
+  ProtobufCBinaryData signature;
+};
+#define LATCHKEY__QR__V1__REAUTH_PROOF__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__reauth_proof__descriptor) \
+    , NULL, {0,NULL} }
 
 
 struct  Latchkey__Qr__V1__ConfirmSessionRequest
@@ -295,10 +441,15 @@ struct  Latchkey__Qr__V1__ConfirmSessionRequest
    * Narrows the scope that the initiating device asked for; empty grants all of it.
    */
   ProtobufCBinaryData scope_subset;
+  /*
+   * Needed when the scan said needs_reauth, unless the access token comes from a recent sign-in; CONFIRM_ACTION always
+   * needs it.
+   */
+  Latchkey__Qr__V1__ReauthProof *reauth_proof;
 };
 #define LATCHKEY__QR__V1__CONFIRM_SESSION_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__confirm_session_request__descriptor) \
-    , {0,NULL}, {0,NULL}, {0,NULL} }
+    , {0,NULL}, {0,NULL}, {0,NULL}, NULL }
 
 
 struct  Latchkey__Qr__V1__ConfirmSessionResponse
@@ -368,6 +519,25 @@ Latchkey__Qr__V1__Initiator *
 void   latchkey__qr__v1__initiator__free_unpacked
                      (Latchkey__Qr__V1__Initiator *message,
                       ProtobufCAllocator *allocator);
+/* Latchkey__Qr__V1__Action methods */
+void   latchkey__qr__v1__action__init
+                     (Latchkey__Qr__V1__Action         *message);
+size_t latchkey__qr__v1__action__get_packed_size
+                     (const Latchkey__Qr__V1__Action   *message);
+size_t latchkey__qr__v1__action__pack
+                     (const Latchkey__Qr__V1__Action   *message,
+                      uint8_t             *out);
+size_t latchkey__qr__v1__action__pack_to_buffer
+                     (const Latchkey__Qr__V1__Action   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Qr__V1__Action *
+       latchkey__qr__v1__action__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__qr__v1__action__free_unpacked
+                     (Latchkey__Qr__V1__Action *message,
+                      ProtobufCAllocator *allocator);
 /* Latchkey__Qr__V1__IssueSessionRequest methods */
 void   latchkey__qr__v1__issue_session_request__init
                      (Latchkey__Qr__V1__IssueSessionRequest         *message);
@@ -424,6 +594,25 @@ Latchkey__Qr__V1__PollSessionRequest *
                       const uint8_t       *data);
 void   latchkey__qr__v1__poll_session_request__free_unpacked
                      (Latchkey__Qr__V1__PollSessionRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Qr__V1__Confirmation methods */
+void   latchkey__qr__v1__confirmation__init
+                     (Latchkey__Qr__V1__Confirmation         *message);
+size_t latchkey__qr__v1__confirmation__get_packed_size
+                     (const Latchkey__Qr__V1__Confirmation   *message);
+size_t latchkey__qr__v1__confirmation__pack
+                     (const Latchkey__Qr__V1__Confirmation   *message,
+                      uint8_t             *out);
+size_t latchkey__qr__v1__confirmation__pack_to_buffer
+                     (const Latchkey__Qr__V1__Confirmation   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Qr__V1__Confirmation *
+       latchkey__qr__v1__confirmation__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__qr__v1__confirmation__free_unpacked
+                     (Latchkey__Qr__V1__Confirmation *message,
                       ProtobufCAllocator *allocator);
 /* Latchkey__Qr__V1__PollSessionResponse methods */
 void   latchkey__qr__v1__poll_session_response__init
@@ -538,6 +727,25 @@ Latchkey__Qr__V1__ScanSessionResponse *
                       const uint8_t       *data);
 void   latchkey__qr__v1__scan_session_response__free_unpacked
                      (Latchkey__Qr__V1__ScanSessionResponse *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Qr__V1__ReauthProof methods */
+void   latchkey__qr__v1__reauth_proof__init
+                     (Latchkey__Qr__V1__ReauthProof         *message);
+size_t latchkey__qr__v1__reauth_proof__get_packed_size
+                     (const Latchkey__Qr__V1__ReauthProof   *message);
+size_t latchkey__qr__v1__reauth_proof__pack
+                     (const Latchkey__Qr__V1__ReauthProof   *message,
+                      uint8_t             *out);
+size_t latchkey__qr__v1__reauth_proof__pack_to_buffer
+                     (const Latchkey__Qr__V1__ReauthProof   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Qr__V1__ReauthProof *
+       latchkey__qr__v1__reauth_proof__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__qr__v1__reauth_proof__free_unpacked
+                     (Latchkey__Qr__V1__ReauthProof *message,
                       ProtobufCAllocator *allocator);
 /* Latchkey__Qr__V1__ConfirmSessionRequest methods */
 void   latchkey__qr__v1__confirm_session_request__init
@@ -658,6 +866,9 @@ void   latchkey__qr__v1__cancel_session_response__free_unpacked
 typedef void (*Latchkey__Qr__V1__Initiator_Closure)
                  (const Latchkey__Qr__V1__Initiator *message,
                   void *closure_data);
+typedef void (*Latchkey__Qr__V1__Action_Closure)
+                 (const Latchkey__Qr__V1__Action *message,
+                  void *closure_data);
 typedef void (*Latchkey__Qr__V1__IssueSessionRequest_Closure)
                  (const Latchkey__Qr__V1__IssueSessionRequest *message,
                   void *closure_data);
@@ -666,6 +877,9 @@ typedef void (*Latchkey__Qr__V1__IssueSessionResponse_Closure)
                   void *closure_data);
 typedef void (*Latchkey__Qr__V1__PollSessionRequest_Closure)
                  (const Latchkey__Qr__V1__PollSessionRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Qr__V1__Confirmation_Closure)
+                 (const Latchkey__Qr__V1__Confirmation *message,
                   void *closure_data);
 typedef void (*Latchkey__Qr__V1__PollSessionResponse_Closure)
                  (const Latchkey__Qr__V1__PollSessionResponse *message,
@@ -684,6 +898,9 @@ typedef void (*Latchkey__Qr__V1__Risk_Closure)
                   void *closure_data);
 typedef void (*Latchkey__Qr__V1__ScanSessionResponse_Closure)
                  (const Latchkey__Qr__V1__ScanSessionResponse *message,
+                  void *closure_data);
+typedef void (*Latchkey__Qr__V1__ReauthProof_Closure)
+                 (const Latchkey__Qr__V1__ReauthProof *message,
                   void *closure_data);
 typedef void (*Latchkey__Qr__V1__ConfirmSessionRequest_Closure)
                  (const Latchkey__Qr__V1__ConfirmSessionRequest *message,
@@ -712,16 +929,20 @@ typedef void (*Latchkey__Qr__V1__CancelSessionResponse_Closure)
 extern const ProtobufCEnumDescriptor    latchkey__qr__v1__purpose__descriptor;
 extern const ProtobufCEnumDescriptor    latchkey__qr__v1__session_state__descriptor;
 extern const ProtobufCEnumDescriptor    latchkey__qr__v1__distance__descriptor;
+extern const ProtobufCEnumDescriptor    latchkey__qr__v1__risk_verdict__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__initiator__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__qr__v1__action__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__issue_session_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__issue_session_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__poll_session_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__qr__v1__confirmation__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__poll_session_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__watch_session_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__watch_session_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__scan_session_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__risk__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__scan_session_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__qr__v1__reauth_proof__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__confirm_session_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__confirm_session_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__qr__v1__deny_session_request__descriptor;

@@ -3,8 +3,8 @@ import Transport
 
 /// The page that a code's URL opens in a browser, when the phone has no app for it, or the person used another scanner.
 ///
-/// It says what the code is and how to go on. It reads nothing, changes nothing and repeats nothing of the URL: there is
-/// nothing here for a phisher to use, and an idle preview by a messenger does no harm.
+/// It says what the code is and how to go on. It reads nothing, changes nothing and repeats nothing of the URL: there
+/// is nothing here for a phisher to use, and an idle preview by a messenger does no harm.
 enum SignInPage {
   static let pages = [
     Page("GET", "/q") { _ in typed },

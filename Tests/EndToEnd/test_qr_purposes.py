@@ -1,0 +1,222 @@
+"""QR codes for more than signing in: actions, bound devices, guests that move; and from where they may be confirmed."""
+
+import base64
+import hashlib
+import json
+
+import grpc
+import jwt
+import pytest
+import services
+from latchkey.identity.v1 import (
+    device_service_pb2,
+    device_service_pb2_grpc,
+    session_service_pb2,
+    session_service_pb2_grpc,
+    transfer_service_pb2,
+    transfer_service_pb2_grpc,
+)
+from latchkey.qr.v1 import qr_session_service_pb2 as pb
+from world import PASSWORD, World, base64url, refused, unique_identifier
+
+PAYMENT = {"text": "Pay Corner Shop", "amount": "129.90", "currency": "EUR", "reference": "order-7"}
+
+
+def issue(screen, purpose, **fields):
+    """As Device.issue_qr, for another purpose."""
+    screen.verifier = base64url(hashlib.sha256(str(id(screen)).encode()).digest())
+    screen.code = screen.world.qr.IssueSession(
+        pb.IssueSessionRequest(
+            client_id="latchkey-demo",
+            purpose=purpose,
+            code_challenge=base64url(hashlib.sha256(screen.verifier.encode()).digest()),
+            code_challenge_method="S256",
+            initiator=pb.Initiator(label=screen.label, platform="python", app="tests"),
+            **fields,
+        ),
+        timeout=10,
+    )
+    return screen.code
+
+
+def unlock(phone, scan, action=None):
+    """What a phone signs once its lock was opened, as qr_session_service.proto has it."""
+    ticket = base64url(hashlib.sha256(scan.confirm_ticket.encode()).digest())
+    digest = ""
+    if action:
+        parts = ["latchkey-action-v1", scan.client_id, *(action[name] for name in PAYMENT)]
+        digest = base64url(hashlib.sha256("\0".join(parts).encode()).digest())
+    message = "\0".join(["latchkey-qr-confirm-v1", ticket, digest])
+    return pb.ReauthProof(device_key=phone.jwk(), signature=phone.sign(message.encode()))
+
+
+def confirm(phone, scan, **fields):
+    request = pb.ConfirmSessionRequest(confirm_ticket=scan.confirm_ticket, **fields)
+    return phone.world.qr.ConfirmSession(request, metadata=phone.metadata, timeout=10)
+
+
+def collect(screen, proof=None):
+    request = pb.PollSessionRequest(
+        device_code=screen.code.device_code, code_verifier=screen.verifier, device_proof=proof or b""
+    )
+    return screen.world.qr.PollSession(request, timeout=10)
+
+
+def redeem_proof(screen):
+    return screen.sign(f"latchkey-qr-redeem-v1\0{screen.code.device_code}".encode())
+
+
+def test_action_is_confirmed(world):
+    """Q12: a payment is shown, signed by the phone, and handed over as a statement that PyJWT verifies; no tokens"""
+    phone, shop = world.account(), world.device(label="till 3")
+    code = issue(shop, pb.PURPOSE_CONFIRM_ACTION, action=pb.Action(**PAYMENT))
+    scan = phone.scan(code.qr_payload)
+    assert scan.action == pb.Action(**PAYMENT) and scan.needs_reauth
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, reason="REAUTHENTICATION_REQUIRED"):
+        confirm(phone, scan)
+    with refused(grpc.StatusCode.PERMISSION_DENIED, reason="REAUTH_PROOF_INVALID"):
+        confirm(phone, scan, reauth_proof=unlock(phone, scan, PAYMENT | {"amount": "9.90"}))
+    with refused(grpc.StatusCode.PERMISSION_DENIED, reason="REAUTH_PROOF_INVALID"):
+        confirm(phone, scan, reauth_proof=unlock(world.device(), scan, PAYMENT))
+    confirm(phone, scan, reauth_proof=unlock(phone, scan, PAYMENT))
+    answer = collect(shop)
+    assert not answer.HasField("tokens") and not answer.HasField("subject")
+    jws = answer.confirmation.jws
+    header = jwt.get_unverified_header(jws)
+    assert header["typ"] == "latchkey-confirmation+jwt"
+    key = next(key for key in world.jwks()["keys"] if key["kid"] == header["kid"])
+    claims = jwt.decode(
+        jws, jwt.PyJWK(key).key, algorithms=["ES256"], audience="latchkey-demo", issuer=world.fleet.issuer
+    )
+    assert claims["sub"] == phone.subject.sub and claims["action"] == PAYMENT
+    assert claims["action_digest"] == answer.confirmation.action_digest
+    assert claims["proof"]["jwk"]["x"] == phone.jwk().x
+    # It opens nothing.
+    with refused(grpc.StatusCode.UNAUTHENTICATED):
+        world.qr.ScanSession(
+            pb.ScanSessionRequest(user_code="BCDF-GHJK"), metadata=(("authorization", f"Bearer {jws}"),), timeout=10
+        )
+
+
+def test_bound_device(world):
+    """Q12: a device joins the account by its key, and only who holds the key collects"""
+    phone, box = world.account(), world.device(label="kitchen box")
+    code = issue(box, pb.PURPOSE_BIND_DEVICE, device_key=box.jwk())
+    confirm(phone, phone.scan(code.qr_payload))
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, field="device_proof"):
+        collect(box)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT, reason="invalid_grant", field="device_proof"):
+        collect(box, world.device().sign(f"latchkey-qr-redeem-v1\0{code.device_code}".encode()))
+    answer = collect(box, redeem_proof(box))
+    assert answer.tokens.token_type == "DPoP" and answer.tokens.refresh_expires_in <= 3600
+    devices = device_service_pb2_grpc.DeviceServiceStub(world.channel("identity"))
+    listed = devices.ListDevices(device_service_pb2.ListDevicesRequest(), metadata=phone.metadata, timeout=10).devices
+    assert "kitchen box" in [device.label for device in listed]
+
+
+def test_guest_moves(world):
+    """S20: a guest moves to a new phone by a purpose of its own, which its old phone confirms and LOGIN never does"""
+    old, new = world.device(label="old phone"), world.device(label="new phone")
+    old.start_as_guest()
+    guest = old.subject.sub
+    with refused(grpc.StatusCode.PERMISSION_DENIED, reason="LOGIN_REQUIRED"):
+        old.scan(new.issue_qr().qr_payload)
+    code = issue(new, pb.PURPOSE_TRANSFER_GUEST, device_key=new.jwk())
+    scan = old.scan(code.qr_payload)
+    assert scan.purpose == pb.PURPOSE_TRANSFER_GUEST
+    confirm(old, scan)
+    answer = collect(new, redeem_proof(new))
+    assert answer.subject.sub == guest and answer.subject.is_guest
+    with refused(grpc.StatusCode.UNAUTHENTICATED):
+        old.scan(code.qr_payload)
+    assert new.start_as_guest().subject.sub == guest
+    assert old.start_as_guest().subject.sub != guest
+
+
+def test_transfer_code_is_no_sign_in_code(world):
+    """S20: what a phone shows to move to another is nobody's sign-in code, and a sign-in code moves nobody"""
+    phone, screen = world.account(), world.device()
+    transfers = transfer_service_pb2_grpc.TransferServiceStub(world.channel("identity"))
+    offer = transfers.CreateTransfer(
+        transfer_service_pb2.CreateTransferRequest(), metadata=phone.metadata, timeout=10
+    )
+    with refused(grpc.StatusCode.NOT_FOUND):
+        world.account().scan(offer.qr_payload)
+    code = screen.issue_qr()
+    for secret in ({"qr_payload": code.qr_payload}, {"code": code.user_code}):
+        with pytest.raises(grpc.RpcError) as error:
+            transfers.InspectTransfer(transfer_service_pb2.InspectTransferRequest(**secret), timeout=10)
+        assert error.value.code() in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT)
+
+
+def test_other_sessions_are_told(world):
+    """S18: a sign-in by a code is told to the account's other sessions at once, and cannot end them for a day"""
+    phone, screen = world.account(), world.device()
+    sessions = session_service_pb2_grpc.SessionServiceStub(world.channel("identity"))
+    events = sessions.WatchSessionEvents(
+        session_service_pb2.WatchSessionEventsRequest(), metadata=phone.metadata, timeout=20
+    )
+    assert next(events).event == session_service_pb2.SESSION_EVENT_WATCHING
+    code = screen.issue_qr(scope="basic profile account")
+    phone.confirm(phone.scan(code.qr_payload), code.check_code)
+    answer = screen.remember(screen.poll())
+    told = next(event for event in events if event.event == session_service_pb2.SESSION_EVENT_STARTED)
+    assert answer.tokens.sid in str(told)
+    events.cancel()
+    listed = sessions.ListSessions(
+        session_service_pb2.ListSessionsRequest(), metadata=phone.metadata, timeout=10
+    ).sessions
+    assert [session.confirmed for session in listed if session.sid == answer.tokens.sid] == [False]
+    for call, request in [
+        (sessions.RevokeOtherSessions, session_service_pb2.RevokeOtherSessionsRequest()),
+        (sessions.RevokeSession, session_service_pb2.RevokeSessionRequest(sid=phone.tokens.sid)),
+        (sessions.ConfirmSession, session_service_pb2.ConfirmSessionRequest(sid=answer.tokens.sid)),
+    ]:
+        with refused(grpc.StatusCode.PERMISSION_DENIED):
+            call(request, metadata=screen.metadata, timeout=10)
+    assert phone.introspect().active
+
+
+def test_beacon_policy(binaries, tmp_path):
+    """S10: an installation lets only phones sign in that hear the screen, by configuration alone"""
+    arguments = {"qr": ["--risk-rules", "login:no_beacon=deny,login:wrong_beacon=deny"]}
+    with services.Fleet(binaries, tmp_path, arguments=arguments) as fleet:
+        world = World(fleet)
+        phone, screen = world.account(), world.device()
+        code = screen.issue_qr()
+
+        def scan(*beacons):
+            request = pb.ScanSessionRequest(qr_payload=code.qr_payload, heard_beacons=beacons)
+            return world.qr.ScanSession(request, metadata=phone.metadata, timeout=10)
+
+        for beacons in ([], ["AAAAAAAAAAA"]):
+            with refused(grpc.StatusCode.PERMISSION_DENIED, reason="RISK_DENIED"):
+                scan(*beacons)
+        heard = scan(code.beacon)
+        assert heard.risk.distance == pb.DISTANCE_NEARBY and heard.risk.verdict == pb.RISK_VERDICT_ALLOW
+        phone.confirm(heard)
+        assert screen.poll().HasField("tokens")
+        audit = fleet["qr"].log_tail(200)
+        assert any("qr.riskDenied" in line for line in audit.splitlines())
+        world.close()
+
+
+def test_command_line(world, cli):
+    """Q12: an action is asked for, shown, agreed to and collected by the command-line tool"""
+    cli(world, "phone", "guest")
+    cli(world, "phone", "register", unique_identifier(), "--password-file", "-", stdin=PASSWORD + "\n")
+    words = ["--purpose", "confirm-action", "--action-text", "Pay Corner Shop", "--amount", "129.90", "--currency", "EUR"]
+    offer = cli(world, "till", "qr", "issue", *words)
+    scan = cli(world, "phone", "qr", "scan", offer["qr_payload"])
+    assert scan["action"]["text"] == "Pay Corner Shop" and scan["needs_reauth"]
+    assert cli(world, "phone", "qr", "confirm", status=1)["error"]["reason"] == "REAUTHENTICATION_REQUIRED"
+    cli(world, "phone", "qr", "confirm", "--unlock")
+    end = cli(world, "till", "qr", "wait")
+    assert end["state"] == "confirmed"
+    claims = json.loads(base64.urlsafe_b64decode(end["confirmation"]["jws"].split(".")[1] + "=="))
+    assert claims["action"]["amount"] == "129.90"
+    # A box binds itself by the key of its profile.
+    offer = cli(world, "box", "qr", "issue", "--purpose", "bind-device")
+    cli(world, "phone", "qr", "scan", offer["qr_payload"])
+    cli(world, "phone", "qr", "confirm")
+    assert cli(world, "box", "qr", "wait")["state"] == "signed-in"

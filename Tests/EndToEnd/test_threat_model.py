@@ -1,0 +1,29 @@
+"""The threat model of the QR flow and the tests agree."""
+
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENT = ROOT / "Sources" / "QRSessionService" / "QRSessionService.docc" / "QRThreatModel.md"
+
+
+def titles():
+    """What the tests claim: the titles of Swift tests, the first lines of Python ones."""
+    found = set()
+    for path in (ROOT / "Tests").rglob("*.swift"):
+        found.update(re.findall(r'@Test\(\s*"([^"]+)"', path.read_text()))
+    for path in (ROOT / "Tests" / "EndToEnd").rglob("test_*.py"):
+        found.update(re.findall(r'^ *def test_.*\n *"""([^"\n]+)"""', path.read_text(), re.MULTILINE))
+    return found
+
+
+def test_rows_have_tests():
+    """S1: every row of the threat model names tests that exist"""
+    rows = re.findall(r"^\| (S\d+) \|(.*)\|([^|]*)\|$", DOCUMENT.read_text(), re.MULTILINE)
+    assert [row for row, _, _ in rows] == [f"S{number}" for number in range(1, 26)]
+    known = titles()
+    for row, told, test in rows:
+        assert len(told.split("|")) == 2 and all(part.strip() for part in told.split("|")), row
+        title = test.strip()
+        assert title in known, f"{row}: no test is called {title!r}"
+        assert re.search(rf"\b{row}\b", title.split(":")[0]), f"{row}: {title!r} tries another row's attack"

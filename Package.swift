@@ -113,7 +113,7 @@ let package = Package(
       "QRSessionService",
       [
         "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
-        "StorageSQLite", nio, logging, deque, heap,
+        "StorageSQLite", "QRCode", nio, logging, deque, heap,
       ]),
     module(
       "MigrationService",

@@ -137,8 +137,20 @@ enum QRKeys {
     help: "codes that one account may scan in a minute; 0 for any number"
   )
 
+  static let signInClient = ConfigurationKey<ClientID?>(
+    "signIn.client",
+    default: .string("latchkey-demo"),
+    help: "client of the sign-in page /signin, which is served if it is one of clients; empty for no page"
+  ) { value throws(ConfigurationError) in
+    guard case .string(let text) = value, !text.isEmpty else { return nil }
+    guard let client = ClientID(text) else {
+      throw .invalidValue(key: "signIn.client", reason: "must be a client id")
+    }
+    return client
+  }
+
   static let declarations = [
-    verificationBase.declaration, clients.declaration, instance.declaration, lifetime.declaration,
+    verificationBase.declaration, clients.declaration, signInClient.declaration, instance.declaration, lifetime.declaration,
     pollInterval.declaration, longPollInterval.declaration, maximumAuthenticationAge.declaration,
     stepUpAge.declaration, checkCode.declaration, riskRules.declaration, riskStepUp.declaration,
     riskFarKilometres.declaration, riskGeoFiles.declaration, issuesPerMinute.declaration, outstandingCodes.declaration,

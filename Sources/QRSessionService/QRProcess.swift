@@ -38,6 +38,9 @@ package enum QRProcess {
     var parts = ServiceParts(routes: QRV1.qrSessionServiceRoutes(api), policies: QRAccess.policies)
     let jwksURI = configuration[CommonKeys.issuer] + "/.well-known/jwks.json"
     parts.pages = SignInPage.pages + DeviceGrantPages(api: api, jwksURI: jwksURI).pages
+    if let client = configuration[QRKeys.signInClient], api.settings.clients?.contains(client) ?? true {
+      parts.pages += ScreenPage.pages(ScreenCalls(api: api, client: client))
+    }
     parts.tasks = [BackgroundTask("QR sessions") { await api.run() }]
     parts.reload = { places?.reload() }
     parts.drain = { api.stopWaiting() }

@@ -1,0 +1,210 @@
+/// What runs on the sign-in screen. It holds the code verifier in memory and sends it only once the person at the
+/// screen has said that the account that scanned is theirs (S23).
+enum ScreenScript {
+  static let javaScript = #"""
+    'use strict';
+    (() => {
+      // Half an hour of codes that nobody scanned: then somebody has to ask for the next one.
+      const unattended = 15;
+      const element = (id) => document.getElementById(id);
+      const title = element('title'), text = element('text'), frame = element('frame'), code = element('code');
+      const veil = element('veil'), typed = element('typed'), letters = element('letters');
+      const check = element('check'), digits = element('digits'), time = element('time');
+      const first = element('first'), second = element('second');
+      let round = 0, deviceCode = '', verifier = '', shown = 0, ends = 0, ticking = null;
+
+      const encode = (bytes) =>
+        btoa(String.fromCharCode(...new Uint8Array(bytes))).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
+      const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+      async function call(path, body) {
+        const answer = await fetch(path, {
+          method: 'POST', cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer',
+          headers: { 'content-type': 'application/json' }, body: JSON.stringify(body),
+        });
+        return { status: answer.status, body: await answer.json() };
+      }
+
+      function say(heading, sentence, mood) {
+        title.textContent = heading;
+        title.className = mood || '';
+        text.textContent = sentence;
+      }
+
+      function button(which, label, act) {
+        which.hidden = !label;
+        which.textContent = label || '';
+        which.onclick = act || null;
+      }
+
+      function stopClock() {
+        clearInterval(ticking);
+        time.hidden = true;
+      }
+
+      function leave() {
+        stopClock();
+        frame.hidden = typed.hidden = check.hidden = true;
+        button(second);
+      }
+
+      function draw(rows) {
+        const border = 4, size = rows.length + 2 * border;
+        let path = '';
+        rows.forEach((row, y) => {
+          for (let x = 0; x < row.length; x += 1) {
+            if (row[x] === '1') path += `M${x + border} ${y + border}h1v1h-1z`;
+          }
+        });
+        const namespace = 'http://www.w3.org/2000/svg';
+        const shape = document.createElementNS(namespace, 'path');
+        shape.setAttribute('d', path);
+        code.setAttribute('viewBox', `0 0 ${size} ${size}`);
+        code.replaceChildren(shape);
+      }
+
+      function startClock(seconds) {
+        ends = Date.now() + seconds * 1000;
+        const tick = () => {
+          const left = Math.max(0, Math.ceil((ends - Date.now()) / 1000));
+          time.textContent = `A new code in ${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`;
+        };
+        clearInterval(ticking);
+        ticking = setInterval(tick, 250);
+        tick();
+        time.hidden = false;
+      }
+
+      async function begin() {
+        const mine = ++round;
+        shown += 1;
+        veil.hidden = true;
+        button(first);
+        button(second);
+        const random = encode(crypto.getRandomValues(new Uint8Array(32)));
+        const challenge = encode(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(random)));
+        let answer;
+        try {
+          answer = await call('/signin/code', { code_challenge: challenge, supersedes: deviceCode });
+        } catch {
+          return failed('The service cannot be reached.', mine);
+        }
+        if (mine !== round) return;
+        if (answer.status !== 200) return failed(answer.body.message || 'No code could be made.', mine);
+        deviceCode = answer.body.device_code;
+        verifier = random;
+        say('Sign in with your phone', 'Open the app that you are signed in to and scan this code.');
+        draw(answer.body.modules);
+        letters.textContent = answer.body.user_code;
+        digits.textContent = answer.body.check_code;
+        frame.hidden = typed.hidden = false;
+        check.hidden = !answer.body.check_code;
+        startClock(answer.body.expires_in);
+        follow(mine);
+      }
+
+      async function follow(mine) {
+        let version = 0;
+        while (mine === round) {
+          let answer;
+          try {
+            answer = await call('/signin/poll', { device_code: deviceCode, last_version: version, wait_ms: 20000 });
+          } catch {
+            await pause(2000);
+            continue;
+          }
+          if (mine !== round) return;
+          if (answer.body.retry_after) {
+            await pause(answer.body.retry_after * 1000);
+            continue;
+          }
+          if (answer.status !== 200 && !answer.body.state) {
+            await pause(2000);
+            continue;
+          }
+          version = answer.body.version || version;
+          if (!show(answer.body, mine)) return;
+        }
+      }
+
+      // False once there is nothing left to wait for.
+      function show(now, mine) {
+        const who = now.scanner_mask || 'Somebody';
+        switch (now.state) {
+          case 'pending':
+            return true;
+          case 'scanned':
+            shown = 0;
+            say('Scanned', `${who} has scanned the code. Go on with the phone.`);
+            veil.textContent = 'Scanned';
+            veil.hidden = false;
+            button(first, 'That was not me', () => giveUp());
+            return true;
+          case 'confirmed':
+            leave();
+            say(`Continue as ${who}?`, 'Go on only if this is your account. You would be signed in to it here.');
+            button(first, 'Continue', () => redeem(mine));
+            button(second, 'That is not me', () => giveUp());
+            return false;
+          case 'denied':
+            over('Refused', 'The person with the phone refused.', 'bad');
+            return false;
+          case 'expired':
+            if (shown < unattended && !document.hidden) begin();
+            else over('The code has expired', 'Codes live for a short time only.');
+            return false;
+          default:
+            over('The code is no longer good', 'It was cancelled, or used before.', 'bad');
+            return false;
+        }
+      }
+
+      async function redeem(mine) {
+        button(first);
+        button(second);
+        let answer;
+        try {
+          answer = await call('/signin/poll', { device_code: deviceCode, code_verifier: verifier, wait_ms: 0 });
+        } catch {
+          return failed('The service cannot be reached.', mine, () => redeem(mine));
+        }
+        if (!answer.body.tokens) return over('The code is no longer good', 'It was cancelled, or took too long.', 'bad');
+        verifier = deviceCode = '';
+        leave();
+        say(answer.body.name ? `Signed in as ${answer.body.name}` : 'Signed in', 'This screen is signed in.', 'good');
+        document.dispatchEvent(new CustomEvent('latchkey:signed-in', { detail: answer.body.tokens }));
+      }
+
+      async function giveUp() {
+        round += 1;
+        const old = deviceCode;
+        deviceCode = verifier = '';
+        over('Nobody was signed in', 'The code is void.');
+        try {
+          await call('/signin/cancel', { device_code: old });
+        } catch {
+          // It expires by itself.
+        }
+      }
+
+      function over(heading, sentence, mood) {
+        round += 1;
+        deviceCode = verifier = '';
+        leave();
+        say(heading, sentence, mood);
+        button(first, 'Show a new code', () => { shown = 0; begin(); });
+      }
+
+      function failed(sentence, mine, again) {
+        if (mine !== round) return;
+        leave();
+        say('That did not work', sentence, 'bad');
+        button(first, 'Try again', again || (() => begin()));
+      }
+
+      if (!window.isSecureContext) failed('This page needs HTTPS.', round);
+      else begin();
+    })();
+
+    """#
+}

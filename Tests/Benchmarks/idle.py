@@ -1,5 +1,6 @@
 """Memory of connections that do nothing, with TLS: each has handshaken and made one call."""
 
+import resource
 import subprocess
 import time
 
@@ -9,6 +10,9 @@ import servers
 
 
 def run(options, results):
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if options.idle + 200 > files:
+        raise SystemExit(f"bench: {options.idle} connections need more than the {files} open files allowed (ulimit -n)")
     for make in (servers.latchkey_qr, servers.nghttpd, servers.grpc_cpp):
         with make(True) as server:
             # What the first connections allocate once is not theirs.

@@ -30,36 +30,42 @@ class Results:
         return statistics.median(values) if values else math.nan
 
     def write(self):
+        """Keeps the rows of operations that other runs measured."""
         path = machine.OUT / "results.json"
-        path.write_text("[\n" + ",\n".join(json.dumps(row) for row in self.rows) + "\n]\n")
+        mine = {row["operation"] for row in self.rows}
+        kept = [row for row in json.loads(path.read_text()) if row["operation"] not in mine] if path.exists() else []
+        path.write_text("[\n" + ",\n".join(json.dumps(row) for row in kept + self.rows) + "\n]\n")
         return path
 
 
 def print_table(results):
+    """A line for each load and server; the first server of a load is compared with the others."""
     print("\nMedians over the rounds; CPU is the server's, in microseconds a request.\n")
-    print(f"{'operation':14} {'':5} {'shape':>8}  {'server':17} {'CPU µs':>7} {'req/s':>9} {'p50 µs':>8} {'p99 µs':>8} "
-          f"{'RSS MiB':>8}  ours/its CPU")  # fmt: skip
+    print(f"{'operation':16} {'among':>9} {'':5} {'shape':>8}  {'server':17} {'CPU µs':>9} {'req/s':>9} {'p50 µs':>8} "
+          f"{'p99 µs':>8} {'RSS MiB':>8}  ours/its CPU")  # fmt: skip
     seen = set()
     for row in results.rows:
-        if row["p50_us"] is None:
-            continue
-        where = {name: row[name] for name in ("operation", "tls", "connections", "streams")}
+        where = {name: row.get(name) for name in ("operation", "sessions", "accounts", "tls", "connections", "streams")}
         group = tuple(where.values())
-        if group in seen:
+        if row["p50_us"] is None or group in seen:
             continue
         seen.add(group)
+        among = where["sessions"] or where["accounts"]
         names = list(dict.fromkeys(other["server"] for other in results.select(**where)))
         for name in names:
-            mine = {"server": names[0], **where}
             theirs = {"server": name, **where}
-            ratio = "" if name == names[0] else f"{results.ratio('cpu_us_per_request', mine, theirs):.2f}"
+            ratio = results.ratio("cpu_us_per_request", {"server": names[0], **where}, theirs)
             print(
-                f"{row['operation']:14} {'TLS' if row['tls'] else 'clear':5} "
+                f"{row['operation']:16} {f'{among:,}' if among else '':>9} {'TLS' if row['tls'] else 'clear':5} "
                 f"{row['connections']:>4}×{row['streams']:<3}  {name:17} "
-                f"{results.median('cpu_us_per_request', **theirs):7.2f} "
+                f"{results.median('cpu_us_per_request', **theirs):9.2f} "
                 f"{results.median('requests_per_second', **theirs):9.0f} {results.median('p50_us', **theirs):8.0f} "
-                f"{results.median('p99_us', **theirs):8.0f} {results.median('rss_kib', **theirs) / 1024:8.1f}  {ratio}"
+                f"{results.median('p99_us', **theirs):8.0f} {results.median('rss_kib', **theirs) / 1024:8.1f}"
+                f"  {'' if name == names[0] else f'{ratio:.2f}'}".rstrip()
             )
+    for operation in dict.fromkeys(row["operation"] for row in results.select(server="openssl")):
+        print(f"{operation:16} {'':9} {'':5} {'':8}  openssl speed     "
+              f"{results.median('cpu_us_per_request', operation=operation):9.2f}")  # fmt: skip
 
 
 def print_bars(bars):

@@ -40,6 +40,16 @@ enum Limits {
   /// restart of the service and short enough for a person.
   static let attempts = 10
 
+  /// A scanned text that is looked at: a QR code holds 2,953 bytes at most.
+  static let scannedBytes = 2953
+
+  /// How long the code that was handled last is taken for the same look at it.
+  static let scanRepetition: Duration = .seconds(3)
+
+  /// Codes that a screen shows one after the other without anybody scanning one: half an hour of two-minute codes, after
+  /// which somebody has to want another.
+  static let codesInARow = 15
+
   /// Leading zero bits that this client will search for: 2^24 hashes are some seconds on a phone.
   static let proofOfWorkBits: Int32 = 24
 }

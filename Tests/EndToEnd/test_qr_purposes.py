@@ -1,8 +1,10 @@
 """QR codes for more than signing in: actions, bound devices, guests that move; and from where they may be confirmed."""
 
 import base64
+import contextlib
 import hashlib
 import json
+import urllib.request
 
 import grpc
 import jwt
@@ -220,3 +222,75 @@ def test_command_line(world, cli):
     cli(world, "phone", "qr", "scan", offer["qr_payload"])
     cli(world, "phone", "qr", "confirm")
     assert cli(world, "box", "qr", "wait")["state"] == "signed-in"
+
+
+def test_screen_that_stays_open(binaries, tmp_path, cli):
+    """Q2: a screen that stays open replaces its code when it expires, and the one that is scanned signs it in"""
+    with services.Fleet(binaries, tmp_path, arguments={"qr": ["--code-lifetime", "2s"]}) as fleet:
+        world = World(fleet)
+        phone = world.account()
+        screen = cli.start(world, "screen", "qr", "issue", "--again")
+        try:
+            decoder, text, offers = json.JSONDecoder(), "", []
+            while len(offers) < 3:
+                line = screen.stdout.readline()
+                assert line, screen.stderr.read()
+                text += line
+                with contextlib.suppress(json.JSONDecodeError):
+                    offer, end = decoder.raw_decode(text.lstrip())
+                    offers.append(offer)
+                    text = text.lstrip()[end:]
+            assert len({offer["qr_payload"] for offer in offers}) == 3
+            with refused(grpc.StatusCode.NOT_FOUND):
+                phone.scan(offers[0]["qr_payload"])
+            phone.confirm(phone.scan(offers[2]["qr_payload"]), offers[2]["check_code"])
+            out, err = screen.communicate(timeout=20)
+            assert screen.returncode == 0, err
+            assert json.loads(text + out)["state"] == "signed-in"
+        finally:
+            screen.kill()
+            screen.wait()
+            world.close()
+
+
+def test_watch_from_the_command_line(world, cli):
+    """Q7: qr watch prints each state as it comes and collects nothing"""
+    phone = world.account()
+    offer = cli(world, "watched", "qr", "issue")
+    watch = cli.start(world, "watched", "qr", "watch")
+    scan = phone.scan(offer["qr_payload"])
+    phone.confirm(scan, offer["check_code"])
+    assert cli(world, "watched", "qr", "wait")["state"] == "signed-in"
+    out, err = watch.communicate(timeout=20)
+    assert watch.returncode == 0, err
+    decoder, states = json.JSONDecoder(), []
+    while out.strip():
+        state, end = decoder.raw_decode(out.lstrip())
+        states.append(state["state"])
+        out = out.lstrip()[end:]
+    assert states[-1] == "consumed" and set(states) <= {"pending", "scanned", "agreed", "consumed"}
+
+
+def test_sign_in_page(world):
+    """S4, S23: the sign-in page shows a code, and a browser gets script and style from the same origin only"""
+    base = f"http://{world.target('qr')}"
+
+    def fetch(path, body=None):
+        request = urllib.request.Request(base + path, data=body and json.dumps(body).encode())
+        request.add_header("content-type", "application/json")
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.headers, answer.read()
+
+    headers, page = fetch("/signin")
+    assert "script-src 'self'" in headers["content-security-policy"] and b"/signin/screen.js" in page
+    assert fetch("/signin/screen.js")[0]["content-type"].startswith("text/javascript")
+    assert fetch("/signin/screen.css")[0]["content-type"].startswith("text/css")
+    verifier = base64url(hashlib.sha256(b"page").digest())
+    challenge = base64url(hashlib.sha256(verifier.encode()).digest())
+    code = json.loads(fetch("/signin/code", {"code_challenge": challenge})[1])
+    phone = world.account("grace@example.net")
+    phone.confirm(phone.scan(code["qr_payload"]))
+    state = json.loads(fetch("/signin/poll", {"device_code": code["device_code"], "wait_ms": 1000, "last_version": 2})[1])
+    assert state["state"] == "confirmed" and state["scanner_mask"].startswith("g") and "tokens" not in state
+    done = json.loads(fetch("/signin/poll", {"device_code": code["device_code"], "code_verifier": verifier})[1])
+    assert phone.introspect(done["tokens"]["access_token"]).active

@@ -63,6 +63,34 @@ extension DeviceClient {
     try await issueQRCode(QRCodeRequest(initiator: initiator, purpose: purpose, scope: scope))
   }
 
+  /// Shows codes until one is decided: whenever one expires unscanned, `shown` is handed the next (Q2).
+  ///
+  /// - Parameters:
+  ///   - limit: how many codes nobody has to scan before this ends as ``QRProgress/expired``; by default half an hour of
+  ///     them.
+  ///   - shown: draws the code, and counts its time down.
+  ///   - changed: as in ``awaitQRSignIn(_:changed:)``.
+  public func showQRCodes(
+    _ wanted: QRCodeRequest,
+    atMost limit: Int = 15,
+    shown: (QROffer) async throws -> Void,
+    changed: (QRProgress) -> Void = { _ in }
+  ) async throws -> QRProgress {
+    var unscanned = 0
+    while true {
+      let offer = try await issueQRCode(wanted)
+      try await shown(offer)
+      var isScanned = false
+      let end = try await awaitQRSignIn(offer.ticket, within: offer.expiresIn) { progress in
+        if case .scanned = progress { isScanned = true }
+        changed(progress)
+      }
+      guard end == .expired else { return end }
+      unscanned = isScanned ? 0 : unscanned + 1
+      if unscanned >= limit { return end }
+    }
+  }
+
   /// Waits until the sign-in ends, one way or the other, and calls `changed` with each state on the way.
   ///
   /// A service that restarts meanwhile, or a network that comes and goes, is waited for; a service that asks to be
@@ -71,6 +99,18 @@ extension DeviceClient {
     _ ticket: QRTicket,
     changed: (QRProgress) -> Void = { _ in }
   ) async throws(ClientError) -> QRProgress {
+    try await awaitQRSignIn(ticket, within: nil, changed: changed)
+  }
+
+  /// `lifetime` is the code's, as its issuer said: once it is over here and the service cannot be asked, nobody can scan
+  /// the code any more, so it counts as expired.
+  private func awaitQRSignIn(
+    _ ticket: QRTicket,
+    within lifetime: Duration?,
+    changed: (QRProgress) -> Void
+  ) async throws(ClientError) -> QRProgress {
+    let end = lifetime.map { clock.now() + $0 }
+    var isScanned = false
     var version: Int64 = 0
     var pause = Backoff()
     while true {
@@ -81,6 +121,7 @@ extension DeviceClient {
       } catch {
         guard case .call(let failure) = error else { throw error }
         if failure.reason == "expired_token" { return .expired }
+        if let end, !isScanned, failure.isRetryable, clock.now() >= end { return .expired }
         guard failure.isRetryable, let next = pause.next(atLeast: failure.retryAfter) else { throw error }
         try await sleep(next)
         continue
@@ -90,6 +131,7 @@ extension DeviceClient {
       version = answer.version
       switch progress {
       case .pending, .scanned:
+        if case .scanned = progress { isScanned = true }
         if isNews { changed(progress) }
       default:
         changed(progress)

@@ -11,7 +11,7 @@ enum ScreenScript {
       const veil = element('veil'), typed = element('typed'), letters = element('letters');
       const check = element('check'), digits = element('digits'), time = element('time');
       const first = element('first'), second = element('second');
-      let round = 0, deviceCode = '', verifier = '', shown = 0, ends = 0, ticking = null;
+      let round = 0, deviceCode = '', verifier = '', shown = 0, ends = 0, label = '', ticking = null;
 
       const encode = (bytes) =>
         btoa(String.fromCharCode(...new Uint8Array(bytes))).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
@@ -65,9 +65,10 @@ enum ScreenScript {
 
       function startClock(seconds) {
         ends = Date.now() + seconds * 1000;
+        label = 'A new code in';
         const tick = () => {
           const left = Math.max(0, Math.ceil((ends - Date.now()) / 1000));
-          time.textContent = `A new code in ${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`;
+          time.textContent = `${label} ${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`;
         };
         clearInterval(ticking);
         ticking = setInterval(tick, 250);
@@ -138,7 +139,9 @@ enum ScreenScript {
             say('Scanned', `${who} has scanned the code. Go on with the phone.`);
             veil.textContent = 'Scanned';
             veil.hidden = false;
-            button(first, 'That was not me', () => giveUp());
+            typed.hidden = true;
+            label = 'Time left to agree:';
+            button(second, 'That was not me', () => giveUp());
             return true;
           case 'confirmed':
             leave();

@@ -18,9 +18,10 @@ enum ScreenStyle {
     #frame { position: relative; width: 100%; max-width: 17rem; margin: 1.25rem auto .75rem; aspect-ratio: 1;
       border-radius: .75rem; background: #ffffff; overflow: hidden; }
     #code { display: block; width: 100%; height: 100%; }
-    #code path { fill: #000000; }
+    #code path { fill: #000000; shape-rendering: crispEdges; }
     #veil { position: absolute; inset: 0; display: grid; place-items: center; padding: 1rem; background: #ffffffee;
       color: #1a1d21; font-weight: 600; }
+    #letters, #digits { color: var(--ink); }
     #letters { font: 600 1.375rem/1.5 ui-monospace, monospace; letter-spacing: .08em; }
     #digits { display: inline-block; margin: .25rem 0; padding: .25rem .75rem; border: 1px solid var(--line);
       border-radius: .5rem; font: 700 1.5rem/1.25 ui-monospace, monospace; letter-spacing: .15em; }

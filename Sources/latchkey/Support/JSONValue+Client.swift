@@ -64,6 +64,7 @@ extension JSONValue {
     switch progress {
     case .pending: self = ["state": "pending"]
     case .scanned(let mask): self = ["state": "scanned", "scanner_mask": .string(mask)]
+    case .agreed(let mask): self = ["state": "agreed", "scanner_mask": .string(mask)]
     case .signedIn(let signIn): self = ["state": "signed-in", "sign_in": JSONValue(signIn)]
     case .confirmed(let confirmation):
       self = [

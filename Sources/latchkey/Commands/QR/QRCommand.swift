@@ -9,7 +9,7 @@ struct QRCommand: AsyncParsableCommand {
       The phone:   latchkey qr scan --profile phone WHAT-THE-CODE-HOLDS, then latchkey qr confirm --profile phone
       """,
     subcommands: [
-      QRIssueCommand.self, QRWaitCommand.self, QRStatusCommand.self, QRCancelCommand.self,
+      QRIssueCommand.self, QRWaitCommand.self, QRWatchCommand.self, QRStatusCommand.self, QRCancelCommand.self,
       QRScanCommand.self, QRConfirmCommand.self, QRDenyCommand.self, QRDrawCommand.self,
     ]
   )

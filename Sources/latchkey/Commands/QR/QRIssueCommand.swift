@@ -31,7 +31,7 @@ struct QRIssueCommand: DeviceCommand {
   @Option(help: "Your own name for the action, such as an order number.")
   var reference = ""
 
-  @Flag(help: "Show a new code whenever one expires, for as long as this runs.")
+  @Flag(help: "Wait, and show a new code whenever one expires, for half an hour without a scan.")
   var again = false
 
   @OptionGroup var picture: QRPicture
@@ -52,17 +52,18 @@ struct QRIssueCommand: DeviceCommand {
       scope: scope,
       action: actionText.map { QRAction(text: $0, amount: amount, currency: currency, reference: reference) }
     )
-    let offer = try await device.issueQRCode(request)
-    try keepAndShow(offer, settings, output)
-    guard wait || again else { return }
-    var shown = offer.ticket
-    while true {
-      let end = try await QRWaitCommand.wait(for: shown, device, settings, output, isQuietWhenExpired: again)
-      guard end == .expired, again else { return }
-      let next = try await device.issueQRCode(request)
-      try keepAndShow(next, settings, output)
-      shown = next.ticket
+    guard again else {
+      let offer = try await device.issueQRCode(request)
+      try keepAndShow(offer, settings, output)
+      if wait { try await QRWaitCommand.wait(for: offer.ticket, device, settings, output) }
+      return
     }
+    let end = try await device.showQRCodes(request) { offer in
+      try keepAndShow(offer, settings, output)
+    } changed: { progress in
+      QRWaitCommand.tell(progress, output)
+    }
+    try QRWaitCommand.finish(end, settings, output)
   }
 
   private func keepAndShow(_ offer: QROffer, _ settings: Settings, _ output: Output) throws {

@@ -12,7 +12,7 @@ struct QRWaitCommand: DeviceCommand {
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let ticket = try Self.ticket(in: settings)
-    _ = try await Self.wait(for: ticket, device, settings, output)
+    try await Self.wait(for: ticket, device, settings, output)
   }
 
   static func ticket(in settings: Settings) throws(CommandFailure) -> QRTicket {
@@ -23,27 +23,31 @@ struct QRWaitCommand: DeviceCommand {
     return ticket
   }
 
-  /// Waits for the end, shows it, and fails unless it is the one that was wanted.
   static func wait(
     for ticket: QRTicket,
     _ device: DeviceClient,
     _ settings: Settings,
-    _ output: Output,
-    isQuietWhenExpired: Bool = false
-  ) async throws -> QRProgress {
-    let end = try await device.awaitQRSignIn(ticket) { progress in
-      switch progress {
-      case .pending: output.progress("Waiting for a phone.")
-      case .scanned(let mask): output.progress("Scanned by \(mask). Waiting for them to agree.")
-      default: break
-      }
+    _ output: Output
+  ) async throws {
+    let end = try await device.awaitQRSignIn(ticket) { tell($0, output) }
+    try finish(end, settings, output)
+  }
+
+  static func tell(_ progress: QRProgress, _ output: Output) {
+    switch progress {
+    case .pending: output.progress("Waiting for a phone.")
+    case .scanned(let mask): output.progress("Scanned by \(mask). Waiting for them to agree.")
+    default: break
     }
+  }
+
+  /// Shows how it ended, and fails unless it is what was wanted.
+  static func finish(_ end: QRProgress, _ settings: Settings, _ output: Output) throws {
     // Once the tokens are kept, or never will be, the ticket is of no more use.
     try ProfileNote.qrTicket.remove(in: settings)
-    if end == .expired, isQuietWhenExpired { return end }
     output.result(sentence(end), JSONValue(end))
     switch end {
-    case .signedIn, .confirmed: return end
+    case .signedIn, .confirmed: return
     default: break
     }
     throw ExitCode(CommandFailure.Status.undecided.rawValue)
@@ -53,6 +57,7 @@ struct QRWaitCommand: DeviceCommand {
     switch progress {
     case .pending: "Nobody has scanned the code yet."
     case .scanned(let mask): "Scanned by \(mask), not yet agreed to."
+    case .agreed(let mask): "Agreed to by \(mask), not yet collected: latchkey qr wait"
     case .signedIn(let signIn):
       signIn.profile.name.isEmpty ? "You are signed in." : "You are signed in as \(signIn.profile.name)."
     case .confirmed(let confirmation): "It was agreed to. The service's word for it:\n\(confirmation.jws)"

@@ -375,7 +375,7 @@ package enum HTTP2Role: Sendable {
     unsafe nghttp2_option_set_no_closed_streams(option, 1)
     unsafe nghttp2_option_set_max_outbound_ack(option, limits.outboundAcknowledgements)
     unsafe nghttp2_option_set_max_settings(option, limits.settingsEntries)
-    unsafe nghttp2_option_set_stream_reset_rate_limit(option, limits.peerResets.burst, limits.peerResets.perSecond)
+    unsafe nghttp2_option_set_stream_reset_rate_limit(option, UInt64(limits.peerResets.burst), UInt64(limits.peerResets.perSecond))
     if role == .client {
       // Until the server says otherwise; RFC 9113 §6.5.2 suggests no less than 100.
       unsafe nghttp2_option_set_peer_max_concurrent_streams(option, 100)

@@ -1,4 +1,4 @@
-internal import NIOCore
+package import NIOCore
 
 /// One stream of a session: its number, its handler and the output that waits for the windows.
 ///
@@ -29,6 +29,31 @@ package final class HTTP2Stream {
   var hasFinalFields = false
   /// The response block that is being received is a 1xx.
   var isInformational = false
+
+  // What a server's session keeps of it.
+
+  /// When its header block was complete.
+  package internal(set) var opened = NIODeadline.uptimeNanoseconds(0)
+
+  /// The request's header block, until the stream has a handler.
+  var block: HTTP2RequestBlock?
+  /// No handler yet: the body may be answered directly.
+  var isUndecided = false
+  var isQueued = false
+  /// In the list of those that wait for the connection's window.
+  var isBlocked = false
+  var hasCommonTrailers = false
+  /// We reset it, with the next output.
+  var resetCode: HTTP2ErrorCode?
+  /// Bytes that the peer takes of us.
+  var sendWindow = 0
+  /// Bytes of DATA received since they were last granted again, and those of them that were consumed.
+  var outstanding = 0
+  var consumed = 0
+  /// Bytes of the body, as they came and as they were announced.
+  var received = 0
+  var contentLength: Int?
+
   /// The next one in the session's pool, while this one waits there.
   var nextFree: HTTP2Stream?
 
@@ -39,7 +64,7 @@ package final class HTTP2Stream {
 
   func reset() {
     id = 0
-    handler = nil
+    if handler != nil { handler = nil }
     if pending.capacity > Limits.keptStreamCapacity {
       pending = ByteBuffer()
     } else {
@@ -57,5 +82,15 @@ package final class HTTP2Stream {
     unconsumed = 0
     hasFinalFields = false
     isInformational = false
+    if block != nil { block = nil }
+    isUndecided = false
+    isQueued = false
+    isBlocked = false
+    hasCommonTrailers = false
+    resetCode = nil
+    outstanding = 0
+    consumed = 0
+    received = 0
+    contentLength = nil
   }
 }

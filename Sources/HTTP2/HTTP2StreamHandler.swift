@@ -2,7 +2,7 @@
 ///
 /// The pointers are valid during the call only. A handler may answer, write and reset from within any of these.
 package protocol HTTP2StreamHandler: AnyObject {
-  /// One field of the header block or of the trailers. False resets the stream.
+  /// One field of the header block or of the trailers, of a response. False resets the stream.
   func stream(_ stream: HTTP2Stream, receivedField name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer)
     -> Bool
 
@@ -20,6 +20,15 @@ package protocol HTTP2StreamHandler: AnyObject {
 
   /// The stream is gone. The session reuses the object: let go of it.
   func stream(_ stream: HTTP2Stream, closed code: HTTP2ErrorCode)
+}
+
+extension HTTP2StreamHandler {
+  /// A server gets the fields of a request with the stream.
+  package func stream(
+    _ stream: HTTP2Stream,
+    receivedField name: UnsafeRawBufferPointer,
+    _ value: UnsafeRawBufferPointer
+  ) -> Bool { true }
 }
 
 /// Which header block of a stream.

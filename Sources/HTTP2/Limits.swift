@@ -20,7 +20,7 @@ package struct Limits: Sendable {
 
   /// RST_STREAM frames that a peer may send in a burst, and how many more a second (rapid reset, CVE-2023-44487).
   /// Two full sets of streams; a client that cancels more often than that is not waiting for answers.
-  package var peerResets: (burst: UInt64, perSecond: UInt64) = (200, 20)
+  package var peerResets = Budget.Rate(burst: 200, perSecond: 20)
 
   /// Streams that we may have to reset for the peer's mistakes (MadeYouReset, CVE-2025-8671), in a burst and a second.
   package var ownResets = Budget.Rate(burst: 100, perSecond: 10)
@@ -35,6 +35,9 @@ package struct Limits: Sendable {
   /// Entries of one SETTINGS frame. Twice what all the known parameters need.
   package var settingsEntries: Int = 32
 
+  /// CONTINUATION frames of one header block: with them a block may be eight times what its list may be.
+  package var continuations: Int = 8
+
   /// Closed streams that the session remembers, to tell a late frame from a wrong one. A power of two.
   static let rememberedStreams = 64
 
@@ -43,6 +46,15 @@ package struct Limits: Sendable {
 
   /// Memory that a session keeps for its next header block: a usual block of gRPC twice over.
   static let keptFieldCapacity = 2 * 1024
+
+  /// Header blocks that a session remembers by their bytes: a client alternates between few methods.
+  static let rememberedBlocks = 4
+
+  /// The largest of those: fields and a token, already compressed. Others are decoded each time.
+  static let rememberedBlockBytes = 1024
+
+  /// Stream objects that a session keeps for the next streams: as many as are open at once.
+  static let keptStreams = 128
 
   package init() {}
 }

@@ -122,6 +122,7 @@ struct DescriptorReader {
       number: field.number,
       kind: kind,
       isRepeated: field.label.rawValue == 3,
+      isPlainVarint: [3, 4, 5, 8, 13, 14].contains(field.type.rawValue),
       oneof: field.has_oneof_index != 0 ? Int(field.oneof_index) : nil,
       comment: comments[path] ?? []
     )

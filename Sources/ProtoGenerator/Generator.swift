@@ -4,27 +4,32 @@ package struct Generator: Sendable {
   private let cModule: String
   private let extraImports: [String]
   private let descriptors: String?
+  private let borrowed: Set<String>
 
   /// `parameter` is what stands before the colon in `--latchkey_out=c_module=CLatchkeyProtos:directory`. Further keys:
   /// `import`, which may be repeated, for modules that hold what the generated code calls, and `descriptors`, the name
-  /// of an enum that holds the files themselves for server reflection.
+  /// of an enum that holds the files themselves for server reflection, and `borrow`, which may be repeated, for the full
+  /// names of messages to be read in place as well.
   package init(parameter: String) throws(GeneratorError) {
     var cModule: String?
     var imports: [String] = []
     var descriptors: String?
+    var borrowed: Set<String> = []
     for option in parameter.split(separator: ",") {
       let parts = option.split(separator: "=", maxSplits: 1).map(String.init)
       switch (parts.first, parts.count) {
       case ("c_module", 2): cModule = parts[1]
       case ("import", 2): imports.append(parts[1])
       case ("descriptors", 2): descriptors = parts[1]
-      default: throw GeneratorError("unknown option \(option); the options are c_module, import and descriptors")
+      case ("borrow", 2): borrowed.insert(parts[1])
+      default: throw GeneratorError("unknown option \(option); the options are c_module, import, descriptors and borrow")
       }
     }
     guard let cModule else { throw GeneratorError("the option c_module is needed") }
     self.cModule = cModule
     extraImports = imports
     self.descriptors = descriptors
+    self.borrowed = borrowed
   }
 
   package func generate(_ request: PluginRequest) throws(GeneratorError) -> [OutputFile] {
@@ -37,7 +42,7 @@ package struct Generator: Sendable {
         packages.append(file.package)
         outputs.append(namespaceFile(file.package, files))
       }
-      outputs.append(emit(file, types))
+      outputs.append(try emit(file, types))
     }
     if let descriptors { outputs.append(DescriptorEmitter().emit(files, as: descriptors, imports: extraImports)) }
     return outputs
@@ -53,7 +58,7 @@ package struct Generator: Sendable {
     return OutputFile(name: "\(namespace).swift", content: out.text)
   }
 
-  private func emit(_ file: Schema.File, _ types: TypeTable) -> OutputFile {
+  private func emit(_ file: Schema.File, _ types: TypeTable) throws(GeneratorError) -> OutputFile {
     let namespace = SwiftName.namespace(file.package)
     let messages = MessageEmitter(types: types)
     var out = SourceWriter()
@@ -85,7 +90,10 @@ package struct Generator: Sendable {
         messages.emitType(message, into: &out)
       }
     }
-    for message in file.messages { messages.emitCoding(message, isNested: false, into: &out) }
+    for message in file.messages {
+      messages.emitCoding(message, isNested: false, into: &out)
+      if borrowed.contains(message.fullName) { try BorrowedEmitter(types: types).emit(message, into: &out) }
+    }
     return OutputFile(name: "\(namespace).\(baseName(file.name)).swift", content: out.text)
   }
 

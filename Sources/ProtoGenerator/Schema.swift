@@ -31,6 +31,8 @@ package struct Schema: Sendable {
     package var number: Int32
     package var kind: Kind
     package var isRepeated: Bool
+    /// Whether a number's wire form is the plain varint: not zigzag, not of fixed width.
+    package var isPlainVarint: Bool
     /// Index into the message's `oneofs`.
     package var oneof: Int?
     package var comment: [String]

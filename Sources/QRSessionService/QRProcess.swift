@@ -35,7 +35,11 @@ package enum QRProcess {
     )
     try await api.load()
 
-    var parts = ServiceParts(routes: QRV1.qrSessionServiceRoutes(api), policies: QRAccess.policies)
+    let routes = QRV1.qrSessionServiceRoutes(api).map { route in
+      guard route.method == QRV1.QrSessionServiceMethod.pollSession.rpc else { return route }
+      return route.answeringDirectly { request, answer throws(RPCError) in try api.pollDirectly(request, &answer) }
+    }
+    var parts = ServiceParts(routes: routes, policies: QRAccess.policies)
     let jwksURI = configuration[CommonKeys.issuer] + "/.well-known/jwks.json"
     parts.pages = SignInPage.pages + DeviceGrantPages(api: api, jwksURI: jwksURI).pages
     if let client = configuration[QRKeys.signInClient], api.settings.clients?.contains(client) ?? true {

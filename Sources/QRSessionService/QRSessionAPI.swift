@@ -3,6 +3,7 @@ import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 import Logging
+import NIOCore
 import ServiceRuntime
 import Storage
 
@@ -24,6 +25,8 @@ package final class QRSessionAPI: QRV1.QrSessionService {
   let risk: RiskAssessor
   let subjects: SubjectDescriptions
   let followUps = FollowUps()
+  /// The framed answer to a poll of a session as it was issued: the same for all of them.
+  let untouchedAnswer: ByteBuffer
 
   package init(
     settings: QRSettings,
@@ -46,6 +49,7 @@ package final class QRSessionAPI: QRV1.QrSessionService {
     admission = Admission(settings)
     risk = RiskAssessor(settings, places: places)
     subjects = SubjectDescriptions(grants)
+    untouchedAnswer = Self.untouchedAnswer(interval: settings.interval)
   }
 
   /// Reads the sessions that a restart interrupted. To be called once, before the first call is served.
@@ -61,6 +65,18 @@ package final class QRSessionAPI: QRV1.QrSessionService {
   }
 
   // MARK: - For the methods
+
+  private static func untouchedAnswer(interval: Duration) -> ByteBuffer {
+    let answer = QRV1.PollSessionResponse(
+      state: .pending, version: PollView.untouchedVersion, interval: interval.secondsRoundedUp)
+    var frame = ByteBuffer()
+    do throws(RPCError) {
+      try answer.encodeFrame(into: &frame)
+    } catch {
+      preconditionFailure("three small numbers fit a message")
+    }
+    return frame
+  }
 
   static func digest(_ bytes: [UInt8]) -> Digest256 {
     guard let digest = Digest256(SHA256Hash.hash(bytes)) else { preconditionFailure("SHA-256 gives 32 bytes") }

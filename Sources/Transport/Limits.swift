@@ -50,6 +50,9 @@ enum Limits {
   /// a lost packet.
   static let drainRoundTrip = TimeAmount.seconds(1)
 
+  /// Output capacity that a connection keeps for the next pass: the answers of a few short calls.
+  static let keptOutputCapacity = 2 * 1024
+
   /// Bytes that one read may take: two full bursts of a connection's streams, and the largest TLS record.
   static let readBytes = 64 * 1024
 }

@@ -5,15 +5,28 @@ import NIOCore
 /// A client session and a server session that talk through memory.
 final class SessionPair {
   let client: HTTP2Session
-  let server: HTTP2Session
+  let server: HTTP2ServerSession
   let clientEvents = RecordingDelegate()
   let serverEvents = RecordingDelegate()
   var now = NIODeadline.uptimeNanoseconds(1_000_000_000)
 
-  init(clientLimits: Limits = Limits(), serverLimits: Limits = Limits()) throws {
+  /// What every answer of gRPC shares.
+  static let common: HTTP2CommonAnswer = {
+    var common = HTTP2CommonAnswer()
+    common.head.add(":status", "200")
+    common.head.add("content-type", "application/grpc")
+    common.trailers.add("grpc-status", "0")
+    return common
+  }()
+
+  init(
+    clientLimits: Limits = Limits(),
+    serverLimits: Limits = Limits(),
+    common: HTTP2CommonAnswer = HTTP2CommonAnswer()
+  ) throws {
     let allocator = ByteBufferAllocator()
     client = try HTTP2Session(role: .client, limits: clientLimits, allocator: allocator, now: now)
-    server = try HTTP2Session(role: .server, limits: serverLimits, allocator: allocator, now: now)
+    server = try HTTP2ServerSession(limits: serverLimits, common: common, allocator: allocator, now: now)
     client.delegate = clientEvents
     server.delegate = serverEvents
   }
@@ -21,24 +34,26 @@ final class SessionPair {
   /// Carries bytes both ways until nobody has more to say.
   func run() throws {
     for _ in 0..<1000 {
-      let sent = try carry(client, server)
-      let answered = try carry(server, client)
-      if sent + answered == 0 { return }
+      try client.produce()
+      let sent = client.output
+      client.output.clear()
+      feed(Array(sent.readableBytesView), to: server)
+      server.produce()
+      let answered = server.output
+      server.output.clear()
+      feed(Array(answered.readableBytesView), to: client)
+      if sent.readableBytes + answered.readableBytes == 0 { return }
     }
     throw Endless()
   }
 
   struct Endless: Error {}
 
-  private func carry(_ from: HTTP2Session, _ to: HTTP2Session) throws -> Int {
-    try from.produce()
-    let bytes = from.output
-    from.output.clear()
-    feed(Array(bytes.readableBytesView), to: to)
-    return bytes.readableBytes
+  func feed(_ bytes: [UInt8], to session: HTTP2Session) {
+    unsafe bytes.withUnsafeBytes { unsafe session.receive($0, now: now) }
   }
 
-  func feed(_ bytes: [UInt8], to session: HTTP2Session) {
+  func feed(_ bytes: [UInt8], to session: HTTP2ServerSession) {
     unsafe bytes.withUnsafeBytes { unsafe session.receive($0, now: now) }
   }
 
@@ -48,7 +63,9 @@ final class SessionPair {
     fields.add(":scheme", "http")
     fields.add(":path", path)
     fields.add(":authority", "localhost")
-    return try client.request(fields, handler: handler, endStream: endStream)
+    let stream = try client.request(fields, handler: handler, endStream: endStream)
+    handler.stream = stream
+    return stream
   }
 }
 
@@ -58,6 +75,10 @@ final class RecordingDelegate: HTTP2SessionDelegate {
   var settingsAcknowledged = false
   var pings: [(payload: UInt64, acknowledged: Bool)] = []
   var onEnd: ((HTTP2Stream) -> Void)?
+  /// Header blocks that were decoded.
+  var blocks = 0
+  /// Answers a request by its body, or has it opened.
+  var direct: (([UInt8]) -> ByteBuffer?)?
 
   func session(_ session: HTTP2Session, opened stream: HTTP2Stream) -> any HTTP2StreamHandler {
     let handler = RecordingHandler()
@@ -79,7 +100,47 @@ final class RecordingDelegate: HTTP2SessionDelegate {
   }
 }
 
+extension RecordingDelegate: HTTP2ServerSessionDelegate {
+  func session(_ session: HTTP2ServerSession, received block: HTTP2RequestBlock) {
+    blocks += 1
+    block.allowsDirectAnswer = direct != nil
+  }
+
+  func session(
+    _ session: HTTP2ServerSession,
+    answersDirectly stream: HTTP2Stream,
+    _ block: HTTP2RequestBlock,
+    _ body: UnsafeRawBufferPointer
+  ) -> Bool {
+    guard let direct, var answer = direct(unsafe Array(body)) else { return false }
+    session.answer(stream, &answer)
+    return true
+  }
+
+  func session(
+    _ session: HTTP2ServerSession,
+    opened stream: HTTP2Stream,
+    _ block: HTTP2RequestBlock
+  ) -> any HTTP2StreamHandler {
+    let handler = RecordingHandler()
+    handler.onEnd = onEnd
+    unsafe block.forEach { name, value in unsafe handler.stream(stream, receivedField: name, value) }
+    handler.blocks.append(.initial)
+    opened.append((stream, handler))
+    return handler
+  }
+
+  func session(_ session: HTTP2ServerSession, receivedSettings acknowledged: Bool) {
+    if acknowledged { settingsAcknowledged = true }
+  }
+
+  func session(_ session: HTTP2ServerSession, receivedPing payload: UInt64, acknowledged: Bool) {
+    pings.append((payload, acknowledged))
+  }
+}
+
 final class RecordingHandler: HTTP2StreamHandler {
+  var stream: HTTP2Stream?
   var fields: [String] = []
   var blocks: [HTTP2FieldBlock] = []
   var body: [UInt8] = []

@@ -22,7 +22,7 @@ func golden(_ path: String, file: StaticString = #filePath) throws -> [UInt8] {
 
 @Suite("Generated source")
 struct GoldenTests {
-  let parameter = "c_module=CGoldenProtos,import=LatchkeyProtos"
+  let parameter = "c_module=CGoldenProtos,import=LatchkeyProtos,borrow=golden.kitchen.v1.Flat"
 
   @Test("the golden .proto files give the golden Swift files; proto/generate writes them anew")
   func golden() throws {

@@ -108,3 +108,43 @@ struct KitchenSinkTests {
         == [.unary, .serverStreaming, .clientStreaming, .bidirectional, .unary])
   }
 }
+
+@Suite("Messages read in place")
+struct BorrowedTests {
+  static let flat = KitchenV1.Flat(text: "☃", raw: [1, 2], signedNumber: -3, number: 300, flag: true)
+
+  func bytes(_ message: some RPCMessage) throws -> [UInt8] {
+    var buffer = ByteBuffer()
+    try message.encode(into: &buffer)
+    return Array(buffer.readableBytesView)
+  }
+
+  func borrow(_ bytes: [UInt8]) -> KitchenV1.Flat.Borrowed? {
+    KitchenV1.Flat.Borrowed(bytes.span)
+  }
+
+  @Test("a message read in place has the fields that protobuf-c finds")
+  func same() throws {
+    let bytes = try bytes(Self.flat)
+    let borrowed = try #require(borrow(bytes))
+    #expect(Array(bytes[borrowed.text]) == Array("☃".utf8))
+    #expect(Array(bytes[borrowed.raw]) == [1, 2])
+    #expect(borrowed.signedNumber == -3)
+    #expect(borrowed.number == 300)
+    #expect(borrowed.flag)
+    #expect(borrow([])?.text.isEmpty == true)
+  }
+
+  @Test("what protobuf-c refuses is refused in place, wherever the message is cut; so are fields that are not known")
+  func refused() throws {
+    let bytes = try bytes(Self.flat)
+    for count in 1..<bytes.count {
+      let cut = Array(bytes[..<count])
+      let reads = (try? KitchenV1.Flat(decoding: ByteBuffer(bytes: cut))) != nil
+      #expect((borrow(cut) != nil) == reads, "\(count)")
+    }
+    for other in [[0x3a, 0], [0x08, 1], [0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f], [UInt8](repeating: 0xff, count: 11)] {
+      #expect(borrow(bytes + other) == nil)
+    }
+  }
+}

@@ -20,18 +20,33 @@ package enum SHA256Hash {
 
   /// The 32-byte hash of `message`.
   package static func hash(_ message: [UInt8]) -> [UInt8] {
-    // The three calls read `message` and write 32 bytes into the buffer, which has that capacity; a context is in the
-    // hands of one thread. Hashing memory cannot fail with a fetched algorithm, short of no memory at all.
     unsafe [UInt8](unsafeUninitializedCapacity: byteCount) { output, initialized in
-      let done = unsafe contexts.withContext { context in
-        unsafe message.withUnsafeBytes { message in
-          unsafe EVP_DigestInit_ex2(context, algorithm, nil) == 1
-            && EVP_DigestUpdate(context, message.baseAddress, message.count) == 1
-            && EVP_DigestFinal_ex(context, output.baseAddress, nil) == 1
-        }
-      }
-      precondition(done == true, "hashing needs no more than a context")
+      // Room for 32 bytes, all of which are written.
+      unsafe write(hashOf: message.span, to: output.baseAddress)
       initialized = byteCount
     }
+  }
+
+  /// The hash of `message`, with nothing allocated.
+  package static func hash(_ message: Span<UInt8>) -> InlineArray<32, UInt8> {
+    var hash = InlineArray<32, UInt8>(repeating: 0)
+    var output = hash.mutableSpan
+    // As above.
+    unsafe output.withUnsafeMutableBufferPointer { output in unsafe write(hashOf: message, to: output.baseAddress) }
+    return hash
+  }
+
+  /// - Parameter output: has room for 32 bytes.
+  private static func write(hashOf message: Span<UInt8>, to output: UnsafeMutablePointer<UInt8>?) {
+    // The three calls read `message` and write 32 bytes; a context is in the hands of one thread. Hashing memory cannot
+    // fail with a fetched algorithm, short of no memory at all.
+    let done = unsafe contexts.withContext { context in
+      unsafe message.withUnsafeBufferPointer { message in
+        unsafe EVP_DigestInit_ex2(context, algorithm, nil) == 1
+          && EVP_DigestUpdate(context, message.baseAddress, message.count) == 1
+          && EVP_DigestFinal_ex(context, output, nil) == 1
+      }
+    }
+    precondition(done == true, "hashing needs no more than a context")
   }
 }

@@ -11,6 +11,15 @@ package struct Digest256: Sendable, Hashable {
     words = (word(0), word(1), word(2), word(3))
   }
 
+  package init(_ bytes: InlineArray<32, UInt8>) {
+    func word(_ index: Int) -> UInt64 {
+      var word: UInt64 = 0
+      for place in (index * 8)..<(index * 8 + 8) { word = word << 8 | UInt64(bytes[place]) }
+      return word
+    }
+    words = (word(0), word(1), word(2), word(3))
+  }
+
   package var bytes: [UInt8] {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(32)

@@ -53,4 +53,27 @@ package enum Base64URL {
     guard accumulator == 0 else { return nil }
     return bytes
   }
+
+  /// The 32 bytes that 43 characters stand for, with nothing allocated. Nil for any other text, as `decode` has it.
+  package static func decode32(_ text: Span<UInt8>) -> InlineArray<32, UInt8>? {
+    guard text.count == 43 else { return nil }
+    var bytes = InlineArray<32, UInt8>(repeating: 0)
+    let table = values.span
+    var accumulator: UInt32 = 0
+    var bits: UInt32 = 0
+    var place = 0
+    for index in text.indices {
+      let value = table[Int(text[index])]
+      guard value != 0xFF else { return nil }
+      accumulator = accumulator << 6 | UInt32(value)
+      bits += 6
+      if bits >= 8 {
+        bits -= 8
+        bytes[place] = UInt8(truncatingIfNeeded: accumulator >> bits)
+        place += 1
+        accumulator &= (1 << bits) - 1
+      }
+    }
+    return accumulator == 0 ? bytes : nil
+  }
 }

@@ -913,6 +913,43 @@ extension QRV1.PollSessionRequest: RPCMessage {
   }
 }
 
+extension QRV1.PollSessionRequest {
+  /// The fields of a message in place. Of a string or bytes field it says where in the message it is; whether a string
+  /// is UTF-8 is for the reader to see.
+  package struct Borrowed: Sendable {
+    package var deviceCode = 0..<0
+    package var codeVerifier = 0..<0
+    package var lastVersion: Int64 = 0
+    package var waitMs: Int32 = 0
+    package var deviceProof = 0..<0
+
+    /// Nil for what is no message, and for one with fields that are not known here.
+    package init?(_ message: Span<UInt8>) {
+      var index = 0
+      while index < message.count {
+        switch BorrowedFields.varint(message, &index) {
+        case 10:
+          guard let value = BorrowedFields.range(message, &index) else { return nil }
+          deviceCode = value
+        case 18:
+          guard let value = BorrowedFields.range(message, &index) else { return nil }
+          codeVerifier = value
+        case 24:
+          guard let value = BorrowedFields.varint(message, &index) else { return nil }
+          lastVersion = Int64(truncatingIfNeeded: value)
+        case 32:
+          guard let value = BorrowedFields.varint(message, &index) else { return nil }
+          waitMs = Int32(truncatingIfNeeded: value)
+        case 42:
+          guard let value = BorrowedFields.range(message, &index) else { return nil }
+          deviceProof = value
+        default: return nil
+        }
+      }
+    }
+  }
+}
+
 extension QRV1.Confirmation: RPCMessage {
   package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
     self = try unsafe decoded(bytes, latchkey__qr__v1__confirmation__unpack, Self.init(reading:))

@@ -1,6 +1,8 @@
+import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import NIOCore
 import Storage
 
 extension QRSessionAPI {
@@ -9,6 +11,42 @@ extension QRSessionAPI {
     context: ServerContext
   ) async throws(RPCError) -> QRV1.PollSessionResponse {
     try await poll(request, by: nil, context: context)
+  }
+
+  /// Answers a poll that neither waits nor redeems within its read pass. False leaves the poll to `pollSession`, with
+  /// nothing done: among others every poll that is not well-formed, so that one place says what is wrong with it.
+  func pollDirectly(_ message: Span<UInt8>, _ answer: inout ByteBuffer) throws(RPCError) -> Bool {
+    guard let request = QRV1.PollSessionRequest.Borrowed(message), request.codeVerifier.isEmpty, request.waitMs == 0,
+      request.lastVersion >= 0, let code = Base64URL.decode32(message.extracting(request.deviceCode))
+    else { return false }
+    let decision = table.poll(
+      Digest256(SHA256Hash.hash(code.span)),
+      lastVersion: request.lastVersion,
+      waits: false,
+      base: settings.interval,
+      at: clock.now()
+    )
+    switch decision {
+    case .unknown, .wait: return false
+    case .slowDown(let retryAfter, let interval): throw .slowDown(retryAfter: retryAfter, interval: interval)
+    case .answer(let view, let interval):
+      if view.isUntouched, interval == settings.interval {
+        answer.writeImmutableBuffer(untouchedAnswer)
+      } else {
+        try Self.answer(view, interval).encodeFrame(into: &answer)
+      }
+      return true
+    }
+  }
+
+  /// What a poll says that redeems nothing.
+  private static func answer(_ view: PollView, _ interval: Duration) throws(RPCError) -> QRV1.PollSessionResponse {
+    switch view.state {
+    case .pending, .scanned, .confirmed, .consumed: return QRV1.PollSessionResponse(view, interval: interval)
+    case .denied: throw .accessDenied
+    case .expired: throw .expired
+    case .cancelled: throw .cancelled
+    }
   }
 
   /// With `clientID`, the session must be of that client to be redeemed (RFC 8628 section 3.4).
@@ -91,29 +129,18 @@ extension QRSessionAPI {
     _ proof: RedeemProof?,
     _ context: ServerContext
   ) async throws(RPCError) -> QRV1.PollSessionResponse {
-    var response = QRV1.PollSessionResponse(view, interval: interval)
-    switch view.state {
-    case .pending, .scanned:
-      return response
-    case .denied:
-      throw .accessDenied
-    case .expired:
-      throw .expired
-    case .cancelled:
-      throw .cancelled
-    case .confirmed, .consumed:
-      guard let proof else { return response }
-      let grant = try await redeem(view.id, proof, context)
-      // The poll that carries the tokens says what they come from, and says the same when it is repeated; other polls
-      // say that the tokens are gone. Consuming is the change after confirming.
-      response.state = .confirmed
-      response.version = view.state == .consumed ? view.version - 1 : view.version
-      response.tokens = grant.tokens
-      response.subject = grant.subject
-      response.profile = grant.profile
-      response.confirmation = grant.confirmation
-      return response
-    }
+    var response = try Self.answer(view, interval)
+    guard let proof, view.state == .confirmed || view.state == .consumed else { return response }
+    let grant = try await redeem(view.id, proof, context)
+    // The poll that carries the tokens says what they come from, and says the same when it is repeated; other polls
+    // say that the tokens are gone. Consuming is the change after confirming.
+    response.state = .confirmed
+    response.version = view.state == .consumed ? view.version - 1 : view.version
+    response.tokens = grant.tokens
+    response.subject = grant.subject
+    response.profile = grant.profile
+    response.confirmation = grant.confirmation
+    return response
   }
 
   /// A code that memory does not know: one whose session ended a while ago, or nobody's. Storage is asked so often

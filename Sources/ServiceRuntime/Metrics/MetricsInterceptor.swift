@@ -6,7 +6,7 @@ package struct MetricsInterceptor: ServerInterceptor {
   private struct Series: Sendable {
     /// One for each status code, by its number.
     let finished: [Counter]
-    let latency: CoreMetrics.Timer
+    let latency: PrometheusHistogram
   }
 
   private let series: [RPCMethod: Series]
@@ -19,14 +19,30 @@ package struct MetricsInterceptor: ServerInterceptor {
       // "/latchkey.qr.v1.QrSessionService/PollSession"
       let parts = method.path.split(separator: "/").map(String.init)
       let dimensions = [("service", parts.first ?? ""), ("method", parts.last ?? "")]
+      let latency = factory.makeHistogram(label: "rpc_duration", dimensions: dimensions)
       series[method] = Series(
         finished: StatusCode.allCases.map { code in
           Counter(label: "rpc_finished", dimensions: dimensions + [("code", "\(code)")], factory: factory)
         },
-        latency: CoreMetrics.Timer(label: "rpc_duration", dimensions: dimensions, factory: factory)
+        latency: latency
       )
     }
     self.series = series
+  }
+
+  package func directCalls(_ context: ServerContext) -> DirectCallVerdict {
+    guard let series = series[context.method] else { return .pass() }
+    return .count(Tally(finished: series.finished[StatusCode.ok.rawValue], latency: series.latency))
+  }
+
+  private struct Tally: CallTally {
+    let finished: Counter
+    let latency: PrometheusHistogram
+
+    func add(_ calls: Int, nanoseconds: Int64) {
+      finished.increment(by: calls)
+      latency.record(nanoseconds, times: Int64(calls))
+    }
   }
 
   package func didFinish(_ context: ServerContext, status: StatusCode, duration: Duration) {

@@ -27,11 +27,14 @@ final class PrometheusHistogram: TimerHandler, RecorderHandler {
 
   func recordNanoseconds(_ duration: Int64) { record(duration) }
 
-  func record(_ value: Int64) {
+  func record(_ value: Int64) { record(value, times: 1) }
+
+  /// Records as many observations of one value.
+  func record(_ value: Int64, times: Int64) {
     let index = bounds.firstIndex { value <= $0.limit } ?? bounds.count
     state.withLock { state in
-      state.counts[index] += 1
-      state.sum &+= value
+      state.counts[index] += times
+      state.sum &+= value &* times
     }
   }
 

@@ -50,6 +50,11 @@ package final class PrometheusRegistry: MetricsFactory {
   }
 
   package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+    makeHistogram(label: label, dimensions: dimensions)
+  }
+
+  /// What `makeTimer` makes, by its type.
+  func makeHistogram(label: String, dimensions: [(String, String)]) -> PrometheusHistogram {
     let made = find(
       label,
       dimensions,

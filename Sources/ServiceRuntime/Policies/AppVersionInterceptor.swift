@@ -21,6 +21,17 @@ package struct AppVersionInterceptor: ServerInterceptor {
     self.policies = policies
   }
 
+  package func directCalls(_ context: ServerContext) -> DirectCallVerdict {
+    // Nothing here depends on anything but the metadata and the policies.
+    let revision = policies.revision
+    do throws(RPCError) {
+      try willHandle(context)
+    } catch {
+      return .look
+    }
+    return .pass { [policies] in policies.revision == revision }
+  }
+
   package func willHandle(_ context: ServerContext) throws(RPCError) {
     guard let policies = policies.currentWithMinimum, let text = context.firstValue(Self.field),
       !Self.exempt.contains(context.method.path)

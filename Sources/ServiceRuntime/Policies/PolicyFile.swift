@@ -25,6 +25,8 @@ package final class PolicyFile: Sendable {
   private let state: Mutex<State>
   /// False while no app is too old: then a call costs one load.
   private let hasMinimum: Atomic<Bool>
+  /// Counts the documents that came into force.
+  private let documents = Atomic<Int>(0)
 
   /// Reads the document. Without a file the built-in policies hold; with one that cannot be used the service does not
   /// start.
@@ -38,6 +40,9 @@ package final class PolicyFile: Sendable {
   }
 
   package var current: Policies { state.withLock { $0.policies } }
+
+  /// Changes whenever `current` does.
+  package var revision: Int { documents.load(ordering: .acquiring) }
 
   /// Nil while no app is too old.
   package var currentWithMinimum: Policies? {
@@ -78,6 +83,7 @@ package final class PolicyFile: Sendable {
     }
     state.withLock { $0.policies = policies }
     hasMinimum.store(Self.hasMinimum(policies), ordering: .releasing)
+    documents.wrappingAdd(1, ordering: .releasing)
     logger.notice("the policies changed", metadata: ["version": "\(policies.version)"])
   }
 

@@ -15,6 +15,10 @@ package struct CallLogInterceptor: ServerInterceptor {
     self.clock = clock
   }
 
+  package func directCalls(_ context: ServerContext) -> DirectCallVerdict {
+    Self.level(.ok) >= logger.logLevel ? .look : .pass()
+  }
+
   package func didFinish(_ context: ServerContext, status: StatusCode, duration: Duration) {
     let level = Self.level(status)
     guard level >= logger.logLevel, let suppressed = budget.take(second: clock.now().secondsSinceEpoch) else { return }

@@ -4,6 +4,7 @@ internal import NIOCore
 struct ConnectionTimers {
   enum Event: Int, CaseIterable {
     case settings
+    case headerBlock
     case idle
     case age
     case drainRoundTrip

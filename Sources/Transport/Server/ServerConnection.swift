@@ -6,7 +6,7 @@ internal import NIOCore
 /// One HTTP/2 connection of a server, between its channel and its streams.
 ///
 /// A read pass takes what the socket had, lets the session and the handlers work, and ends with one write.
-final class ServerConnection: ChannelDuplexHandler, HTTP2SessionDelegate, @unchecked Sendable {
+final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, @unchecked Sendable {
   // Unchecked: only touched on its event loop.
   typealias InboundIn = ByteBuffer
   typealias OutboundIn = ByteBuffer
@@ -16,14 +16,17 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2SessionDelegate, @unche
   let eventLoop: any EventLoop
   let executor: EventLoopTaskExecutor
   private(set) var peer: Peer
-  private(set) var session: HTTP2Session?
-  /// The time of the current pass, by the loop's clock and by the one that callers see.
+  private(set) var session: HTTP2ServerSession?
+  /// The time of the current pass.
   private(set) var now = NIODeadline.now()
-  private(set) var clock = ContinuousClock.Instant.now
 
   private var context: ChannelHandlerContext?
   private var streams: [ServerStream] = []
   private var free: [ServerStream] = []
+  /// The calls that this pass has answered directly.
+  private var directCalls: DirectCalls?
+  /// Where such an answer is made. Empty between calls.
+  private var directAnswer = ByteBuffer()
   private var isReading = false
   private var isFlushScheduled = false
   /// The peer does not take our bytes: reading on would only make more of them.
@@ -34,6 +37,8 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2SessionDelegate, @unche
   private var drain = Drain.none
   private var lastPing: NIODeadline?
   private var pingStrikes = 0
+  /// The shortest time that any request here had which may be answered directly.
+  private var shortestDirectLimit = TimeAmount.minutes(5)
 
   private enum Drain {
     case none
@@ -55,11 +60,11 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2SessionDelegate, @unche
 
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
-    refreshTime()
+    now = .now()
     do throws(HTTP2Error) {
-      let session = try HTTP2Session(
-        role: .server,
+      let session = try HTTP2ServerSession(
         limits: environment.configuration.http2,
+        common: ServerFields.common,
         allocator: context.channel.allocator,
         now: now
       )
@@ -110,7 +115,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2SessionDelegate, @unche
     guard let session else { return }
     if !isReading {
       isReading = true
-      refreshTime()
+      now = .now()
     }
     let bytes = unwrapInboundIn(data)
     // The session keeps no pointer into the buffer.
@@ -120,6 +125,8 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2SessionDelegate, @unche
   func channelReadComplete(context: ChannelHandlerContext) {
     isReading = false
     flush()
+    if directCalls != nil { reportAnswered() }
+    if let session { watchHalfRequests(session) }
     context.fireChannelReadComplete()
   }
 
@@ -168,27 +175,28 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2SessionDelegate, @unche
 
   private func flush() {
     guard let session, let context else { return }
-    var isWritten = false
+    var written: ByteBuffer?
     while context.channel.isWritable {
-      do throws(HTTP2Error) {
-        try session.produce()
-      } catch {
-        environment.logger.debug("session failed", metadata: ["error": "\(error)"])
-        context.close(promise: nil)
-        return
-      }
+      session.produce()
       guard session.output.readableBytes > 0 else { break }
-      context.write(wrapOutboundOut(session.output), promise: nil)
-      isWritten = true
-      // The write holds the bytes until the socket has them; then the memory is the session's own again.
-      session.output = ByteBuffer()
+      var bytes = ByteBuffer()
+      swap(&bytes, &session.output)
+      context.write(wrapOutboundOut(bytes), promise: nil)
+      written = bytes
       guard session.wantsToWrite else { break }
     }
-    if isWritten { context.flush() }
+    if var written {
+      context.flush()
+      // The memory is the session's again once the socket has the bytes, which mostly is by now.
+      if session.output.capacity == 0, written.capacity <= Limits.keptOutputCapacity {
+        written.clear()
+        session.output = written
+      }
+    }
     closeIfOver(session, context)
   }
 
-  private func closeIfOver(_ session: HTTP2Session, _ context: ChannelHandlerContext) {
+  private func closeIfOver(_ session: HTTP2ServerSession, _ context: ChannelHandlerContext) {
     if session.failure != nil {
       guard timers[.closing] == nil else { return }
       timers[.closing] = NIODeadline.now() + Limits.closingTimeout
@@ -204,25 +212,79 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2SessionDelegate, @unche
 
   // MARK: The session
 
-  func session(_ session: HTTP2Session, opened stream: HTTP2Stream) -> any HTTP2StreamHandler {
-    let handler: ServerStream
-    if let kept = free.popLast() {
-      handler = kept
-    } else {
-      handler = ServerStream(connection: self)
-      streams.append(handler)
+  func session(_ session: HTTP2ServerSession, received block: HTTP2RequestBlock) {
+    let request = ServerRequest(block, environment, peer)
+    block.meaning = request
+    guard let direct = request.direct else { return }
+    block.allowsDirectAnswer = true
+    shortestDirectLimit = min(shortestDirectLimit, direct.timeLimit)
+  }
+
+  func session(
+    _ session: HTTP2ServerSession,
+    answersDirectly stream: HTTP2Stream,
+    _ block: HTTP2RequestBlock,
+    _ body: UnsafeRawBufferPointer
+  ) -> Bool {
+    guard let meaning = block.meaning else { return false }
+    // Only `session(_:received:)` sets it.
+    let request = unsafe unsafeDowncast(meaning, to: ServerRequest.self)
+    guard let direct = request.direct else { return false }
+    do throws(RPCError) {
+      // Read before the call returns.
+      guard unsafe try direct.answer(body, into: &directAnswer) else { return false }
+    } catch {
+      let handler = handler()
+      session.adopt(stream, handler)
+      handler.fail(stream, request, error, now: now)
+      return true
     }
-    handler.begin(stream, now: now)
-    timers[.idle] = nil
-    if streams.count - free.count > Limits.handlersPerConnection { session.reset(stream, .refusedStream) }
+    session.answer(stream, &directAnswer)
+    directAnswer.clear()
+    if directCalls !== direct {
+      // A pass rarely brings calls of two kinds.
+      reportAnswered()
+      directCalls = direct
+    }
+    return true
+  }
+
+  /// Tells the interceptors of the calls that this pass answered: each of them took as long as the pass.
+  private func reportAnswered() {
+    guard let direct = directCalls else { return }
+    directCalls = nil
+    direct.report(nanoseconds: (NIODeadline.now() - now).nanoseconds)
+    answered()
+  }
+
+  func session(
+    _ session: HTTP2ServerSession,
+    opened stream: HTTP2Stream,
+    _ block: HTTP2RequestBlock
+  ) -> any HTTP2StreamHandler {
+    let handler = handler()
+    let request = block.meaning as? ServerRequest ?? ServerRequest(block, environment, peer)
+    if streams.count - free.count > Limits.handlersPerConnection {
+      handler.refuse(stream)
+      session.reset(stream, .refusedStream)
+    } else {
+      handler.begin(stream, request, now: now)
+    }
     return handler
   }
 
-  func session(_ session: HTTP2Session, receivedSettings acknowledged: Bool) {
+  private func handler() -> ServerStream {
+    if let kept = free.popLast() { return kept }
+    let handler = ServerStream(connection: self)
+    streams.append(handler)
+    return handler
+  }
+
+  func session(_ session: HTTP2ServerSession, receivedSettings acknowledged: Bool) {
     if acknowledged { timers[.settings] = nil }
   }
 
-  func session(_ session: HTTP2Session, receivedPing payload: UInt64, acknowledged: Bool) {
+  func session(_ session: HTTP2ServerSession, receivedPing payload: UInt64, acknowledged: Bool) {
     if acknowledged {
       if drain == .announced { fixDrain() }
       return
@@ -232,8 +294,6 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2SessionDelegate, @unche
     lastPing = now
     if pingStrikes > Limits.pingStrikes { session.terminate(.enhanceYourCalm, debug: "too_many_pings") }
   }
-
-  func session(_ session: HTTP2Session, receivedGoAway code: HTTP2ErrorCode, lastStreamID: Int32, debug: [UInt8]) {}
 
   /// Something of an answer went out: pings are no longer the only traffic. Clients that measure their bandwidth ping
   /// while an answer streams in.
@@ -245,9 +305,6 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2SessionDelegate, @unche
   /// A stream of this connection is gone.
   func streamClosed() {
     answered()
-    guard let session, session.openStreams <= 1 else { return }
-    timers[.idle] = now + environment.configuration.idleTimeout
-    watch(now + environment.configuration.idleTimeout)
   }
 
   func recycle(_ stream: ServerStream) {
@@ -279,9 +336,17 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2SessionDelegate, @unche
 
   // MARK: Time
 
-  private func refreshTime() {
-    now = .now()
-    clock = .now
+  /// What has begun and not ended has a time by which it must: a header block, and requests whose body is to come.
+  private func watchHalfRequests(_ session: HTTP2ServerSession) {
+    if session.isReceivingBlock {
+      if timers[.headerBlock] == nil {
+        timers[.headerBlock] = now + Limits.headerBlockTimeout
+        watch(now + Limits.headerBlockTimeout)
+      }
+    } else if timers[.headerBlock] != nil {
+      timers[.headerBlock] = nil
+    }
+    if session.undecided > 0 { watch(now + shortestDirectLimit) }
   }
 
   /// Sees to it that `deadline` is noticed.
@@ -301,7 +366,8 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2SessionDelegate, @unche
   private func timeHasCome() {
     timer = nil
     timerDeadline = nil
-    refreshTime()
+    now = .now()
+    session?.decideAll()
     for stream in streams {
       if let deadline = stream.deadline, deadline <= now { stream.expire() }
     }
@@ -316,8 +382,18 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2SessionDelegate, @unche
     guard let session, let context else { return }
     switch event {
     case .settings: session.terminate(.settingsTimeout)
+    case .headerBlock:
+      // The peer did not finish its header block, so the connection cannot go on either.
+      session.terminate(.enhanceYourCalm, debug: "header_timeout")
     case .idle:
-      if session.openStreams == 0 { session.shutDown() }
+      let end = session.lastStream + environment.configuration.idleTimeout
+      if session.openStreams > 0 {
+        timers[.idle] = now + environment.configuration.idleTimeout
+      } else if end > now {
+        timers[.idle] = end
+      } else {
+        session.shutDown()
+      }
     case .age: beginDrain()
     case .drainRoundTrip: fixDrain()
     case .drainGrace, .stalledWrite, .closing: context.close(promise: nil)

@@ -4,10 +4,10 @@ internal import NIOCore
 
 /// One stream of a server: gathers the request, runs the route's handler in a task and sends the answer.
 ///
-///     fields ──▶ message ──▶ running ──▶ answered      one request message
-///        │          └────────────┴───────────▲         refused, deadline
-///        ├──────────────▶ running ───────────┤         a stream of request messages
-///        └──▶ page ──────────────────────────┘         plain HTTP, or a gRPC-Web call
+///     begin ──▶ message ──▶ running ──▶ answered      one request message
+///        │         └────────────┴───────────▲         refused, deadline
+///        ├─────────────▶ running ───────────┤         a stream of request messages
+///        └──▶ page ─────────────────────────┘         plain HTTP, or a gRPC-Web call
 ///
 /// A call that is parked goes from running to parked when its handler returns, and back for each turn.
 ///
@@ -16,7 +16,6 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
   // Unchecked: only touched on its event loop, which is also the executor that its task prefers.
 
   private enum Phase {
-    case fields
     /// A call waits for its one request message.
     case message
     case running
@@ -27,11 +26,10 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
   }
 
   private let connection: ServerConnection
-  private let router: Router
   private let call = ServerCall()
   private var stream: HTTP2Stream?
   private var phase = Phase.answered
-  private var head = RequestHead()
+  private var request: ServerRequest?
   private var framer = MessageFramer()
   private var route: RPCRoute?
   private var hasRequest = false
@@ -51,14 +49,38 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
 
   init(connection: ServerConnection) {
     self.connection = connection
-    router = connection.environment.router
   }
 
-  /// Takes a new stream.
-  func begin(_ stream: HTTP2Stream, now: NIODeadline) {
+  /// Takes a new stream with its request.
+  func begin(_ stream: HTTP2Stream, _ request: ServerRequest, now: NIODeadline) {
     self.stream = stream
-    phase = .fields
-    deadline = now + Limits.headerBlockTimeout
+    self.request = request
+    switch request.verdict {
+    case .call(let route, let timeout): accept(route, timeout: timeout, request, late: now - stream.opened)
+    case .refuse(let error):
+      phase = .message
+      finish(error)
+    case .unsupportedMediaType: beginPage(request)
+    }
+  }
+
+  /// Takes a stream whose request was whole, and refused in the direct way.
+  func fail(_ stream: HTTP2Stream, _ request: ServerRequest, _ error: RPCError, now: NIODeadline) {
+    self.stream = stream
+    self.request = request
+    phase = .message
+    started = .now
+    if case .call(let route, _) = request.verdict {
+      call.context = ServerContext(method: route.method, fields: request.head.fields, deadline: nil, peer: connection.peer)
+      hasInterceptedCall = true
+    }
+    finish(error)
+  }
+
+  /// Takes a stream that will be reset.
+  func refuse(_ stream: HTTP2Stream) {
+    self.stream = stream
+    phase = .answered
   }
 
   private func recycleIfOver() {
@@ -67,7 +89,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     // The parked call knows the outbox, and the outbox it.
     call.outbox?.endParking()
     call.reset()
-    head.reset()
+    request = nil
     framer.reset(limit: 0)
     route = nil
     hasRequest = false
@@ -80,46 +102,30 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
 
   // MARK: The request
 
-  func stream(
-    _ stream: HTTP2Stream,
-    receivedField name: UnsafeRawBufferPointer,
-    _ value: UnsafeRawBufferPointer
-  ) -> Bool {
-    // Trailers of a request carry nothing for gRPC.
-    guard phase == .fields else { return true }
-    unsafe head.receive(name, value, router)
-    return true
-  }
-
   func stream(_ stream: HTTP2Stream, completedFields block: HTTP2FieldBlock) {
-    guard block == .initial, phase == .fields else { return }
-    deadline = nil
-    switch head.verdict {
-    case .call(let route, let timeout): accept(route, timeout: timeout)
-    case .refuse(let error): finish(error)
-    case .unsupportedMediaType: beginPage()
-    }
+    // Trailers of a request carry nothing for gRPC.
   }
 
-  private func accept(_ route: RPCRoute, timeout: Duration?) {
+  /// - Parameter late: how long ago the header block was complete.
+  private func accept(_ route: RPCRoute, timeout: Duration?, _ request: ServerRequest, late: TimeAmount) {
     self.route = route
-    started = connection.clock
+    started = ContinuousClock.now - .nanoseconds(late.nanoseconds)
     framer.reset(limit: route.messageLimit)
-    framer.coding = head.requestCoding
+    framer.coding = request.head.requestCoding
     let limit = route.timeLimit ?? connection.environment.configuration.timeLimit(route.method.kind)
     var callDeadline: ContinuousClock.Instant?
     if let time = timeout.map({ min($0, limit ?? $0) }) ?? limit {
       callDeadline = started + time
-      let deadline = connection.now + TimeAmount(time)
+      let deadline = connection.now - late + TimeAmount(time)
       self.deadline = deadline
       connection.watch(deadline)
     }
     let context = ServerContext(
       method: route.method,
-      fields: head.fields,
+      fields: request.head.fields,
       deadline: callDeadline,
       peer: connection.peer,
-      acceptedCoding: head.acceptedCoding,
+      acceptedCoding: request.head.acceptedCoding,
       compressesResponses: connection.environment.configuration.compressesResponses
     )
     call.context = context
@@ -174,7 +180,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
       }
       unsafe pageBody.append(contentsOf: bytes)
       connection.session?.consume(stream, bytes.count)
-    case .fields, .parked, .answered:
+    case .parked, .answered:
       connection.session?.consume(stream, bytes.count)
     }
   }
@@ -222,7 +228,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
       guard framer.isBetweenMessages else { return finish(RPCError(.internal, "the request ends within a message")) }
       call.inbox?.finish()
     case .page: if let web { web.receivedEnd() } else { runPage() }
-    case .fields, .parked, .answered: break
+    case .parked, .answered: break
     }
   }
 
@@ -288,10 +294,6 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
   func expire() {
     deadline = nil
     switch phase {
-    case .fields:
-      // The peer did not finish its header block, so the connection cannot go on either.
-      connection.session?.terminate(.enhanceYourCalm, debug: "header_timeout")
-      connection.wantOutput()
     case .message, .running, .parked:
       let error = RPCError(.deadlineExceeded, "the deadline passed")
       finish(error)
@@ -321,11 +323,14 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     connection.wantOutput()
   }
 
-  private func sendInitialFields(_ stream: HTTP2Stream, _ session: HTTP2Session) {
+  private func sendInitialFields(_ stream: HTTP2Stream, _ session: HTTP2ServerSession) {
     guard !stream.hasAnswered else { return }
-    var fields = ServerFields.success
-    if call.context?.settledCoding == .gzip { fields.add("grpc-encoding", "gzip") }
-    if let metadata = call.context?.initialMetadata, !metadata.isEmpty { fields.add(metadata) }
+    let isCompressed = call.context?.settledCoding == .gzip
+    let metadata = call.context?.initialMetadata ?? Metadata()
+    guard isCompressed || !metadata.isEmpty else { return session.respond(stream, nil) }
+    var fields = ServerFields.common.head
+    if isCompressed { fields.add("grpc-encoding", "gzip") }
+    fields.add(metadata)
     session.respond(stream, fields)
   }
 
@@ -334,7 +339,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     switch phase {
     case .answered, .page: return
     case .running: sendWaiting()
-    case .fields, .message, .parked: break
+    case .message, .parked: break
     }
     phase = .answered
     deadline = nil
@@ -354,20 +359,24 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
           if pending.readableBytes == 0 { swap(&pending, &call.answer) } else { pending.writeBuffer(&call.answer) }
         }
       }
-      var trailers = ServerFields.okTrailers
-      if let metadata = call.context?.trailingMetadata, !metadata.isEmpty { trailers.add(metadata) }
-      session.finish(stream, trailers: trailers)
+      if let metadata = call.context?.trailingMetadata, !metadata.isEmpty {
+        var trailers = ServerFields.common.trailers
+        trailers.add(metadata)
+        session.finish(stream, trailers: trailers)
+      } else {
+        session.finishCommon(stream)
+      }
     }
     // What a late writer adds has nowhere to go.
     call.outbox?.close(failure ?? RPCError(.cancelled, "the call is over"))
     connection.wantOutput()
   }
 
-  private func sendFailure(_ failure: RPCError, _ stream: HTTP2Stream, _ session: HTTP2Session) {
+  private func sendFailure(_ failure: RPCError, _ stream: HTTP2Stream, _ session: HTTP2ServerSession) {
     let initial = call.context?.initialMetadata ?? Metadata()
     if !initial.isEmpty { sendInitialFields(stream, session) }
     // Trailers-Only when nothing went ahead.
-    var fields = stream.hasAnswered ? HTTP2FieldList() : ServerFields.success
+    var fields = stream.hasAnswered ? HTTP2FieldList() : ServerFields.common.head
     fields.add("grpc-status", String(failure.code.rawValue))
     if !failure.message.isEmpty { fields.add("grpc-message".utf8, PercentEncoding.encode(failure.message)) }
     if let details = connection.environment.statusDetailsEncoder(failure) {
@@ -384,8 +393,9 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
 
   // MARK: Pages
 
-  private func beginPage() {
-    if let format = head.webFormat { return beginWeb(format) }
+  private func beginPage(_ request: ServerRequest) {
+    let head = request.head
+    if let format = head.webFormat { return beginWeb(format, head) }
     let isPost = head.httpMethod.isEmpty
     let target = String(decoding: head.httpPath, as: UTF8.self)
     let method = isPost ? "POST" : String(decoding: head.httpMethod, as: UTF8.self)
@@ -397,7 +407,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
   }
 
   private func runPage() {
-    guard phase == .page, !isTaskRunning else { return }
+    guard phase == .page, !isTaskRunning, let head = request?.head else { return }
     let (path, query) = PageTable.split(String(decoding: head.httpPath, as: UTF8.self))
     var headers: [(name: String, value: String)] = []
     head.fields.forEach { name, value in
@@ -468,7 +478,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
 // MARK: gRPC-Web
 
 extension ServerStream: WebCallSink {
-  private func beginWeb(_ format: WebFormat) {
+  private func beginWeb(_ format: WebFormat, _ head: RequestHead) {
     phase = .page
     let place = WebCall.Place(
       environment: connection.environment,
@@ -505,22 +515,6 @@ extension ServerStream: WebCallSink {
   func webCallReturned(_ call: WebCall) {
     recycleIfOver()
   }
-}
-
-/// The fields that every answer shares.
-private enum ServerFields {
-  static let success: HTTP2FieldList = {
-    var fields = HTTP2FieldList()
-    fields.add(":status", "200")
-    fields.add("content-type", "application/grpc")
-    return fields
-  }()
-
-  static let okTrailers: HTTP2FieldList = {
-    var fields = HTTP2FieldList()
-    fields.add("grpc-status", "0")
-    return fields
-  }()
 }
 
 extension EventLoop {

@@ -280,6 +280,29 @@ extension KitchenV1 {
     }
   }
 
+  /// Read in place as well.
+  package struct Flat: Sendable, Equatable {
+    package var text: String
+    package var raw: [UInt8]
+    package var signedNumber: Int64
+    package var number: UInt32
+    package var flag: Bool
+
+    package init(
+      text: String = "",
+      raw: [UInt8] = [],
+      signedNumber: Int64 = 0,
+      number: UInt32 = 0,
+      flag: Bool = false
+    ) {
+      self.text = text
+      self.raw = raw
+      self.signedNumber = signedNumber
+      self.number = number
+      self.flag = flag
+    }
+  }
+
   package struct Empty: Sendable, Equatable {
     package init() {}
   }
@@ -546,6 +569,81 @@ extension KitchenV1.HTTPRequestV2: RPCMessage {
     unsafe golden__kitchen__v1__httprequest_v2__init(c)
     unsafe c.pointee.url = try arena.string(url)
     return unsafe c
+  }
+}
+
+extension KitchenV1.Flat: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, golden__kitchen__v1__flat__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      golden__kitchen__v1__flat__get_packed_size,
+      golden__kitchen__v1__flat__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Golden__Kitchen__V1__Flat>) throws(ProtobufError) {
+    unsafe self.init(
+      text: try FieldReader.string(c.pointee.text, "text"),
+      raw: FieldReader.bytes(c.pointee.raw),
+      signedNumber: c.pointee.signed_number,
+      number: c.pointee.number,
+      flag: c.pointee.flag != 0
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Golden__Kitchen__V1__Flat> {
+    let c = unsafe try arena.allocate(Golden__Kitchen__V1__Flat.self)
+    unsafe golden__kitchen__v1__flat__init(c)
+    unsafe c.pointee.text = try arena.string(text)
+    unsafe c.pointee.raw = try arena.bytes(raw)
+    unsafe c.pointee.signed_number = signedNumber
+    unsafe c.pointee.number = number
+    unsafe c.pointee.flag = flag ? 1 : 0
+    return unsafe c
+  }
+}
+
+extension KitchenV1.Flat {
+  /// The fields of a message in place. Of a string or bytes field it says where in the message it is; whether a string
+  /// is UTF-8 is for the reader to see.
+  package struct Borrowed: Sendable {
+    package var text = 0..<0
+    package var raw = 0..<0
+    package var signedNumber: Int64 = 0
+    package var number: UInt32 = 0
+    package var flag = false
+
+    /// Nil for what is no message, and for one with fields that are not known here.
+    package init?(_ message: Span<UInt8>) {
+      var index = 0
+      while index < message.count {
+        switch BorrowedFields.varint(message, &index) {
+        case 10:
+          guard let value = BorrowedFields.range(message, &index) else { return nil }
+          text = value
+        case 18:
+          guard let value = BorrowedFields.range(message, &index) else { return nil }
+          raw = value
+        case 24:
+          guard let value = BorrowedFields.varint(message, &index) else { return nil }
+          signedNumber = Int64(truncatingIfNeeded: value)
+        case 160:
+          guard let value = BorrowedFields.varint(message, &index) else { return nil }
+          number = UInt32(truncatingIfNeeded: value)
+        case 40:
+          guard let value = BorrowedFields.varint(message, &index) else { return nil }
+          flag = value != 0
+        default: return nil
+        }
+      }
+    }
   }
 }
 

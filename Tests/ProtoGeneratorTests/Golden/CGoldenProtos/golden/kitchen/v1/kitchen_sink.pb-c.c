@@ -154,6 +154,51 @@ void   golden__kitchen__v1__httprequest_v2__free_unpacked
   assert(message->base.descriptor == &golden__kitchen__v1__httprequest_v2__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   golden__kitchen__v1__flat__init
+                     (Golden__Kitchen__V1__Flat         *message)
+{
+  static const Golden__Kitchen__V1__Flat init_value = GOLDEN__KITCHEN__V1__FLAT__INIT;
+  *message = init_value;
+}
+size_t golden__kitchen__v1__flat__get_packed_size
+                     (const Golden__Kitchen__V1__Flat *message)
+{
+  assert(message->base.descriptor == &golden__kitchen__v1__flat__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t golden__kitchen__v1__flat__pack
+                     (const Golden__Kitchen__V1__Flat *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &golden__kitchen__v1__flat__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t golden__kitchen__v1__flat__pack_to_buffer
+                     (const Golden__Kitchen__V1__Flat *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &golden__kitchen__v1__flat__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Golden__Kitchen__V1__Flat *
+       golden__kitchen__v1__flat__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Golden__Kitchen__V1__Flat *)
+     protobuf_c_message_unpack (&golden__kitchen__v1__flat__descriptor,
+                                allocator, len, data);
+}
+void   golden__kitchen__v1__flat__free_unpacked
+                     (Golden__Kitchen__V1__Flat *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &golden__kitchen__v1__flat__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 void   golden__kitchen__v1__empty__init
                      (Golden__Kitchen__V1__Empty         *message)
 {
@@ -1073,6 +1118,98 @@ const ProtobufCMessageDescriptor golden__kitchen__v1__httprequest_v2__descriptor
   golden__kitchen__v1__httprequest_v2__field_indices_by_name,
   1,  golden__kitchen__v1__httprequest_v2__number_ranges,
   (ProtobufCMessageInit) golden__kitchen__v1__httprequest_v2__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor golden__kitchen__v1__flat__field_descriptors[5] =
+{
+  {
+    "text",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Golden__Kitchen__V1__Flat, text),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "raw",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Golden__Kitchen__V1__Flat, raw),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "signed_number",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Golden__Kitchen__V1__Flat, signed_number),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "flag",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Golden__Kitchen__V1__Flat, flag),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "number",
+    20,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_UINT32,
+    0,   /* quantifier_offset */
+    offsetof(Golden__Kitchen__V1__Flat, number),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned golden__kitchen__v1__flat__field_indices_by_name[] = {
+  3,   /* field[3] = flag */
+  4,   /* field[4] = number */
+  1,   /* field[1] = raw */
+  2,   /* field[2] = signed_number */
+  0,   /* field[0] = text */
+};
+static const ProtobufCIntRange golden__kitchen__v1__flat__number_ranges[3 + 1] =
+{
+  { 1, 0 },
+  { 5, 3 },
+  { 20, 4 },
+  { 0, 5 }
+};
+const ProtobufCMessageDescriptor golden__kitchen__v1__flat__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "golden.kitchen.v1.Flat",
+  "Flat",
+  "Golden__Kitchen__V1__Flat",
+  "golden.kitchen.v1",
+  sizeof(Golden__Kitchen__V1__Flat),
+  5,
+  golden__kitchen__v1__flat__field_descriptors,
+  golden__kitchen__v1__flat__field_indices_by_name,
+  3,  golden__kitchen__v1__flat__number_ranges,
+  (ProtobufCMessageInit) golden__kitchen__v1__flat__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
 #define golden__kitchen__v1__empty__field_descriptors NULL

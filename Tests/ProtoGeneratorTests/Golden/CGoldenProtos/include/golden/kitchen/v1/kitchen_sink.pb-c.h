@@ -21,6 +21,7 @@ typedef struct Golden__Kitchen__V1__KitchenSink__Inner Golden__Kitchen__V1__Kitc
 typedef struct Golden__Kitchen__V1__KitchenSink__Inner__Innermost Golden__Kitchen__V1__KitchenSink__Inner__Innermost;
 typedef struct Golden__Kitchen__V1__Awkward Golden__Kitchen__V1__Awkward;
 typedef struct Golden__Kitchen__V1__HTTPRequestV2 Golden__Kitchen__V1__HTTPRequestV2;
+typedef struct Golden__Kitchen__V1__Flat Golden__Kitchen__V1__Flat;
 typedef struct Golden__Kitchen__V1__Empty Golden__Kitchen__V1__Empty;
 
 
@@ -198,6 +199,23 @@ struct  Golden__Kitchen__V1__HTTPRequestV2
     , {0,NULL} }
 
 
+/*
+ * Read in place as well.
+ */
+struct  Golden__Kitchen__V1__Flat
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData text;
+  ProtobufCBinaryData raw;
+  int64_t signed_number;
+  uint32_t number;
+  protobuf_c_boolean flag;
+};
+#define GOLDEN__KITCHEN__V1__FLAT__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&golden__kitchen__v1__flat__descriptor) \
+    , {0,NULL}, {0,NULL}, 0, 0, 0 }
+
+
 struct  Golden__Kitchen__V1__Empty
 {
   ProtobufCMessage base;
@@ -270,6 +288,25 @@ Golden__Kitchen__V1__HTTPRequestV2 *
 void   golden__kitchen__v1__httprequest_v2__free_unpacked
                      (Golden__Kitchen__V1__HTTPRequestV2 *message,
                       ProtobufCAllocator *allocator);
+/* Golden__Kitchen__V1__Flat methods */
+void   golden__kitchen__v1__flat__init
+                     (Golden__Kitchen__V1__Flat         *message);
+size_t golden__kitchen__v1__flat__get_packed_size
+                     (const Golden__Kitchen__V1__Flat   *message);
+size_t golden__kitchen__v1__flat__pack
+                     (const Golden__Kitchen__V1__Flat   *message,
+                      uint8_t             *out);
+size_t golden__kitchen__v1__flat__pack_to_buffer
+                     (const Golden__Kitchen__V1__Flat   *message,
+                      ProtobufCBuffer     *buffer);
+Golden__Kitchen__V1__Flat *
+       golden__kitchen__v1__flat__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   golden__kitchen__v1__flat__free_unpacked
+                     (Golden__Kitchen__V1__Flat *message,
+                      ProtobufCAllocator *allocator);
 /* Golden__Kitchen__V1__Empty methods */
 void   golden__kitchen__v1__empty__init
                      (Golden__Kitchen__V1__Empty         *message);
@@ -306,6 +343,9 @@ typedef void (*Golden__Kitchen__V1__Awkward_Closure)
 typedef void (*Golden__Kitchen__V1__HTTPRequestV2_Closure)
                  (const Golden__Kitchen__V1__HTTPRequestV2 *message,
                   void *closure_data);
+typedef void (*Golden__Kitchen__V1__Flat_Closure)
+                 (const Golden__Kitchen__V1__Flat *message,
+                  void *closure_data);
 typedef void (*Golden__Kitchen__V1__Empty_Closure)
                  (const Golden__Kitchen__V1__Empty *message,
                   void *closure_data);
@@ -323,6 +363,7 @@ extern const ProtobufCEnumDescriptor    golden__kitchen__v1__kitchen_sink__inner
 extern const ProtobufCMessageDescriptor golden__kitchen__v1__awkward__descriptor;
 extern const ProtobufCEnumDescriptor    golden__kitchen__v1__awkward__protocol__descriptor;
 extern const ProtobufCMessageDescriptor golden__kitchen__v1__httprequest_v2__descriptor;
+extern const ProtobufCMessageDescriptor golden__kitchen__v1__flat__descriptor;
 extern const ProtobufCMessageDescriptor golden__kitchen__v1__empty__descriptor;
 
 PROTOBUF_C__END_DECLS

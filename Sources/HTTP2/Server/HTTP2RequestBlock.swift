@@ -1,0 +1,29 @@
+/// The header block of a request, decoded and found well-formed.
+///
+/// A client says the same of call after call, often in the same bytes: then the session hands the same object out
+/// again, and what its user made of it, `meaning`, need not be made again.
+package final class HTTP2RequestBlock {
+  var fields = GatheredFields()
+  /// What `content-length` says; nil without one.
+  var contentLength: Int?
+
+  /// What the user of the session made of the fields.
+  package var meaning: AnyObject?
+  /// Whether the user may answer a request with this block and a short body within the call that brings it the body.
+  package var allowsDirectAnswer = false
+
+  init() {}
+
+  /// Calls `body` with each field, in order, until it returns false. The pointers are valid during the call.
+  package func forEach(_ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Bool) {
+    // The fields do not change: `body` has no way to.
+    _ = unsafe fields.deliver(body)
+  }
+
+  func reset() {
+    fields.removeAll()
+    contentLength = nil
+    meaning = nil
+    allowsDirectAnswer = false
+  }
+}

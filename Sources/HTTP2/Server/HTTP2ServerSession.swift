@@ -1,0 +1,408 @@
+package import NIOCore
+
+/// The server's end of an HTTP/2 connection: bytes in, events out; calls in, bytes out. It knows no socket and no clock.
+///
+/// Not thread-safe: everything happens on one event loop. The driver's loop is
+///
+///     session.receive(bytes, now: now)   // events reach the delegate and the handlers, which answer
+///     session.produce()                  // their answers become bytes in `output`
+///     write(session.output); session.output.clear()
+///
+/// A frame is worked on once it is whole; header blocks go through libnghttp2's HPACK. A stream takes this way:
+///
+///     HEADERS ──▶ delegate: opened ──▶ handler: data, end ──▶ respond, write, finish ──▶ queue ──▶ output ──▶ closed
+///        │                                    ▲
+///        └──▶ undecided ── a short body ──▶ delegate: answers directly ──▶ output
+///
+/// Source: RFC 9113.
+@safe package final class HTTP2ServerSession {
+  package let limits: Limits
+  /// Held strongly, since a weak reference costs on every event; `abandon` lets go of it.
+  package var delegate: (any HTTP2ServerSessionDelegate)?
+
+  /// Bytes for the socket. The driver takes them and clears.
+  package var output: ByteBuffer
+
+  /// Why the session ended itself, once a GOAWAY other than a graceful one was sent or received bytes broke it.
+  /// From then on `receive` ignores its input: the driver writes what is left and closes.
+  package internal(set) var failure: HTTP2ErrorCode?
+
+  // Receiving.
+  var now: NIODeadline
+  private var prefaceMatched = 0
+  private var hasSettings = false
+  /// The beginning of a frame whose end has not come yet.
+  private var partial: [UInt8] = []
+  var decoder: HeaderDecoder
+  var blocks = RequestBlockCache()
+  /// The block that is being received in pieces.
+  var openBlock: OpenBlock?
+  var closedStreams = ClosedStreams()
+  var highestPeerStream: Int32 = 0
+  var idleFrames: Budget
+  var ownResets: Budget
+  var peerResets: Budget
+
+  // Streams.
+  var table = StreamTable()
+  private var firstFree: HTTP2Stream?
+  private var freeCount = 0
+  /// Streams whose body will be answered directly, or not; they have no handler yet.
+  package internal(set) var undecided = 0
+  /// When the latest stream began or ended.
+  package internal(set) var lastStream: NIODeadline
+
+  // Sending.
+  var encoder: HeaderEncoder
+  let common: HTTP2CommonAnswer
+  /// Streams with something to send or to end.
+  var ready: [HTTP2Stream] = []
+  var readyHead = 0
+  /// Streams that wait for the connection's window.
+  var blocked: [HTTP2Stream] = []
+  var sendWindow = HTTP2ServerSession.defaultWindow
+  var peerInitialWindow = HTTP2ServerSession.defaultWindow
+
+  // Windows of ours.
+  /// Bytes of DATA received since they were last granted again, and those of them that were consumed.
+  private var outstanding = 0
+  private var consumed = 0
+  private let connectionWindow: Int
+  let streamWindow: Int
+
+  // The connection.
+  var isSettingsAcknowledged = false
+  private var isDraining = false
+  private var lastAccepted = Int32.max
+  var isPeerDraining = false
+
+  /// RFC 9113 §6.9.2.
+  static let defaultWindow = 65_535
+  /// RFC 9113 §4.2: what every peer takes, and what ours may be.
+  static let frameBytes = 16_384
+  /// RFC 9113 §3.4.
+  private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+
+  /// Sends the preface's SETTINGS with the first output.
+  ///
+  /// - Parameter common: the fields that most answers have.
+  package init(
+    limits: Limits = Limits(),
+    common: HTTP2CommonAnswer = HTTP2CommonAnswer(),
+    allocator: ByteBufferAllocator,
+    now: NIODeadline
+  ) throws(HTTP2Error) {
+    self.limits = limits
+    self.common = common
+    self.now = now
+    lastStream = now
+    output = allocator.buffer(capacity: 0)
+    idleFrames = Budget(limits.idleFrames, now: now)
+    ownResets = Budget(limits.ownResets, now: now)
+    peerResets = Budget(limits.peerResets, now: now)
+    decoder = try HeaderDecoder()
+    encoder = try HeaderEncoder()
+    connectionWindow = max(Int(limits.connectionWindow), Self.defaultWindow)
+    // Until our SETTINGS are acknowledged the peer may go by the default.
+    streamWindow = max(Int(limits.streamWindow), Self.defaultWindow)
+    writeSettings()
+    if connectionWindow > Self.defaultWindow { writeWindowUpdate(0, connectionWindow - Self.defaultWindow) }
+  }
+
+  // MARK: Bytes
+
+  /// Parses what the peer sent. Events are delivered before it returns; `failure` says whether it made sense.
+  package func receive(_ bytes: UnsafeRawBufferPointer, now: NIODeadline) {
+    self.now = now
+    guard failure == nil else { return }
+    var index = 0
+    if prefaceMatched < Self.preface.count {
+      guard unsafe matchPreface(bytes, &index) else { return terminate(.protocolError) }
+    }
+    if !partial.isEmpty {
+      // Every pointer here is read before the call returns.
+      guard unsafe completePartial(bytes, &index) else { return }
+    }
+    while failure == nil, bytes.count - index >= FrameHeader.byteCount {
+      // In bounds by the loop's condition, and by the second guard.
+      let header = unsafe FrameHeader(UnsafeRawBufferPointer(rebasing: bytes[index...]))
+      guard isAcceptable(header) else { return }
+      let start = index + FrameHeader.byteCount
+      guard bytes.count - start >= header.length else { break }
+      index = start + header.length
+      unsafe handle(header, UnsafeRawBufferPointer(rebasing: bytes[start..<index]))
+    }
+    guard failure == nil, index < bytes.count else { return }
+    unsafe partial.append(contentsOf: bytes[index...])
+  }
+
+  /// Whether a header block has begun and not ended, be it within its frame.
+  package var isReceivingBlock: Bool {
+    if openBlock != nil { return true }
+    guard partial.count >= FrameHeader.byteCount else { return false }
+    return partial[3] == FrameType.headers.rawValue
+  }
+
+  private func matchPreface(_ bytes: UnsafeRawBufferPointer, _ index: inout Int) -> Bool {
+    while prefaceMatched < Self.preface.count, index < bytes.count {
+      // In bounds by the loop's condition.
+      guard unsafe bytes[index] == Self.preface[prefaceMatched] else { return false }
+      prefaceMatched += 1
+      index += 1
+    }
+    return true
+  }
+
+  /// Adds to the frame that came in part, and handles it when it is whole. False when there is nothing left to do.
+  private func completePartial(_ bytes: UnsafeRawBufferPointer, _ index: inout Int) -> Bool {
+    // The counts are bounded by what is left of `bytes`.
+    if partial.count < FrameHeader.byteCount {
+      let count = min(FrameHeader.byteCount - partial.count, bytes.count - index)
+      unsafe partial.append(contentsOf: bytes[index..<index + count])
+      index += count
+      guard partial.count == FrameHeader.byteCount else { return false }
+    }
+    let header = unsafe partial.withUnsafeBytes { unsafe FrameHeader($0) }
+    guard isAcceptable(header) else { return false }
+    let count = min(FrameHeader.byteCount + header.length - partial.count, bytes.count - index)
+    unsafe partial.append(contentsOf: bytes[index..<index + count])
+    index += count
+    guard partial.count == FrameHeader.byteCount + header.length else { return false }
+    var frame: [UInt8] = []
+    swap(&frame, &partial)
+    // The frame stays as it is while it is handled: the session holds no reference to it.
+    unsafe frame.withUnsafeBytes { frame in
+      unsafe handle(header, UnsafeRawBufferPointer(rebasing: frame[FrameHeader.byteCount...]))
+    }
+    if frame.capacity <= Limits.keptFieldCapacity {
+      frame.removeAll(keepingCapacity: true)
+      swap(&frame, &partial)
+    }
+    return failure == nil
+  }
+
+  /// RFC 9113 §4.2. A larger frame is the connection's error: most of them change its state.
+  private func isAcceptable(_ header: FrameHeader) -> Bool {
+    guard header.length <= Self.frameBytes else {
+      terminate(.frameSizeError)
+      return false
+    }
+    return true
+  }
+
+  private func handle(_ header: FrameHeader, _ payload: UnsafeRawBufferPointer) {
+    if openBlock != nil || !hasSettings {
+      guard isExpected(header) else { return terminate(.protocolError) }
+    }
+    // The pointer is only passed on to calls that end before this one.
+    switch header.type {
+    case FrameType.data.rawValue: unsafe receivedData(header, payload)
+    case FrameType.headers.rawValue: unsafe receivedHeaders(header, payload)
+    case FrameType.continuation.rawValue: unsafe receivedContinuation(header, payload)
+    case FrameType.settings.rawValue: unsafe receivedSettings(header, payload)
+    case FrameType.windowUpdate.rawValue: unsafe receivedWindowUpdate(header, payload)
+    case FrameType.ping.rawValue: unsafe receivedPing(header, payload)
+    case FrameType.reset.rawValue: unsafe receivedReset(header, payload)
+    case FrameType.priority.rawValue: receivedPriority(header)
+    case FrameType.goAway.rawValue: unsafe receivedGoAway(header, payload)
+    // RFC 9113 §8.4: a client does not push.
+    case FrameType.pushPromise.rawValue: terminate(.protocolError)
+    // §5.5: what we do not know is passed over.
+    default: spendIdle()
+    }
+  }
+
+  /// RFC 9113 §3.4: SETTINGS come first; §6.10: nothing comes between the pieces of a block.
+  private func isExpected(_ header: FrameHeader) -> Bool {
+    if let openBlock {
+      return header.type == FrameType.continuation.rawValue && header.streamID == openBlock.streamID
+    }
+    guard header.type == FrameType.settings.rawValue, !header.has(FrameFlag.acknowledgement) else { return false }
+    hasSettings = true
+    return true
+  }
+
+  func spendIdle() {
+    if !idleFrames.spend(now: now) { terminate(.enhanceYourCalm, debug: "too_many_frames") }
+  }
+
+  // MARK: Streams
+
+  /// Streams that are open.
+  package var openStreams: Int { table.count }
+
+  /// Whether a stream of this number may still begin.
+  func accepts(_ id: Int32) -> Bool { id <= lastAccepted }
+
+  func openStream(_ id: Int32, _ block: HTTP2RequestBlock) -> HTTP2Stream {
+    let stream: HTTP2Stream
+    if let free = firstFree {
+      stream = free
+      firstFree = free.nextFree
+      free.nextFree = nil
+      freeCount -= 1
+    } else {
+      stream = HTTP2Stream()
+    }
+    stream.id = id
+    stream.opened = now
+    stream.sendWindow = peerInitialWindow
+    stream.contentLength = block.contentLength
+    table.insert(stream)
+    closedStreams.record(id, .open)
+    lastStream = now
+    return stream
+  }
+
+  /// Gives the stream a handler of its own.
+  func decide(_ stream: HTTP2Stream) {
+    guard let block = stream.block, let delegate else { return reset(stream, .internalError) }
+    stream.block = nil
+    stream.handler = delegate.session(self, opened: stream, block)
+  }
+
+  /// Gives every stream that waits for its body a handler of its own.
+  package func decideAll() {
+    guard undecided > 0 else { return }
+    for stream in table.all where stream.isUndecided {
+      stream.isUndecided = false
+      undecided -= 1
+      decide(stream)
+    }
+  }
+
+  /// Takes a stream out of the session and tells its handler.
+  func close(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode, _ verdict: ClosedStreams.Verdict) {
+    table.remove(stream)
+    closedStreams.close(stream.id, verdict)
+    lastStream = now
+    if stream.unconsumed > 0 {
+      grantConnection(stream.unconsumed)
+      stream.unconsumed = 0
+    }
+    if stream.isUndecided { undecided -= 1 }
+    if stream.isBlocked { blocked.removeAll { $0 === stream } }
+    if let handler = stream.handler {
+      stream.handler = nil
+      handler.stream(stream, closed: code)
+    }
+    stream.reset()
+    guard freeCount < Limits.keptStreams else { return }
+    stream.nextFree = firstFree
+    firstFree = stream
+    freeCount += 1
+  }
+
+  /// Puts the stream into the queue of what `produce` looks at.
+  func enqueue(_ stream: HTTP2Stream) {
+    guard !stream.isQueued else { return }
+    stream.isQueued = true
+    ready.append(stream)
+  }
+
+  /// Ends the stream at once, in both directions.
+  package func reset(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
+    guard stream.id != 0, stream.resetCode == nil else { return }
+    stream.resetCode = code
+    enqueue(stream)
+  }
+
+  // MARK: Windows of ours
+
+  /// Counts DATA against the connection's window. False when the peer had no right to it.
+  func takeFromConnection(_ bytes: Int) -> Bool {
+    outstanding += bytes
+    return outstanding <= connectionWindow
+  }
+
+  /// Grants the peer bytes on the connection again, in steps worth a frame.
+  func grantConnection(_ bytes: Int) {
+    consumed += bytes
+    guard consumed >= connectionWindow / 2 else { return }
+    outstanding -= consumed
+    writeWindowUpdate(0, consumed)
+    consumed = 0
+  }
+
+  /// Grants the peer `bytes` again: the reader of the stream has taken them.
+  package func consume(_ stream: HTTP2Stream, _ bytes: Int) {
+    guard stream.id != 0, bytes > 0, failure == nil else { return }
+    let taken = min(bytes, stream.unconsumed)
+    stream.unconsumed -= taken
+    grantConnection(taken)
+    stream.consumed += taken
+    // A peer that has ended its side needs no more.
+    guard stream.consumed >= Int(limits.streamWindow) / 2, !stream.isRemoteEnded else { return }
+    stream.outstanding -= stream.consumed
+    writeWindowUpdate(stream.id, stream.consumed)
+    stream.consumed = 0
+  }
+
+  // MARK: The connection
+
+  /// Tells the peer to start nothing new, while what is on its way is still served. First step of a drain.
+  package func announceShutdown() {
+    guard failure == nil, !isDraining else { return }
+    writeGoAway(.max, .noError)
+  }
+
+  /// Fixes the last stream that will be served. Second step of a drain, a round trip after the first.
+  package func shutDown() {
+    guard failure == nil, !isDraining else { return }
+    isDraining = true
+    lastAccepted = highestPeerStream
+    writeGoAway(lastAccepted, .noError)
+  }
+
+  /// Ends the session for the peer's fault: GOAWAY, then silence.
+  package func terminate(_ code: HTTP2ErrorCode, debug: StaticString = "") {
+    guard failure == nil else { return }
+    failure = code
+    writeGoAway(highestPeerStream, code, debug: debug)
+  }
+
+  /// Asks the peer for a sign of life.
+  package func ping(_ payload: UInt64) {
+    guard failure == nil else { return }
+    writePing(payload, isAnswer: false)
+  }
+
+  /// False once nothing more is expected: after a final GOAWAY when the last stream is gone.
+  package var wantsToRead: Bool {
+    guard failure == nil else { return false }
+    return table.count > 0 || !(isDraining || isPeerDraining)
+  }
+
+  /// The connection is gone: every stream that is open closes with `code`, and nothing is sent any more.
+  package func abandon(_ code: HTTP2ErrorCode = .cancel) {
+    if failure == nil { failure = code }
+    let streams = table.all
+    table.removeAll()
+    ready = []
+    readyHead = 0
+    blocked = []
+    undecided = 0
+    firstFree = nil
+    freeCount = 0
+    for stream in streams {
+      stream.id = 0
+      let handler = stream.handler
+      stream.handler = nil
+      handler?.stream(stream, closed: code)
+    }
+    delegate = nil
+  }
+}
+
+/// The fields that most answers have and no call adds to.
+package struct HTTP2CommonAnswer: Sendable {
+  package var head = HTTP2FieldList()
+  package var trailers = HTTP2FieldList()
+
+  package init() {}
+
+  package init(head: HTTP2FieldList, trailers: HTTP2FieldList) {
+    self.head = head
+    self.trailers = trailers
+  }
+}

@@ -1,0 +1,88 @@
+internal import CNghttp2
+internal import NIOCore
+
+/// The HPACK encoder of a connection. Source: RFC 7541.
+///
+/// Blocks that every answer shares are encoded once and then copied, for as long as the dynamic table stays as it is.
+@safe struct HeaderEncoder: ~Copyable {
+  /// A block that consists of references into the tables, one byte each: encoding it again changes nothing.
+  private struct Remembered {
+    var bytes: UInt64 = 0
+    var count = 0
+    /// The table's revision that the references are for.
+    var revision = UInt64.max
+  }
+
+  /// The largest table that the peer may make us keep. The protocol's default.
+  private static let tableBytes = 4096
+
+  /// Owned: freed in `deinit`, never handed out.
+  private let raw: OpaquePointer
+  /// Counts what may have changed the dynamic table.
+  private var revision: UInt64 = 0
+  private var head = Remembered()
+  private var trailers = Remembered()
+
+  init() throws(HTTP2Error) {
+    var raw: OpaquePointer?
+    let code = unsafe nghttp2_hd_deflate_new(&raw, HeaderEncoder.tableBytes)
+    guard code == 0, let raw = unsafe raw else { throw .refused(operation: "encoder", code: code) }
+    unsafe self.raw = raw
+  }
+
+  deinit {
+    unsafe nghttp2_hd_deflate_del(raw)
+  }
+
+  /// The peer said how large our table may be. False without memory.
+  mutating func limitTable(_ bytes: UInt32) -> Bool {
+    revision += 1
+    return unsafe nghttp2_hd_deflate_change_table_size(raw, Int(bytes)) == 0
+  }
+
+  enum CommonBlock {
+    case head
+    case trailers
+  }
+
+  /// The bytes of a block that every answer shares, if they are known: the first in the lowest byte.
+  func remembered(_ block: CommonBlock) -> (bytes: UInt64, count: Int)? {
+    let remembered = block == .head ? head : trailers
+    guard remembered.revision == revision else { return nil }
+    return (remembered.bytes, remembered.count)
+  }
+
+  /// Appends the block of `fields`. False without memory.
+  mutating func encode(_ fields: HTTP2FieldList, as common: CommonBlock? = nil, into buffer: inout ByteBuffer) -> Bool {
+    let start = buffer.writerIndex
+    let count = unsafe fields.withFields { list, count in
+      let bound = unsafe nghttp2_hd_deflate_bound(raw, list, count)
+      var written = 0
+      unsafe buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: bound) { target in
+        // The target has room for the library's own bound.
+        written = unsafe nghttp2_hd_deflate_hd(
+          raw, target.baseAddress?.assumingMemoryBound(to: UInt8.self), target.count, list, count)
+        return max(0, written)
+      }
+      return Int32(truncatingIfNeeded: written)
+    }
+    guard count >= 0 else { return false }
+    var remembered = Remembered()
+    remembered.count = Int(count)
+    for place in 0..<Int(count) {
+      // RFC 7541 §6.1, with an index that fits the first byte.
+      guard place < 8, let byte: UInt8 = buffer.getInteger(at: start + place), byte & 0x80 != 0, byte != 0xff else {
+        revision += 1
+        return true
+      }
+      remembered.bytes |= UInt64(byte) << (8 * UInt64(place))
+    }
+    remembered.revision = revision
+    switch common {
+    case .head: head = remembered
+    case .trailers: trailers = remembered
+    case nil: break
+    }
+    return true
+  }
+}

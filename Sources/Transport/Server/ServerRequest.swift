@@ -1,0 +1,24 @@
+internal import GRPC
+internal import HTTP2
+internal import NIOCore
+
+/// What a header block asks for: made once for a block, however many calls come with it.
+final class ServerRequest {
+  let head: RequestHead
+  let verdict: RequestHead.Verdict
+  /// How to answer within the read pass; nil when it takes a handler's task.
+  let direct: DirectCalls?
+
+  init(_ block: HTTP2RequestBlock, _ environment: ServerEnvironment, _ peer: Peer) {
+    var head = RequestHead()
+    let router = environment.router
+    // Each pointer is read before `receive` returns.
+    unsafe block.forEach { name, value in
+      unsafe head.receive(name, value, router)
+      return true
+    }
+    self.head = head
+    verdict = head.verdict
+    direct = DirectCalls(verdict, head.fields, environment, peer)
+  }
+}

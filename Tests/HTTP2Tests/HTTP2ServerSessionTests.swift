@@ -1,0 +1,201 @@
+import NIOCore
+import Testing
+
+@testable import HTTP2
+
+@Suite struct HTTP2ServerSessionTests {
+  /// A pair whose server answers `ping` directly with `pong`, and everything else by a handler.
+  private func directPair() throws -> SessionPair {
+    let pair = try SessionPair(common: SessionPair.common)
+    pair.serverEvents.direct = { body in body == Array("ping".utf8) ? ByteBuffer(string: "pong") : nil }
+    pair.serverEvents.onEnd = { [server = pair.server] stream in
+      server.respond(stream, nil)
+      server.write(stream, ByteBuffer(string: "handled"))
+      server.finishCommon(stream)
+    }
+    return pair
+  }
+
+  private func call(_ pair: SessionPair, _ body: String, path: String = "/a") throws -> RecordingHandler {
+    let handler = RecordingHandler()
+    let stream = try pair.request(handler, path: path, endStream: false)
+    pair.client.write(stream, ByteBuffer(string: body))
+    pair.client.finish(stream)
+    try pair.run()
+    return handler
+  }
+
+  @Test("A short request is answered in its read pass, like any other on the wire, and needs no handler")
+  func directAnswer() throws {
+    let pair = try directPair()
+    for _ in 0..<5 {
+      let direct = try call(pair, "ping")
+      #expect(direct.fields == [":status: 200", "content-type: application/grpc", "grpc-status: 0"])
+      #expect(direct.body == Array("pong".utf8))
+      #expect(direct.closed == .noError)
+    }
+    #expect(pair.serverEvents.opened.isEmpty)
+    let handled = try call(pair, "else")
+    #expect(handled.fields == [":status: 200", "content-type: application/grpc", "grpc-status: 0"])
+    #expect(handled.body == Array("handled".utf8))
+    #expect(pair.serverEvents.opened.map(\.handler.body) == [Array("else".utf8)])
+    #expect(pair.server.openStreams == 0)
+    #expect(pair.server.undecided == 0)
+  }
+
+  @Test("A body in two frames, and one that is cut off, are a handler's business")
+  func undecided() throws {
+    let pair = try directPair()
+    let handler = RecordingHandler()
+    let stream = try pair.request(handler, endStream: false)
+    try pair.run()
+    #expect(pair.server.undecided == 1)
+    #expect(pair.serverEvents.opened.isEmpty)
+    pair.client.write(stream, ByteBuffer(string: "pi"))
+    try pair.run()
+    #expect(pair.server.undecided == 0)
+    #expect(pair.serverEvents.opened.count == 1)
+    pair.client.write(stream, ByteBuffer(string: "ng"))
+    pair.client.finish(stream)
+    try pair.run()
+    #expect(handler.body == Array("handled".utf8))
+
+    let given = RecordingHandler()
+    let lost = try pair.request(given, endStream: false)
+    try pair.run()
+    #expect(pair.server.undecided == 1)
+    pair.client.reset(lost, .cancel)
+    try pair.run()
+    #expect(pair.server.undecided == 0)
+    #expect(pair.server.openStreams == 0)
+
+    _ = try pair.request(RecordingHandler(), endStream: false)
+    try pair.run()
+    pair.server.decideAll()
+    #expect(pair.server.undecided == 0)
+    #expect(pair.serverEvents.opened.count == 2)
+  }
+
+  @Test("A direct answer waits for the windows like any other")
+  func directAnswerWaits() throws {
+    let pair = try directPair()
+    try limitStreams(of: pair, to: 2)
+    let handler = try call(pair, "ping")
+    #expect(handler.body == Array("po".utf8))
+    #expect(handler.closed == nil)
+    #expect(!pair.server.wantsToWrite)
+    // WINDOW_UPDATE on stream 1.
+    pair.feed([0, 0, 4, 8, 0, 0, 0, 0, 1, 0, 0, 0, 5], to: pair.server)
+    try pair.run()
+    #expect(handler.body == Array("pong".utf8))
+    #expect(handler.closed == .noError)
+  }
+
+  /// Sets what the client lets a stream send, behind the client's back.
+  private func limitStreams(of pair: SessionPair, to window: UInt8) throws {
+    try pair.run()
+    // SETTINGS: INITIAL_WINDOW_SIZE.
+    pair.feed([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, window], to: pair.server)
+    // The client would not know what this acknowledges.
+    pair.server.output.clear()
+  }
+
+  @Test("A block that comes again in the same bytes is not decoded again, until the table behind it changes")
+  func repeatedBlocks() throws {
+    let pair = try directPair()
+    for _ in 0..<10 { _ = try call(pair, "ping") }
+    // The first adds its fields to the table, the second refers to them.
+    #expect(pair.serverEvents.blocks == 2)
+    // Another field enters the table: what the old bytes refer to has moved.
+    var fields = HTTP2FieldList()
+    fields.add(":method", "POST")
+    fields.add(":scheme", "http")
+    fields.add(":path", "/a")
+    fields.add(":authority", "localhost")
+    fields.add("x-new", "value")
+    let other = RecordingHandler()
+    _ = try pair.client.request(fields, handler: other, endStream: true)
+    try pair.run()
+    #expect(other.closed == .noError)
+    let handled = try call(pair, "else")
+    #expect(handled.closed == .noError)
+    #expect(
+      pair.serverEvents.opened.last?.handler.fields == [
+        ":method: POST", ":scheme: http", ":path: /a", ":authority: localhost",
+      ])
+  }
+
+  @Test("Frames are the same however the bytes are cut")
+  func cuts() throws {
+    let whole = try directPair()
+    let cut = try directPair()
+    let bytes = try recorded(whole)
+    for byte in bytes { cut.feed([byte], to: cut.server) }
+    whole.feed(bytes, to: whole.server)
+    whole.server.produce()
+    cut.server.produce()
+    #expect(cut.server.output == whole.server.output)
+    #expect(cut.server.failure == nil)
+    #expect(cut.serverEvents.opened.map(\.handler.body) == whole.serverEvents.opened.map(\.handler.body))
+  }
+
+  /// What a client says in two calls, without an answer.
+  private func recorded(_ pair: SessionPair) throws -> [UInt8] {
+    for body in ["ping", "else"] {
+      let stream = try pair.request(RecordingHandler(), endStream: false)
+      pair.client.write(stream, ByteBuffer(string: body))
+      pair.client.finish(stream)
+    }
+    try pair.client.produce()
+    defer { pair.client.output.clear() }
+    return Array(pair.client.output.readableBytesView)
+  }
+
+  @Test("Many streams share the connection's window in turn, and all come to their end")
+  func sharing() throws {
+    let pair = try SessionPair(common: SessionPair.common)
+    let size = 50_000
+    pair.serverEvents.onEnd = { [server = pair.server] stream in
+      server.respond(stream, nil)
+      server.write(stream, ByteBuffer(repeating: 7, count: size))
+      server.finishCommon(stream)
+    }
+    let handlers = try (0..<20).map { _ in
+      let handler = RecordingHandler()
+      _ = try pair.request(handler)
+      return handler
+    }
+    try pair.run()
+    // 64 KiB of window, a frame to each in turn.
+    #expect(handlers.filter { !$0.body.isEmpty }.count > 1)
+    var granted = [Int](repeating: 0, count: handlers.count)
+    for _ in 0..<100 where handlers.contains(where: { $0.closed == nil }) {
+      for (index, handler) in handlers.enumerated() where handler.body.count > granted[index] {
+        let taken = handler.body.count - granted[index]
+        granted[index] = handler.body.count
+        if let stream = handler.stream { pair.client.consume(stream, taken) }
+      }
+      try pair.run()
+    }
+    #expect(handlers.allSatisfy { $0.body.count == size && $0.closed == .noError })
+  }
+
+  @Test("A header list larger than a frame goes on in CONTINUATION")
+  func longHead() throws {
+    var limits = Limits()
+    limits.headerListBytes = 64 * 1024
+    let pair = try SessionPair(clientLimits: limits)
+    pair.serverEvents.onEnd = { [server = pair.server] stream in
+      var fields = HTTP2FieldList()
+      fields.add(":status", "200")
+      for index in 0..<40 { fields.add("x-\(index)".utf8, (0..<500).map { UInt8(33 + ($0 * 7 + index) % 90) }) }
+      server.respond(stream, fields, endStream: true)
+    }
+    let handler = RecordingHandler()
+    _ = try pair.request(handler)
+    pair.client.finish(try #require(handler.stream))
+    try pair.run()
+    #expect(handler.fields.count == 41)
+    #expect(handler.closed == .noError)
+  }
+}

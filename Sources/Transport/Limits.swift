@@ -1,3 +1,4 @@
+internal import HTTP2
 internal import NIOCore
 
 /// The bounds of this module, each with the reason for its number.
@@ -52,6 +53,37 @@ enum Limits {
 
   /// Output capacity that a connection keeps for the next pass: the answers of a few short calls.
   static let keptOutputCapacity = 2 * 1024
+
+  /// How often a peer with open streams is asked for a sign of life while it is silent, and how long it may take: a
+  /// connection that a broken network left behind is gone after 80 seconds. Source: gRPC A9, which leaves the numbers to
+  /// us; streams here are people waiting for a code to be scanned.
+  static let keepaliveInterval = TimeAmount.seconds(60)
+  static let keepaliveTimeout = TimeAmount.seconds(20)
+
+  /// How long one message of a request may take to arrive, and what it may take beyond that for its size: a bad
+  /// connection of a phone manages more than 16 KiB a second.
+  static let messageTimeout = TimeAmount.seconds(10)
+  static let messageBytesPerSecond = 16 * 1024
+
+  /// DATA frames of few bytes that complete no message, in a burst and a second: libraries cut messages at 16 KiB, so a
+  /// frame of a few bytes ends a message but for rare cuts.
+  static let smallDataBytes = 64
+  static let smallDataFrames = Budget.Rate(burst: 500, perSecond: 50)
+
+  /// The change in what a connection holds that the server's budget is told of: small beside the budget, and large
+  /// enough that a connection at work rarely has to.
+  static let budgetStep = 16 * 1024
+
+  /// How often connections that do nothing are asked to go when the server is nearly full, and how long they must have
+  /// done nothing. Asking ten thousand takes some milliseconds; a client that called a moment ago may call again.
+  static let pressureInterval = TimeAmount.seconds(1)
+  static let pressureIdleTime = TimeAmount.seconds(10)
+
+  /// When the kernel asks a silent peer of HTTP/1.1 for a sign of life, how often and how many times: it is gone after
+  /// 80 seconds, as long as HTTP/2's keepalive takes.
+  static let tcpKeepaliveSeconds = 60
+  static let tcpProbeSeconds = 10
+  static let tcpProbes = 2
 
   /// Bytes that one read may take: two full bursts of a connection's streams, and the largest TLS record.
   static let readBytes = 64 * 1024

@@ -45,6 +45,25 @@ struct ClientRecoveryTests {
     }
   }
 
+  @Test("a connection without calls is closed, and the next call opens another")
+  func idle() async throws {
+    try await TestServer.run { server in
+      let port = try #require(server.address.port)
+      let channel = makeChannel(ChannelTarget(host: "127.0.0.1", port: port)) { $0.idleTimeout = .milliseconds(300) }
+      let wait = RPCMethod(path: "/t.T/Pause", kind: .unary)
+      for _ in 0..<3 {
+        // Longer in all than the timeout: what counts is the time without a call.
+        for _ in 0..<3 {
+          let response: Blob = try await channel.unary(wait, Blob([1]), options: CallOptions())
+          #expect(response == Blob([1]))
+          #expect(server.server.usage.connections == 1)
+        }
+        try await eventually { server.server.usage.connections == 0 }
+      }
+      await channel.close(grace: .zero)
+    }
+  }
+
   @Test("a request stream refused unseen is sent again from its beginning")
   func refusedStream() async throws {
     try await ScriptedPeer.run { exchange in

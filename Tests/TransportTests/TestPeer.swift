@@ -62,12 +62,15 @@ final class TestPeer: ChannelInboundHandler, HTTP2SessionDelegate, @unchecked Se
   private let received = Mutex<[UInt8]>([])
   private var isAwaitingPing = false
 
-  private init() throws {
-    session = try HTTP2Session(role: .client, allocator: ByteBufferAllocator(), now: .now())
+  private init(initialWindow: UInt32?) throws {
+    var limits = HTTP2.Limits()
+    if let initialWindow { limits.streamWindow = initialWindow }
+    session = try HTTP2Session(role: .client, limits: limits, allocator: ByteBufferAllocator(), now: .now())
   }
 
-  static func connect(_ address: SocketAddress) async throws -> TestPeer {
-    let peer = try TestPeer()
+  /// - Parameter initialWindow: what the server may send on a stream until this peer grants more.
+  static func connect(_ address: SocketAddress, initialWindow: UInt32? = nil) async throws -> TestPeer {
+    let peer = try TestPeer(initialWindow: initialWindow)
     let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).channelInitializer { channel in
       channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(peer) }
     }

@@ -111,6 +111,9 @@ struct TestServer {
         (_: Blob, writer: ResponseWriter<Blob>, _) async throws(RPCError) in
         try await writer.serve(Bell.Listener(counters.bell, writer))
       },
+      RPCRoute.unary(RPCMethod(path: "/t.T/Probe", kind: .unary)) { (_: Blob, _) async throws(RPCError) -> Blob in
+        Blob([1])
+      }.essential(),
       .unary(RPCMethod(path: "/t.T/Squeeze", kind: .unary)) { (request: Blob, context) async throws(RPCError) -> Blob in
         // The first byte: whether the request came compressed, then whether the answer is to go compressed.
         context.compressesResponses = request.bytes.first == 1

@@ -9,6 +9,8 @@ package struct RPCRoute: Sendable {
   package var timeLimit: Duration?
   /// Answers a call within the read pass that brought its request; nil where that takes a task.
   package var answerDirectly: DirectAnswer?
+  /// Answered even by a server that has no room for other calls, as a health check must be.
+  package var isEssential = false
   /// Runs the handler and leaves the framed answer of a call that has one in `ServerCall.answer`.
   package let run: @Sendable (ServerCall) async throws(RPCError) -> Void
 
@@ -30,6 +32,13 @@ package struct RPCRoute: Sendable {
     var route = self
     if let messageBytes { route.messageLimit = messageBytes }
     if let time { route.timeLimit = time }
+    return route
+  }
+
+  /// The same route, answered whatever the load.
+  package func essential() -> RPCRoute {
+    var route = self
+    route.isEssential = true
     return route
   }
 

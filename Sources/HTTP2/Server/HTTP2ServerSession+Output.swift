@@ -72,18 +72,21 @@ extension HTTP2ServerSession {
   ) throws(Failure) {
     guard stream.id != 0, !stream.isFinished else { return }
     let mark = stream.pending.writerIndex
+    let before = stream.pending.readableBytes
     do {
       try body(&stream.pending)
     } catch {
       stream.pending.moveWriterIndex(to: mark)
       throw error
     }
+    queued += stream.pending.readableBytes - before
     enqueue(stream)
   }
 
   /// Appends bytes to what the stream will send, without copying when nothing waits.
   package func write(_ stream: HTTP2Stream, _ bytes: ByteBuffer) {
     guard stream.id != 0, !stream.isFinished else { return }
+    queued += bytes.readableBytes
     if stream.pending.readableBytes == 0 {
       stream.pending = bytes
     } else {
@@ -193,6 +196,7 @@ extension HTTP2ServerSession {
     if count > 0 {
       sendWindow -= count
       stream.sendWindow -= count
+      queued -= count
       // Read within the closure only; `count` is at most what is readable.
       unsafe stream.pending.readWithUnsafeReadableBytes { bytes in
         unsafe output.writeBytes(UnsafeRawBufferPointer(rebasing: bytes[..<count]))

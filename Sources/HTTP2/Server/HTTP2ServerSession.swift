@@ -60,6 +60,8 @@ package import NIOCore
   var readyHead = 0
   /// Streams that wait for the connection's window.
   var blocked: [HTTP2Stream] = []
+  /// Bytes of bodies that wait for the windows or for `produce`.
+  var queued = 0
   var sendWindow = HTTP2ServerSession.defaultWindow
   var peerInitialWindow = HTTP2ServerSession.defaultWindow
 
@@ -226,6 +228,9 @@ package import NIOCore
     if !idleFrames.spend(now: now) { terminate(.enhanceYourCalm, debug: "too_many_frames") }
   }
 
+  /// Bytes that the session holds because somebody does not take them: the peer of its answers, a reader of requests.
+  package var bufferedBytes: Int { queued + outstanding - consumed + output.readableBytes }
+
   // MARK: Streams
 
   /// Streams that are open.
@@ -280,6 +285,7 @@ package import NIOCore
       grantConnection(stream.unconsumed)
       stream.unconsumed = 0
     }
+    queued -= stream.pending.readableBytes
     if stream.isUndecided { undecided -= 1 }
     if stream.isBlocked { blocked.removeAll { $0 === stream } }
     if let handler = stream.handler {

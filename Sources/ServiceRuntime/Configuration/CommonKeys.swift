@@ -122,6 +122,18 @@ package enum CommonKeys {
     in: .milliseconds(100)...(.seconds(300)),
     help: "how long running calls may take to finish after SIGTERM"
   )
+  package static let connectionLimit = ConfigurationKey.integer(
+    "limits.connections",
+    default: ServerBudget.Bounds().connections,
+    in: 1...1_000_000,
+    help: "connections to the gRPC port; more are closed at once, idle ones from three quarters on"
+  )
+  package static let callLimit = ConfigurationKey.integer(
+    "limits.calls",
+    default: ServerBudget.Bounds().calls,
+    in: 1...1_000_000,
+    help: "calls that may wait for something at once; more are refused with RESOURCE_EXHAUSTED"
+  )
   package static let corsOrigins = ConfigurationKey<CORSPolicy>(
     "cors.origins",
     default: .strings([]),
@@ -158,7 +170,7 @@ package enum CommonKeys {
       clientKeyFile.declaration, certificateNames.declaration,
       issuer.declaration, identityAddress.declaration, qrAddress.declaration, migratorAddress.declaration,
       policyFile.declaration,
-      logLevel.declaration, drainTimeout.declaration, corsOrigins.declaration, compressResponses.declaration, threads.declaration,
+      logLevel.declaration, drainTimeout.declaration, connectionLimit.declaration, callLimit.declaration, corsOrigins.declaration, compressResponses.declaration, threads.declaration,
     ]
   }
 }

@@ -235,7 +235,9 @@ package enum ServiceProcess {
     token: ServiceToken?
   ) throws(StartupError) -> RPCServer {
     let configuration = resources.configuration
-    let served = parts.routes + HealthV1.healthRoutes(health)
+    // A probe that asks is answered whatever the load; one that watches waits, as any other call.
+    let probes = HealthV1.healthRoutes(health).map { $0.method.kind == .unary ? $0.essential() : $0 }
+    let served = parts.routes + probes
     let routes = served + ReflectionRoutes.describing(served)
     let policies =
       parts.policies
@@ -262,6 +264,8 @@ package enum ServiceProcess {
       tls: tls
     )
     transport.drainGrace = TimeAmount(configuration[CommonKeys.drainTimeout])
+    transport.budget.connections = configuration[CommonKeys.connectionLimit]
+    transport.budget.calls = configuration[CommonKeys.callLimit]
     transport.cors = configuration[CommonKeys.corsOrigins]
     transport.compressesResponses = configuration[CommonKeys.compressResponses]
     return RPCServer(

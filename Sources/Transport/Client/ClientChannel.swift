@@ -32,6 +32,8 @@ package final class ClientChannel: RPCChannel {
     package var backoff = Backoff.connection
     package var connectTimeout = Limits.connectTimeout
     package var keepalive: KeepalivePolicy?
+    /// A connection without a call is closed after this; the next call opens another. What gRPC's channels have.
+    package var idleTimeout = TimeAmount.minutes(30)
     /// Reads `grpc-status-details-bin`, which this module knows no messages for.
     package var decodeDetails: ResponseReader.DetailsDecoder
     /// Uniform in 0..<1; spreads the waits of clients.
@@ -67,7 +69,8 @@ package final class ClientChannel: RPCChannel {
           messageLimit: configuration.messageLimit,
           decodeDetails: configuration.decodeDetails,
           keepalive: configuration.keepalive,
-          connectTimeout: configuration.connectTimeout
+          connectTimeout: configuration.connectTimeout,
+          idleTimeout: configuration.idleTimeout
         ),
         backoff: configuration.backoff,
         random: configuration.random

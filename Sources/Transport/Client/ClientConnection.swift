@@ -25,6 +25,7 @@ final class ClientConnection: ChannelInboundHandler, HTTP2SessionDelegate, @unch
     var decodeDetails: ResponseReader.DetailsDecoder
     var keepalive: KeepalivePolicy?
     var connectTimeout: TimeAmount
+    var idleTimeout: TimeAmount
   }
 
   /// Who hears of the connection's life. Called on its event loop.
@@ -65,6 +66,9 @@ final class ClientConnection: ChannelInboundHandler, HTTP2SessionDelegate, @unch
   private var lastRead = NIODeadline.now()
   private var keepaliveTimer: Scheduled<Void>?
   private var isAwaitingPing = false
+  /// When the last call ended, and what sees to it that a connection without calls is closed.
+  private var lastCall = NIODeadline.now()
+  private var idleTimer: Scheduled<Void>?
 
   init(eventLoop: any EventLoop, settings: Settings, owner: any Owner) {
     self.eventLoop = eventLoop
@@ -108,6 +112,7 @@ final class ClientConnection: ChannelInboundHandler, HTTP2SessionDelegate, @unch
   /// A stream is gone: the next attempt in the queue takes its place.
   func closed() {
     running -= 1
+    if running == 0 { lastCall = .now() }
     admitWaiting()
     if phase == .draining, running == 0 { flushSoon() }
   }
@@ -126,8 +131,12 @@ final class ClientConnection: ChannelInboundHandler, HTTP2SessionDelegate, @unch
       close(RPCError(.unavailable, "the channel was closed"))
       return
     }
+    finishCalls(RPCError(.unavailable, "the channel was closed"))
+  }
+
+  private func finishCalls(_ error: RPCError) {
     session?.shutDown()
-    drain(RPCError(.unavailable, "the channel was closed"))
+    drain(error)
     flushSoon()
   }
 
@@ -229,6 +238,7 @@ final class ClientConnection: ChannelInboundHandler, HTTP2SessionDelegate, @unch
     context = nil
     connectTimer?.cancel()
     keepaliveTimer?.cancel()
+    idleTimer?.cancel()
     owner?.connectionClosed(self, error)
     let released = waiting
     waiting.removeAll()
@@ -286,6 +296,8 @@ final class ClientConnection: ChannelInboundHandler, HTTP2SessionDelegate, @unch
       connectTimer?.cancel()
       connectTimer = nil
       scheduleKeepalive()
+      lastCall = .now()
+      watchIdle()
       owner?.connectionOpened(self)
     }
     admitWaiting()
@@ -310,6 +322,22 @@ final class ClientConnection: ChannelInboundHandler, HTTP2SessionDelegate, @unch
     case .connecting: close(error)
     case .draining, .closed: return
     }
+  }
+
+  // MARK: - Idleness
+
+  /// Looks again when the connection may have been without a call for long enough.
+  private func watchIdle() {
+    let due = (running == 0 ? lastCall : .now()) + settings.idleTimeout
+    idleTimer = eventLoop.assumeIsolated().scheduleTask(deadline: due) { [weak self] in self?.idleDue() }
+  }
+
+  private func idleDue() {
+    idleTimer = nil
+    guard phase == .open else { return }
+    guard running == 0, waiting.isEmpty, lastCall + settings.idleTimeout <= .now() else { return watchIdle() }
+    // The next call opens another one.
+    finishCalls(RPCError(.unavailable, "the connection was idle"))
   }
 
   // MARK: - Keepalive

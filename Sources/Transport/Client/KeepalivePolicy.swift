@@ -13,7 +13,7 @@ package struct KeepalivePolicy: Sendable, Equatable {
   package var withoutCalls: Bool
 
   package init(interval: TimeAmount, timeout: TimeAmount = .seconds(20), withoutCalls: Bool = false) {
-    self.interval = max(interval, Limits.keepaliveInterval)
+    self.interval = max(interval, Limits.clientKeepaliveInterval)
     self.timeout = timeout
     self.withoutCalls = withoutCalls
   }

@@ -28,5 +28,5 @@ extension Limits {
   static let replayBytes = 256 * 1024
 
   /// The least time between two keepalive pings, so that a configuration cannot flood a server.
-  static let keepaliveInterval = TimeAmount.seconds(10)
+  static let clientKeepaliveInterval = TimeAmount.seconds(10)
 }

@@ -11,6 +11,9 @@ struct ConnectionTimers {
     case drainGrace
     case stalledWrite
     case closing
+    /// The peer has been silent for a while, or has not answered when it was asked.
+    case keepalive
+    case keepaliveAnswer
   }
 
   private var deadlines: [NIODeadline?] = Array(repeating: nil, count: Event.allCases.count)

@@ -16,11 +16,15 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   private var body: [UInt8] = []
   private var isRefused = false
   private var isAnswering = false
+  private var isTaskRunning = false
+  private var share = CallShare()
   /// A request has begun to come, and not ended.
   private var isReceiving = true
   private var web: (call: WebCall, head: HTTPRequestHead)?
   private var isDraining = false
   private var timer: Scheduled<Void>?
+  /// When the last answer was complete.
+  private var lastAnswer = NIODeadline.now()
 
   init(environment: ServerEnvironment, executor: EventLoopTaskExecutor, peer: Peer) {
     self.environment = environment
@@ -113,11 +117,18 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     if event is ServerDrain {
       isDraining = true
       if !isAnswering { context.close(promise: nil) }
+    } else if event is ServerPressure {
+      // Others want this connection's place.
+      if !isAnswering, !isReceiving, .now() - lastAnswer >= Limits.pressureIdleTime { context.close(promise: nil) }
     } else if case ChannelEvent.inputClosed = event, let web {
       // The client has gone; what it asked for has no reader.
       self.web = nil
       web.call.end(RPCError(.cancelled, "the client is gone"))
       context.close(promise: nil)
+    } else if case ChannelEvent.inputClosed = event {
+      // Nothing more will be asked; what is under way is still answered.
+      isDraining = true
+      if !isAnswering { context.close(promise: nil) }
     } else {
       context.fireUserInboundEventTriggered(event)
     }
@@ -160,6 +171,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     )
     body = []
     let isTooLarge = isRefused
+    isTaskRunning = true
     Task.immediate(executorPreference: executor) { [self] in
       if isTooLarge {
         send(PageResponse(status: 413, text: "too large\n"), to: head)
@@ -167,9 +179,12 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
         // RFC 9110 §15.5.22 would be 426, but gRPC clients know 415.
         send(PageResponse(status: 415, text: "gRPC needs HTTP/2\n"), to: head)
       } else {
-        send(await environment.pages.answer(request), to: head)
+        send(await environment.answer(request), to: head)
       }
+      isTaskRunning = false
+      share.giveBack(to: environment.budget)
     }
+    if isTaskRunning { share.take(of: environment.budget) }
   }
 
   private func isGRPC(_ contentType: String) -> Bool {
@@ -213,6 +228,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   }
 
   private func sendEnd(isKeptAlive: Bool, _ context: ChannelHandlerContext) {
+    lastAnswer = .now()
     let written = context.eventLoop.makePromise(of: Void.self)
     context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: written)
     if isKeptAlive {

@@ -83,6 +83,8 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
         )
       } else {
         try PageHandler.addHandlers(to: pipeline, environment: environment, executor: executor, peer: peer)
+        // HTTP/1.1 has no PING.
+        context.channel.askForSignsOfLife()
       }
       if received.readableBytes > 0 {
         context.fireChannelRead(wrapInboundOut(received))

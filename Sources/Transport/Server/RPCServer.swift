@@ -37,6 +37,10 @@ package final class RPCServer: Sendable {
     /// A connection is drained when it is this old, give or take a tenth, so that load spreads to new instances; nil
     /// keeps it.
     package var maximumAge: TimeAmount? = .minutes(30)
+    /// When a silent peer with open streams is asked for a sign of life, and how long it may take.
+    package var keepalive = (interval: Limits.keepaliveInterval, timeout: Limits.keepaliveTimeout)
+    /// What all connections may use together.
+    package var budget = ServerBudget.Bounds()
     /// How long calls may go on when their connection drains.
     package var drainGrace: TimeAmount = .seconds(30)
 
@@ -55,6 +59,8 @@ package final class RPCServer: Sendable {
   }
 
   private struct State {
+    /// When connections that do nothing were last asked to go.
+    var lastPressure: NIODeadline?
     var listener: (any Channel)?
     var connections: [ObjectIdentifier: any Channel] = [:]
     var isShuttingDown = false
@@ -145,17 +151,39 @@ package final class RPCServer: Sendable {
     }
   }
 
+  /// Asks connections that have done nothing for a while to make room, once in a while.
+  private func askIdleToGo() {
+    let now = NIODeadline.now()
+    let connections = state.withLock { state -> [any Channel] in
+      if let last = state.lastPressure, now - last < Limits.pressureInterval { return [] }
+      state.lastPressure = now
+      return Array(state.connections.values)
+    }
+    for connection in connections { connection.pipeline.fireUserInboundEventTriggered(ServerPressure()) }
+  }
+
+  /// What the connections use together.
+  package var usage: (connections: Int, calls: Int, bufferedBytes: Int) { environment.budget.usage }
+
   /// Connections that are open.
   package var connectionCount: Int { state.withLock { $0.connections.count } }
 
   private func register(_ channel: any Channel) -> Bool {
+    let budget = environment.budget
+    let admission = budget.admitConnection()
+    guard admission != .refused else { return false }
     let isWelcome = state.withLock { state in
       guard !state.isShuttingDown else { return false }
       state.connections[ObjectIdentifier(channel)] = channel
       return true
     }
-    guard isWelcome else { return false }
+    guard isWelcome else {
+      budget.connectionClosed()
+      return false
+    }
+    if admission == .admittedUnderPressure { askIdleToGo() }
     channel.closeFuture.whenComplete { [self] _ in
+      budget.connectionClosed()
       let waiters = state.withLock { state in
         state.connections[ObjectIdentifier(channel)] = nil
         guard state.connections.isEmpty else { return [CheckedContinuation<Void, Never>]() }

@@ -35,6 +35,13 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   private var timer: Scheduled<Void>?
   private var timerDeadline: NIODeadline?
   private var drain = Drain.none
+  /// When the peer last gave a sign of life.
+  private var lastRead = NIODeadline.now()
+  /// When it was last asked for one.
+  private var lastAsked = NIODeadline.now()
+  private var smallData: Budget
+  /// What the server's budget was last told that this connection holds.
+  private var reportedBytes = 0
   private var lastPing: NIODeadline?
   private var pingStrikes = 0
   /// The shortest time that any request here had which may be answered directly.
@@ -54,6 +61,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     self.eventLoop = executor.eventLoop
     self.peer = peer
     timers = ConnectionTimers()
+    smallData = Budget(Limits.smallDataFrames, now: .now())
   }
 
   // MARK: The channel
@@ -77,6 +85,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     }
     timers[.settings] = now + Limits.settingsTimeout
     timers[.idle] = now + environment.configuration.idleTimeout
+    timers[.keepalive] = now + environment.configuration.keepalive.interval
     if let age = environment.configuration.maximumAge {
       // Spread by a tenth each way, so that clients that came together do not come back together.
       let spread = Int64.random(in: -100...100)
@@ -102,6 +111,8 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     guard let session else { return }
     session.abandon()
     self.session = nil
+    environment.budget.buffered(-reportedBytes)
+    reportedBytes = 0
     free = []
     streams = []
   }
@@ -116,6 +127,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     if !isReading {
       isReading = true
       now = .now()
+      lastRead = now
     }
     let bytes = unwrapInboundIn(data)
     // The session keeps no pointer into the buffer.
@@ -152,6 +164,8 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     if event is ServerDrain {
       beginDrain()
+    } else if event is ServerPressure {
+      makeRoom()
     } else if case ChannelEvent.inputClosed = event {
       // The peer has gone; what it asked for has no reader.
       context.close(promise: nil)
@@ -193,7 +207,27 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
         session.output = written
       }
     }
+    reportBuffered(session, context)
     closeIfOver(session, context)
+  }
+
+  /// Tells the server's budget what this connection holds, when that has changed by something.
+  private func reportBuffered(_ session: HTTP2ServerSession, _ context: ChannelHandlerContext) {
+    var bytes = session.bufferedBytes
+    if bytes | reportedBytes == 0, context.channel.isWritable { return }
+    if !context.channel.isWritable, let options = context.channel.syncOptions {
+      // What the socket has not taken. A channel that cannot tell has no socket.
+      bytes += (try? options.getOption(.bufferedWritableBytes)) ?? 0
+    }
+    guard abs(bytes - reportedBytes) >= Limits.budgetStep || bytes == 0 else { return }
+    environment.budget.buffered(bytes - reportedBytes)
+    reportedBytes = bytes
+  }
+
+  /// Whether there is room for a call that is not answered at once.
+  var hasRoom: Bool {
+    let budget = environment.budget
+    return !budget.isExhausted && (session?.bufferedBytes ?? 0) < budget.bounds.connectionBytes
   }
 
   private func closeIfOver(_ session: HTTP2ServerSession, _ context: ChannelHandlerContext) {
@@ -286,7 +320,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
 
   func session(_ session: HTTP2ServerSession, receivedPing payload: UInt64, acknowledged: Bool) {
     if acknowledged {
-      if drain == .announced { fixDrain() }
+      if drain == .announced, payload != Self.keepalivePayload { fixDrain() }
       return
     }
     let interval = session.openStreams > 0 ? Limits.busyPingInterval : Limits.idlePingInterval
@@ -312,6 +346,13 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     free.append(stream)
   }
 
+  /// Others want this connection's place: it goes if it has had no stream for a while.
+  private func makeRoom() {
+    guard let session, session.openStreams == 0, .now() - session.lastStream >= Limits.pressureIdleTime else { return }
+    session.shutDown()
+    wantOutput()
+  }
+
   // MARK: Drain
 
   private func beginDrain() {
@@ -331,6 +372,23 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     drain = .fixed
     timers[.drainRoundTrip] = nil
     session.shutDown()
+    wantOutput()
+  }
+
+  // MARK: Signs of life
+
+  /// Tells the answer to a keepalive PING from that to a drain's.
+  private static let keepalivePayload: UInt64 = 0x616c_6976_653f_3f3f
+
+  /// A message is complete: a library that sends its prefix apart from it may do so.
+  func receivedMessage() {
+    smallData.earn()
+  }
+
+  /// A DATA frame of a few bytes came that completed no message.
+  func receivedSmallData() {
+    guard !smallData.spend(now: now) else { return }
+    session?.terminate(.enhanceYourCalm, debug: "too_many_small_frames")
     wantOutput()
   }
 
@@ -394,6 +452,21 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
       } else {
         session.shutDown()
       }
+    case .keepalive:
+      let end = lastRead + environment.configuration.keepalive.interval
+      if session.openStreams == 0 {
+        // Idle: it has its own end.
+        timers[.keepalive] = now + environment.configuration.keepalive.interval
+      } else if end > now {
+        timers[.keepalive] = end
+      } else {
+        session.ping(Self.keepalivePayload)
+        lastAsked = now
+        timers[.keepaliveAnswer] = now + environment.configuration.keepalive.timeout
+      }
+    case .keepaliveAnswer:
+      guard lastRead > lastAsked else { return context.close(promise: nil) }
+      timers[.keepalive] = lastRead + environment.configuration.keepalive.interval
     case .age: beginDrain()
     case .drainRoundTrip: fixDrain()
     case .drainGrace, .stalledWrite, .closing: context.close(promise: nil)
@@ -403,3 +476,6 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
 
 /// Asks a connection to finish what it has begun and close: a user event of its channel.
 struct ServerDrain: Sendable {}
+
+/// Asks a connection that has done nothing for a while to close: others want its place.
+struct ServerPressure: Sendable {}

@@ -10,6 +10,7 @@ final class ServerEnvironment: Sendable {
   let pages: PageTable
   let statusDetailsEncoder: RPCServer.StatusDetailsEncoder
   let logger: Logger
+  let budget: ServerBudget
 
   init(
     configuration: RPCServer.Configuration,
@@ -25,5 +26,14 @@ final class ServerEnvironment: Sendable {
     self.pages = pages
     self.statusDetailsEncoder = statusDetailsEncoder
     self.logger = logger
+    budget = ServerBudget(configuration.budget)
+  }
+
+  /// Answers a request for a page, if there is room for it.
+  func answer(_ request: PageRequest) async -> PageResponse {
+    guard budget.isExhausted, request.path != Page.health.path else { return await pages.answer(request) }
+    var response = PageResponse(status: 503, text: "no room for this request now\n")
+    response.headers.append(("retry-after", "1"))
+    return response
   }
 }

@@ -35,6 +35,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
   private var hasRequest = false
   private var task: Task<Void, Never>?
   private var isTaskRunning = false
+  private var share = CallShare()
   private var started = ContinuousClock.Instant.now
   private var hasInterceptedCall = false
   /// Bytes received that the peer has not been granted again.
@@ -44,8 +45,18 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
   private var web: WebCall?
   /// Tells the calls that used this object apart, for what comes late from other threads.
   private var generation = 0
-  /// When the phase has to be over.
-  private(set) var deadline: NIODeadline?
+  /// When the call has to be over.
+  private var callEnd: NIODeadline?
+  /// When the message that is being received began, and when it has to be complete.
+  private var messageStart = NIODeadline.uptimeNanoseconds(0)
+  private var messageEnd: NIODeadline?
+  /// Messages of this stream that were complete.
+  private var messages = 0
+  /// When something of this stream has to be over.
+  var deadline: NIODeadline? {
+    guard let messageEnd else { return callEnd }
+    return min(callEnd ?? messageEnd, messageEnd)
+  }
 
   init(connection: ServerConnection) {
     self.connection = connection
@@ -71,7 +82,12 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     phase = .message
     started = .now
     if case .call(let route, _) = request.verdict {
-      call.context = ServerContext(method: route.method, fields: request.head.fields, deadline: nil, peer: connection.peer)
+      call.context = ServerContext(
+        method: route.method,
+        fields: request.head.fields,
+        deadline: nil,
+        peer: connection.peer
+      )
       hasInterceptedCall = true
     }
     finish(error)
@@ -86,6 +102,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
   private func recycleIfOver() {
     guard stream == nil, !isTaskRunning, web?.isTaskRunning != true else { return }
     generation += 1
+    share.giveBack(to: connection.environment.budget)
     // The parked call knows the outbox, and the outbox it.
     call.outbox?.endParking()
     call.reset()
@@ -95,6 +112,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     hasRequest = false
     hasInterceptedCall = false
     owed = 0
+    messages = 0
     pageBody = []
     web = nil
     connection.recycle(self)
@@ -117,7 +135,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     if let time = timeout.map({ min($0, limit ?? $0) }) ?? limit {
       callDeadline = started + time
       let deadline = connection.now - late + TimeAmount(time)
-      self.deadline = deadline
+      callEnd = deadline
       connection.watch(deadline)
     }
     let context = ServerContext(
@@ -131,6 +149,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     call.context = context
     phase = .message
     hasInterceptedCall = true
+    if !route.isEssential, !connection.hasRoom { return finish(ServerBudget.refusal()) }
     for interceptor in connection.environment.interceptors {
       do throws(RPCError) {
         try interceptor.willHandle(context)
@@ -161,6 +180,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     switch phase {
     case .message, .running:
       owed += bytes.count
+      let before = messages
       do throws(RPCError) {
         // The pointer is read before `receive` returns.
         unsafe try framer.receive(bytes) { message throws(RPCError) in try take(&message) }
@@ -168,6 +188,12 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
         finish(error)
         return
       }
+      if messages != before {
+        connection.receivedMessage()
+      } else if bytes.count < Limits.smallDataBytes {
+        connection.receivedSmallData()
+      }
+      watchMessage(isNew: messages != before)
       settle()
     case .page where web != nil:
       // The call reads it before it returns, and keeps no more than a message.
@@ -185,7 +211,21 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     }
   }
 
+  /// A message that has begun has a time by which it must be complete, however long the call may last.
+  private func watchMessage(isNew: Bool) {
+    guard !framer.isBetweenMessages, phase == .message || phase == .running else {
+      messageEnd = nil
+      return
+    }
+    if messageEnd == nil || isNew { messageStart = connection.now }
+    let seconds = framer.currentLength / Limits.messageBytesPerSecond
+    let end = messageStart + Limits.messageTimeout + .seconds(Int64(seconds))
+    messageEnd = end
+    connection.watch(end)
+  }
+
   private func take(_ message: inout ReceivedMessage) throws(RPCError) {
+    messages += 1
     if let inbox = call.inbox {
       inbox.deliver(message)
       message.bytes = ByteBuffer()
@@ -235,6 +275,8 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
   // MARK: The handler
 
   private func run(_ route: RPCRoute) {
+    // Calls that were let in while there was room may have filled it by now.
+    if !route.isEssential, !connection.hasRoom { return finish(ServerBudget.refusal()) }
     phase = .running
     isTaskRunning = true
     let task = Task.immediate(executorPreference: connection.executor) { [self] in
@@ -246,7 +288,12 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
       }
       taskEnded(failure)
     }
-    if isTaskRunning { self.task = task }
+    if isTaskRunning { taskWaits(task) }
+  }
+
+  private func taskWaits(_ task: Task<Void, Never>) {
+    self.task = task
+    share.take(of: connection.environment.budget)
   }
 
   private func taskEnded(_ failure: RPCError?) {
@@ -263,6 +310,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     phase = .parked
     call.request = ByteBuffer()
     framer = MessageFramer()
+    share.take(of: connection.environment.budget)
     if !parked.park(CallWaker(self, number: generation)) { wake(generation) }
   }
 
@@ -292,10 +340,18 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
 
   /// The deadline passed: nobody waits for the answer any more.
   func expire() {
-    deadline = nil
+    let isCallOver = callEnd.map { $0 <= connection.now } ?? false
+    if !isCallOver, let inbox = call.inbox, inbox.waiting > 0 {
+      // It is our reader that holds the peer up.
+      messageStart = connection.now
+      return watchMessage(isNew: false)
+    }
+    callEnd = nil
+    messageEnd = nil
     switch phase {
     case .message, .running, .parked:
-      let error = RPCError(.deadlineExceeded, "the deadline passed")
+      let reason = isCallOver ? "the deadline passed" : "a message of the request took too long to arrive"
+      let error = RPCError(.deadlineExceeded, reason)
       finish(error)
       stopHandler(error)
     case .page, .answered: break
@@ -342,7 +398,8 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     case .message, .parked: break
     }
     phase = .answered
-    deadline = nil
+    callEnd = nil
+    messageEnd = nil
     if hasInterceptedCall, let context = call.context, !connection.environment.interceptors.isEmpty {
       let duration = started.duration(to: .now)
       for interceptor in connection.environment.interceptors {
@@ -424,13 +481,13 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     )
     isTaskRunning = true
     let task = Task.immediate(executorPreference: connection.executor) { [self] in
-      let response = await connection.environment.pages.answer(request)
+      let response = await connection.environment.answer(request)
       isTaskRunning = false
       self.task = nil
       answerPage(response, isHead: request.method == "HEAD")
       recycleIfOver()
     }
-    if isTaskRunning { self.task = task }
+    if isTaskRunning { taskWaits(task) }
   }
 
   private func answerPage(_ response: PageResponse, isHead: Bool) {
@@ -460,7 +517,8 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
 
   func stream(_ stream: HTTP2Stream, closed code: HTTP2ErrorCode) {
     self.stream = nil
-    deadline = nil
+    callEnd = nil
+    messageEnd = nil
     web?.end(RPCError(.cancelled, "the client cancelled the call"))
     if phase != .answered {
       let error = RPCError(.cancelled, "the client cancelled the call")

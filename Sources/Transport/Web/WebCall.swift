@@ -41,6 +41,7 @@ final class WebCall: @unchecked Sendable {
   private var hasAnswered = false
   private var task: Task<Void, Never>?
   private(set) var isTaskRunning = false
+  private var share = CallShare()
   private var started = ContinuousClock.Instant.now
   private var timer: Scheduled<Void>?
   /// Where the frames that were sent end in the body, and how long they are for the outbox.
@@ -91,6 +92,7 @@ final class WebCall: @unchecked Sendable {
     )
     call.context = context
     hasInterceptedCall = true
+    if !route.isEssential, place.environment.budget.isExhausted { return finish(ServerBudget.refusal()) }
     for interceptor in place.environment.interceptors {
       do throws(RPCError) {
         try interceptor.willHandle(context)
@@ -158,10 +160,13 @@ final class WebCall: @unchecked Sendable {
       }
       isTaskRunning = false
       self.task = nil
+      share.giveBack(to: place.environment.budget)
       finish(failure)
       sink?.webCallReturned(self)
     }
-    if isTaskRunning { self.task = task }
+    guard isTaskRunning else { return }
+    self.task = task
+    share.take(of: place.environment.budget)
   }
 
   /// Ends the call from outside: the deadline passed, or the client is gone.

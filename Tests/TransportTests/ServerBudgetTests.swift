@@ -1,0 +1,147 @@
+import GRPC
+import HTTP2
+import NIOCore
+import Testing
+
+@testable import Transport
+
+@Suite("A server's budget")
+struct ServerBudgetTests {
+  @Test("Connections beyond the limit are closed at once, and a place that is free is taken again")
+  func connections() async throws {
+    try await TestServer.run({ $0.budget.connections = 3 }) { server in
+      var peers: [TestPeer] = []
+      for _ in 0..<3 {
+        let peer = try await TestPeer.connect(server.address)
+        #expect(try await peer.call("/t.T/Echo", Blob([1]).frame).status == .ok)
+        peers.append(peer)
+      }
+      for _ in 0..<5 {
+        let refused = try await TestPeer.connect(server.address)
+        #expect(await refused.isClosed(within: .seconds(2)))
+      }
+      for peer in peers { #expect(try await peer.call("/t.T/Echo", Blob([1]).frame).status == .ok) }
+      #expect(server.server.usage.connections == 3)
+      await peers.removeLast().close()
+      try await eventually { server.server.usage.connections == 2 }
+      let next = try await TestPeer.connect(server.address)
+      #expect(try await next.call("/t.T/Echo", Blob([1]).frame).status == .ok)
+    }
+  }
+
+  @Test("Calls beyond the limit are refused with the time to come back; probes and /healthz are answered")
+  func calls() async throws {
+    try await TestServer.run({ $0.budget.calls = 4 }) { server in
+      let peer = try await TestPeer.connect(server.address)
+      try await withThrowingTaskGroup(of: Answer.self) { group in
+        for _ in 0..<4 {
+          group.addTask { try await peer.call("/t.T/Wait", Blob([]).frame, cancelAfter: .seconds(2)) }
+        }
+        try await eventually { server.server.usage.calls == 4 }
+        let refused = try await peer.call("/t.T/Wait", Blob([]).frame)
+        #expect(refused.status == .resourceExhausted)
+        #expect(refused.fields["grpc-status-details-bin"] == "T1ZFUkxPQURFRA")
+        #expect(try await peer.call("/t.T/PingPong", Blob([]).frame).status == .resourceExhausted)
+        let web = [("content-type", "application/grpc-web")]
+        let body = try await peer.call("/t.T/Echo", Blob([1]).frame, headers: web).body
+        #expect(String(decoding: body, as: UTF8.self).contains("grpc-status: 8"))
+        #expect(try await peer.call("/page", [], headers: [], method: "GET").httpStatus == "503")
+        #expect(try await peer.call("/healthz", [], headers: [], method: "GET").httpStatus == "200")
+        #expect(try await peer.call("/t.T/Probe", Blob([]).frame).status == .ok)
+        try await group.waitForAll()
+      }
+      try await eventually { server.server.usage.calls == 0 }
+      #expect(try await peer.call("/t.T/Echo", Blob([1]).frame).status == .ok)
+      await peer.close()
+    }
+  }
+
+  @Test("Calls that do not wait are never counted, and those that do are given back however they end")
+  func countedOnce() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      for path in ["/t.T/Echo", "/t.T/Yield", "/t.T/Fail", "/t.T/Many", "/t.T/Sum", "/t.T/PingPong"] {
+        _ = try await peer.call(path, Blob([1]).frame)
+      }
+      async let cancelled = peer.call("/t.T/Wait", Blob([]).frame, cancelAfter: .milliseconds(50))
+      _ = try await cancelled
+      let timeout = [("content-type", "application/grpc"), ("grpc-timeout", "50m")]
+      _ = try await peer.call("/t.T/Wait", Blob([]).frame, headers: timeout)
+      try await eventually { server.server.usage.calls == 0 }
+      async let gone = peer.call("/t.T/Wait", Blob([]).frame)
+      try await eventually { server.server.usage.calls == 1 }
+      await peer.close()
+      _ = try? await gone
+      try await eventually { server.server.usage.calls == 0 && server.server.usage.bufferedBytes == 0 }
+    }
+  }
+
+  @Test("Answers that nobody takes count, and end the patience with that connection and with all of them")
+  func bufferedBytes() async throws {
+    let limits = { (configuration: inout RPCServer.Configuration) in
+      configuration.budget.connectionBytes = 400_000
+      configuration.budget.bufferedBytes = 1_000_000
+    }
+    try await TestServer.run(limits) { server in
+      // A window of zero: nothing of an answer leaves.
+      let closed = try await TestPeer.connect(server.address, initialWindow: 0)
+      async let answers = withThrowingTaskGroup(of: Answer.self) { group in
+        for _ in 0..<20 {
+          let blob = Blob([UInt8](repeating: 1, count: 60_000))
+          group.addTask { try await closed.call("/t.T/Echo", blob.frame, cancelAfter: .seconds(2)) }
+        }
+        var refused = 0
+        for try await answer in group where answer.status == .resourceExhausted { refused += 1 }
+        return refused
+      }
+      try await eventually { server.server.usage.bufferedBytes > 300_000 }
+      let honest = try await TestPeer.connect(server.address)
+      #expect(try await honest.call("/t.T/Echo", Blob([1]).frame).status == .ok)
+      #expect(server.server.usage.bufferedBytes < 600_000)
+      #expect(try await answers > 5)
+      try await eventually { server.server.usage.bufferedBytes == 0 }
+      await closed.close()
+      await honest.close()
+    }
+  }
+
+  @Test("A silent peer with a call open is asked for a sign of life and given up; one that answers is kept")
+  func keepalive() async throws {
+    let quick = { (configuration: inout RPCServer.Configuration) in
+      configuration.keepalive = (.milliseconds(200), .milliseconds(300))
+    }
+    try await TestServer.run(quick) { server in
+      let lively = try await TestPeer.connect(server.address)
+      async let waiting = lively.call("/t.T/Wait", Blob([]).frame, cancelAfter: .milliseconds(1500))
+      // The same call by hand, from a peer that never answers a PING.
+      let silent = try await TestPeer.connect(server.address)
+      let start = ContinuousClock.now
+      try await silent.send(raw: SilentPeer.call(path: "/t.T/Wait"))
+      #expect(await silent.isClosed(within: .seconds(5)))
+      #expect(start.duration(to: .now) > .milliseconds(400))
+      // Its call was cancelled by the client, not by the server's impatience.
+      #expect(try await waiting.closed == 8)
+      #expect(try await lively.call("/t.T/Echo", Blob([1]).frame).status == .ok)
+      await lively.close()
+    }
+  }
+}
+
+/// The bytes of a client that says one thing and then nothing.
+private enum SilentPeer {
+  static func call(path: String) -> [UInt8] {
+    var block: [UInt8] = []
+    // RFC 7541 §6.2.2: literals that are not indexed.
+    for (name, value) in [
+      (":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "localhost"), ("te", "trailers"),
+      ("content-type", "application/grpc"),
+    ] {
+      block += [0, UInt8(name.utf8.count)] + Array(name.utf8) + [UInt8(value.utf8.count)] + Array(value.utf8)
+    }
+    let settings: [UInt8] = [0, 0, 0, 4, 0, 0, 0, 0, 0]
+    let acknowledgement: [UInt8] = [0, 0, 0, 4, 1, 0, 0, 0, 0]
+    let headers: [UInt8] = [0, 0, UInt8(block.count), 1, 4, 0, 0, 0, 1] + block
+    let data: [UInt8] = [0, 0, 5, 0, 1, 0, 0, 0, 1] + [0, 0, 0, 0, 0]
+    return Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + settings + acknowledgement + headers + data
+  }
+}

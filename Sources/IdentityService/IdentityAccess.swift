@@ -7,6 +7,7 @@ package enum IdentityAccess {
     AccessPolicies(IdentityV1.GuestServiceMethod.self) { method in
       switch method {
       case .getChallenge, .issueGuest: .open
+      case .exportGuest, .deleteGuest: .subject
       }
     }
     + AccessPolicies(IdentityV1.AuthServiceMethod.self) { method in
@@ -30,7 +31,9 @@ package enum IdentityAccess {
     }
     + AccessPolicies(IdentityV1.DeviceServiceMethod.self) { method in
       switch method {
-      case .listDevices, .renameDevice, .removeDevice: .subject
+      case .listDevices, .renameDevice, .removeDevice, .rotateDeviceKey: .subject
+      // Who is refused as cloned has no session: both keys sign instead.
+      case .resolveClone: .open
       }
     }
     + AccessPolicies(IdentityV1.TransferServiceMethod.self) { method in

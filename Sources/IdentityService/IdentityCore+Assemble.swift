@@ -25,6 +25,7 @@ extension IdentityCore {
     registrationsPerHour: Int = Limits.registrationsPerHour,
     signInsPerHour: Int = Limits.signInsPerHour,
     codeSink: (any CodeSink)? = nil,
+    guestRetention: Duration = Limits.guestRetention,
     passwords: PasswordHasher,
     migrator: (any RPCChannel)?,
     policies: PolicyFile? = nil,
@@ -68,6 +69,7 @@ extension IdentityCore {
       attempts: SQLiteAttemptStore(database),
       sessions: sessions,
       devices: SQLiteDeviceStore(database),
+      subjects: SQLiteSubjectStore(database),
       transfers: SQLiteTransferStore(database),
       transferTries: NetworkTally(Limits.transferTriesPerHour, per: .seconds(3600)),
       links: SQLiteLinkStore(database),
@@ -109,6 +111,8 @@ extension IdentityCore {
           logger: logger
         )
       },
+      recordKeeper: migrator.map { RecordKeeper(channel: $0, tokens: tokens, clock: clock) },
+      guestRetention: guestRetention,
       policies: try policies ?? PolicyFile(path: "\(dataDirectory)/policies.json", logger: logger),
       clock: clock,
       random: random,

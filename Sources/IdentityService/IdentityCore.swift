@@ -12,6 +12,7 @@ package struct IdentityCore: Sendable {
   package let attempts: any AttemptStore
   package let sessions: any SessionStore
   package let devices: any DeviceStore
+  package let subjects: any SubjectStore
   package let transfers: any TransferStore
   package let transferTries: NetworkTally
   package let links: any LinkStore
@@ -42,6 +43,10 @@ package struct IdentityCore: Sendable {
   package let passwords: PasswordHasher
   /// Nil where no migrator is configured: then nobody can merge.
   package let migrator: Migrator?
+  /// The migrator's record store; nil where there is none.
+  package let recordKeeper: RecordKeeper?
+  package let purger: RecordPurger?
+  package let retention: GuestRetention
   package let policies: PolicyFile
   package let clock: any WallClock
   package let random: RandomSource
@@ -53,6 +58,7 @@ package struct IdentityCore: Sendable {
     attempts: any AttemptStore,
     sessions: any SessionStore,
     devices: any DeviceStore,
+    subjects: any SubjectStore,
     transfers: any TransferStore,
     transferTries: NetworkTally,
     links: any LinkStore,
@@ -80,6 +86,8 @@ package struct IdentityCore: Sendable {
     identifierChecks: NetworkTally,
     passwords: PasswordHasher,
     migrator: Migrator?,
+    recordKeeper: RecordKeeper?,
+    guestRetention: Duration,
     policies: PolicyFile,
     clock: any WallClock,
     random: RandomSource,
@@ -90,6 +98,7 @@ package struct IdentityCore: Sendable {
     self.attempts = attempts
     self.sessions = sessions
     self.devices = devices
+    self.subjects = subjects
     self.transfers = transfers
     self.transferTries = transferTries
     self.links = links
@@ -118,6 +127,10 @@ package struct IdentityCore: Sendable {
     self.identifierChecks = identifierChecks
     self.passwords = passwords
     self.migrator = migrator
+    self.recordKeeper = recordKeeper
+    purger = recordKeeper.map { RecordPurger(records: $0, subjects: subjects, clock: clock, logger: logger) }
+    retention = GuestRetention(
+      period: guestRetention, subjects: subjects, records: recordKeeper, clock: clock, logger: logger)
     self.policies = policies
     self.clock = clock
     self.random = random

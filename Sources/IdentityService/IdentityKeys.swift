@@ -46,6 +46,9 @@ package enum IdentityKeys {
   package static let codesPerHour = ConfigurationKey.integer(
     "otp.perHour", default: Limits.codesPerHour, in: 1...1_000_000,
     help: "one-time codes that an IPv4 address or IPv6 /64 may ask for in an hour before work is asked for")
+  package static let guestRetention = ConfigurationKey.duration(
+    "guest.retention", default: Limits.guestRetention, in: .seconds(86_400)...(.seconds(3660 * 86_400)),
+    help: "a guest that was not used for this long is deleted, unless it owns data that was never exported")
 
   package static let passwordMemoryKiB = ConfigurationKey.integer(
     "password.memoryKiB", default: Int(hashing.memoryKiB), in: 8192...262_144,
@@ -64,5 +67,6 @@ package enum IdentityKeys {
     signingKeyPeriod.declaration, rotateSigningKey.declaration, guestsPerHour.declaration, guidesFile.declaration,
     registrationsPerHour.declaration, signInsPerHour.declaration, codesPerHour.declaration,
     passwordMemoryKiB.declaration, passwordPasses.declaration, passwordThreads.declaration,
+    guestRetention.declaration,
   ]
 }

@@ -43,6 +43,7 @@ package enum IdentityProcess {
       codesPerHour: configuration[IdentityKeys.codesPerHour],
       registrationsPerHour: configuration[IdentityKeys.registrationsPerHour],
       signInsPerHour: configuration[IdentityKeys.signInsPerHour],
+      guestRetention: configuration[IdentityKeys.guestRetention],
       passwords: passwords,
       migrator: resources.channel(to: .migrator),
       policies: resources.policies,

@@ -103,6 +103,24 @@ package enum Limits {
   /// has 69 bits.
   package static let transferTriesPerHour = 60
 
+  /// The purge loop leaves a deletion to the call that asked for it for this long: longer than `purgePatience`, so that
+  /// the two never work on the same one. Purging twice would do no harm.
+  package static let purgeHandover: Duration = .seconds(12)
+  package static let purgePatience: Duration = .seconds(9)
+  package static let purgeRetryFirst: Duration = .seconds(2)
+  package static let purgeRetryLongest: Duration = .seconds(600)
+  package static let purgesPerRound = 16
+  package static let purgeRound: Duration = .seconds(1)
+
+  /// Records of one message of an export: the store ends a page at 2 MiB whatever is asked for.
+  package static let exportPage: Int32 = 500
+  package static let exportPatience: Duration = .seconds(5)
+
+  /// Guests are kept this long after their last use, and how often those that are not used are looked for.
+  package static let guestRetention: Duration = .seconds(180 * 86_400)
+  package static let retentionInterval: Duration = .seconds(6 * 3600)
+  package static let retentionPage = 100
+
   /// Events of one page of the audit log, about 200 bytes each.
   package static let auditPage = 1000
 

@@ -19,6 +19,8 @@ package struct Upkeep: Sendable {
       BackgroundTask("revocation beat") { await beat() },
       BackgroundTask("guides") { await keepGuides() },
     ]
+    tasks.append(BackgroundTask("guest retention") { await keepGuests() })
+    if let purger = core.purger { tasks.append(BackgroundTask("record purges") { await purger.run() }) }
     if let migrator = core.migrator { tasks.append(BackgroundTask("merges") { await migrator.run() }) }
     return tasks
   }
@@ -44,6 +46,10 @@ package struct Upkeep: Sendable {
 
   package func refreshGuides() {
     if core.guides.refresh() { core.guideWatches.definitionsChanged() }
+  }
+
+  private func keepGuests() async {
+    while await pause(Limits.retentionInterval) { await core.retention.sweep() }
   }
 
   private func purge() async {

@@ -16,6 +16,9 @@ enum Limits {
   /// Bytes of values in a page. Stock clients refuse messages above 4 MiB; half of it leaves room for names and coding.
   static let pageBytes = 2 << 20
 
+  /// Records of a deleted subject that are removed in one transaction: some milliseconds of the writer's time.
+  static let purgeRecords = 1000
+
   /// How long a plan can be started. Long enough for a person to read a summary and decide.
   static let planLifetime: Duration = .seconds(600)
 

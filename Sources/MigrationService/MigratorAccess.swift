@@ -14,6 +14,7 @@ package enum MigratorAccess {
   private static let records = AccessPolicies(MigrationV1.RecordServiceMethod.self) { method in
     switch method {
     case .putRecords, .getRecord, .listRecords, .deleteRecord, .listCollections: .subject
+    case .describeRecords, .purgeRecords: .services([.identity])
     }
   }
 }

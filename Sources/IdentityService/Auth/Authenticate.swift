@@ -86,6 +86,7 @@ extension AuthHandlers {
     case .challengeUsed: throw .challengeInvalid
     case .ticketInvalid: throw .linkTicketInvalid
     case .guestGone: throw .sessionRevoked
+    case .disabled: throw .subjectDisabled
     case .guestMerging: throw .migrationRunning
     }
   }

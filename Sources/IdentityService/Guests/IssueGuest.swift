@@ -14,6 +14,7 @@ extension GuestHandlers {
     let now = core.clock.now()
     let client = try RequestFields.clientID(request.clientID)
     let locale = try RequestFields.locale(request.locale)
+    guard request.counter >= 0 else { throw .invalid("counter", "must not be negative") }
     let proven = try ProvenDevice(
       request.device,
       client: client,
@@ -23,7 +24,8 @@ extension GuestHandlers {
       core.challenges,
       at: now
     ) { deviceID in
-      DeviceProof.message(client: client, deviceID: deviceID, challenge: request.challenge)
+      DeviceProof.message(
+        client: client, deviceID: deviceID, challenge: request.challenge, counter: request.counter)
     }
     let issue = GuestIssue(
       device: proven.device,
@@ -31,6 +33,7 @@ extension GuestHandlers {
       challengeExpiry: proven.challenge.expiry,
       newSubject: SubjectID(from: core.random),
       locale: locale,
+      counter: request.counter,
       draft: SessionDraft(
         client: client,
         method: .guest,
@@ -44,6 +47,8 @@ extension GuestHandlers {
     )
     switch try await core.stored({ () throws(StorageError) in try await core.guests.issue(issue) }) {
     case .challengeUsed: throw .challengeInvalid
+    case .cloned: throw .deviceCloned
+    case .disabled: throw .subjectDisabled
     case .issued(let guest): return try response(guest, at: now)
     }
   }

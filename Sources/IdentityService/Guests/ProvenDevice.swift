@@ -10,7 +10,9 @@ struct ProvenDevice {
 
   /// Checks what is cheap first; the signature, which costs most, last.
   ///
-  /// - Parameter message: what the device had to sign.
+  /// - Parameters:
+  ///   - challengeKey: the thumbprint of the key that the challenge is for; nil for the device's own.
+  ///   - message: what the device had to sign.
   init(
     _ described: IdentityV1.Device?,
     client: ClientID,
@@ -18,6 +20,7 @@ struct ProvenDevice {
     solution: [UInt8],
     proof: [UInt8],
     _ challenges: ChallengeBook,
+    challengeKey: String? = nil,
     at now: LatchkeyModel.Timestamp,
     message: (DeviceID) -> [UInt8]
   ) throws(RPCError) {
@@ -34,7 +37,8 @@ struct ProvenDevice {
     guard proof.count == 64 else { throw .invalid("proof", "must be 64 bytes, r then s") }
     let key = try RequestFields.publicKey(described.publicKey, "device.public_key")
     let thumbprint = key.thumbprint
-    guard let challenge = challenges.recognise(text, client: client, keyThumbprint: thumbprint, at: now) else {
+    guard let challenge = challenges.recognise(text, client: client, keyThumbprint: challengeKey ?? thumbprint, at: now)
+    else {
       throw .challengeInvalid
     }
     guard ProofOfWork.holds(solution, for: challenge) else { throw .workRequired(bits: challenge.workBits) }

@@ -95,6 +95,20 @@ extension RPCError {
       retryAfter: .seconds(5))
   }
 
+  /// Says no more of who holds the key: both are told the same.
+  static var deviceCloned: RPCError {
+    RPCError(
+      .failedPrecondition, "two devices hold this key; choose with ResolveClone who goes on", reason: "DEVICE_CLONED")
+  }
+
+  static var subjectDisabled: RPCError {
+    RPCError(.permissionDenied, "the operator of the service has disabled this user", reason: "SUBJECT_DISABLED")
+  }
+
+  static var keyInUse: RPCError {
+    RPCError(.alreadyExists, "device.public_key: the new key is in use already; make another", reason: "KEY_IN_USE")
+  }
+
   static var sessionUnconfirmed: RPCError {
     RPCError(
       .permissionDenied, "a session that a code began may not end others for a day, or until one of them confirms it",

@@ -20,8 +20,13 @@ package enum DeviceProof {
   }
 
   /// ECDSA P-256 with SHA-256 is computed over these bytes.
-  package static func message(client: ClientID, deviceID: DeviceID, challenge: String) -> [UInt8] {
-    message(issueGuestContext, [client.description, deviceID.description, challenge])
+  ///
+  /// - Parameter counter: 0 for an app that counts nothing; then nothing is said of it.
+  package static func message(
+    client: ClientID, deviceID: DeviceID, challenge: String, counter: Int64 = 0
+  ) -> [UInt8] {
+    let parts = [client.description, deviceID.description, challenge]
+    return message(issueGuestContext, counter == 0 ? parts : parts + ["\(counter)"])
   }
 
   /// The same for a key that unlocks an account.

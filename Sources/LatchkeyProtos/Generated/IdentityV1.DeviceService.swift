@@ -25,6 +25,19 @@ extension IdentityV1 {
       _ request: IdentityV1.RemoveDeviceRequest,
       context: ServerContext
     ) async throws(RPCError) -> IdentityV1.RemoveDeviceResponse
+
+    /// Puts a new key in the place of the calling device's key: its guest and its sessions go on under the new one, and
+    /// the old one is a stranger's from then on. Both keys sign.
+    func rotateDeviceKey(
+      _ request: IdentityV1.RotateDeviceKeyRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> IdentityV1.RotateDeviceKeyResponse
+
+    /// Ends DEVICE_CLONED: of the devices that hold the same key, the caller gets a new one.
+    func resolveClone(
+      _ request: IdentityV1.ResolveCloneRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> IdentityV1.ResolveCloneResponse
   }
 
   /// Every method of `DeviceService`, by its path on the wire.
@@ -32,6 +45,8 @@ extension IdentityV1 {
     case listDevices = "/latchkey.identity.v1.DeviceService/ListDevices"
     case renameDevice = "/latchkey.identity.v1.DeviceService/RenameDevice"
     case removeDevice = "/latchkey.identity.v1.DeviceService/RemoveDevice"
+    case rotateDeviceKey = "/latchkey.identity.v1.DeviceService/RotateDeviceKey"
+    case resolveClone = "/latchkey.identity.v1.DeviceService/ResolveClone"
 
     package var rpc: RPCMethod {
       RPCMethod(path: rawValue, kind: .unary)
@@ -61,6 +76,20 @@ extension IdentityV1 {
           context: ServerContext
         ) async throws(RPCError) -> IdentityV1.RemoveDeviceResponse in
         try await service.removeDevice(request, context: context)
+      },
+      .unary(DeviceServiceMethod.rotateDeviceKey.rpc) {
+        (
+          request: IdentityV1.RotateDeviceKeyRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> IdentityV1.RotateDeviceKeyResponse in
+        try await service.rotateDeviceKey(request, context: context)
+      },
+      .unary(DeviceServiceMethod.resolveClone.rpc) {
+        (
+          request: IdentityV1.ResolveCloneRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> IdentityV1.ResolveCloneResponse in
+        try await service.resolveClone(request, context: context)
       },
     ]
   }
@@ -95,6 +124,51 @@ extension IdentityV1 {
       options: CallOptions = CallOptions()
     ) async throws(RPCError) -> IdentityV1.RemoveDeviceResponse {
       try await channel.unary(DeviceServiceMethod.removeDevice.rpc, request, options: options)
+    }
+
+    /// Puts a new key in the place of the calling device's key: its guest and its sessions go on under the new one, and
+    /// the old one is a stranger's from then on. Both keys sign.
+    package func rotateDeviceKey(
+      _ request: IdentityV1.RotateDeviceKeyRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> IdentityV1.RotateDeviceKeyResponse {
+      try await channel.unary(DeviceServiceMethod.rotateDeviceKey.rpc, request, options: options)
+    }
+
+    /// Ends DEVICE_CLONED: of the devices that hold the same key, the caller gets a new one.
+    package func resolveClone(
+      _ request: IdentityV1.ResolveCloneRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> IdentityV1.ResolveCloneResponse {
+      try await channel.unary(DeviceServiceMethod.resolveClone.rpc, request, options: options)
+    }
+  }
+
+  package enum CloneChoice: Sendable, Hashable, RawRepresentable {
+    case unspecified
+    /// The caller goes its own way as a new guest; who else holds the key goes on with it.
+    case split
+    /// The guest moves to the caller's new key; every session under the old one ends.
+    case transfer
+    /// A number that this build has no name for.
+    case unrecognized(Int32)
+
+    package init(rawValue: Int32) {
+      switch rawValue {
+      case 0: self = .unspecified
+      case 1: self = .split
+      case 2: self = .transfer
+      default: self = .unrecognized(rawValue)
+      }
+    }
+
+    package var rawValue: Int32 {
+      switch self {
+      case .unspecified: 0
+      case .split: 1
+      case .transfer: 2
+      case .unrecognized(let number): number
+      }
     }
   }
 
@@ -175,6 +249,103 @@ extension IdentityV1 {
 
     package init(sessionsEnded: Int64 = 0) {
       self.sessionsEnded = sessionsEnded
+    }
+  }
+
+  package struct RotateDeviceKeyRequest: Sendable, Equatable {
+    package var clientID: String
+    package var oldKey: CommonV1.EcPublicJwk?
+    /// With its new key.
+    package var device: IdentityV1.Device?
+    /// From GuestService.GetChallenge for this client and the old key.
+    package var challenge: String
+    package var powSolution: [UInt8]
+    /// By the old key over "latchkey-rotate-key-v1" 0x00 client_id 0x00 device_id 0x00 challenge 0x00 thumbprint of the
+    /// new key; 64 bytes, r then s.
+    package var oldProof: [UInt8]
+    /// By the new key over "latchkey-rotated-key-v1" 0x00 client_id 0x00 device_id 0x00 challenge 0x00 thumbprint of the
+    /// old key.
+    package var newProof: [UInt8]
+
+    package init(
+      clientID: String = "",
+      oldKey: CommonV1.EcPublicJwk? = nil,
+      device: IdentityV1.Device? = nil,
+      challenge: String = "",
+      powSolution: [UInt8] = [],
+      oldProof: [UInt8] = [],
+      newProof: [UInt8] = []
+    ) {
+      self.clientID = clientID
+      self.oldKey = oldKey
+      self.device = device
+      self.challenge = challenge
+      self.powSolution = powSolution
+      self.oldProof = oldProof
+      self.newProof = newProof
+    }
+  }
+
+  package struct RotateDeviceKeyResponse: Sendable, Equatable {
+    /// Names the device from now on.
+    package var keyThumbprint: String
+    /// Sessions that go on under the new key. Tokens that were bound to the old one are to be refreshed.
+    package var sessionsMoved: Int64
+
+    package init(keyThumbprint: String = "", sessionsMoved: Int64 = 0) {
+      self.keyThumbprint = keyThumbprint
+      self.sessionsMoved = sessionsMoved
+    }
+  }
+
+  package struct ResolveCloneRequest: Sendable, Equatable {
+    package var clientID: String
+    package var choice: IdentityV1.CloneChoice
+    package var oldKey: CommonV1.EcPublicJwk?
+    package var device: IdentityV1.Device?
+    package var challenge: String
+    package var powSolution: [UInt8]
+    /// As in RotateDeviceKey.
+    package var oldProof: [UInt8]
+    package var newProof: [UInt8]
+
+    package init(
+      clientID: String = "",
+      choice: IdentityV1.CloneChoice = .unspecified,
+      oldKey: CommonV1.EcPublicJwk? = nil,
+      device: IdentityV1.Device? = nil,
+      challenge: String = "",
+      powSolution: [UInt8] = [],
+      oldProof: [UInt8] = [],
+      newProof: [UInt8] = []
+    ) {
+      self.clientID = clientID
+      self.choice = choice
+      self.oldKey = oldKey
+      self.device = device
+      self.challenge = challenge
+      self.powSolution = powSolution
+      self.oldProof = oldProof
+      self.newProof = newProof
+    }
+  }
+
+  package struct ResolveCloneResponse: Sendable, Equatable {
+    package var tokens: CommonV1.TokenSet?
+    package var subject: CommonV1.Subject?
+    package var created: Bool
+    package var storageNamespace: String
+
+    package init(
+      tokens: CommonV1.TokenSet? = nil,
+      subject: CommonV1.Subject? = nil,
+      created: Bool = false,
+      storageNamespace: String = ""
+    ) {
+      self.tokens = tokens
+      self.subject = subject
+      self.created = created
+      self.storageNamespace = storageNamespace
     }
   }
 }
@@ -397,6 +568,168 @@ extension IdentityV1.RemoveDeviceResponse: RPCMessage {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__RemoveDeviceResponse.self)
     unsafe latchkey__identity__v1__remove_device_response__init(c)
     unsafe c.pointee.sessions_ended = sessionsEnded
+    return unsafe c
+  }
+}
+
+extension IdentityV1.RotateDeviceKeyRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__rotate_device_key_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__rotate_device_key_request__get_packed_size,
+      latchkey__identity__v1__rotate_device_key_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__RotateDeviceKeyRequest>) throws(ProtobufError) {
+    unsafe self.init(
+      clientID: try FieldReader.string(c.pointee.client_id, "client_id"),
+      oldKey: try FieldReader.message(c.pointee.old_key, "old_key", CommonV1.EcPublicJwk.init(reading:)),
+      device: try FieldReader.message(c.pointee.device, "device", IdentityV1.Device.init(reading:)),
+      challenge: try FieldReader.string(c.pointee.challenge, "challenge"),
+      powSolution: FieldReader.bytes(c.pointee.pow_solution),
+      oldProof: FieldReader.bytes(c.pointee.old_proof),
+      newProof: FieldReader.bytes(c.pointee.new_proof)
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__RotateDeviceKeyRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__RotateDeviceKeyRequest.self)
+    unsafe latchkey__identity__v1__rotate_device_key_request__init(c)
+    unsafe c.pointee.client_id = try arena.string(clientID)
+    if let oldKey { unsafe c.pointee.old_key = try oldKey.filled(in: arena) }
+    if let device { unsafe c.pointee.device = try device.filled(in: arena) }
+    unsafe c.pointee.challenge = try arena.string(challenge)
+    unsafe c.pointee.pow_solution = try arena.bytes(powSolution)
+    unsafe c.pointee.old_proof = try arena.bytes(oldProof)
+    unsafe c.pointee.new_proof = try arena.bytes(newProof)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.RotateDeviceKeyResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__rotate_device_key_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__rotate_device_key_response__get_packed_size,
+      latchkey__identity__v1__rotate_device_key_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__RotateDeviceKeyResponse>) throws(ProtobufError) {
+    unsafe self.init(
+      keyThumbprint: try FieldReader.string(c.pointee.key_thumbprint, "key_thumbprint"),
+      sessionsMoved: c.pointee.sessions_moved
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__RotateDeviceKeyResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__RotateDeviceKeyResponse.self)
+    unsafe latchkey__identity__v1__rotate_device_key_response__init(c)
+    unsafe c.pointee.key_thumbprint = try arena.string(keyThumbprint)
+    unsafe c.pointee.sessions_moved = sessionsMoved
+    return unsafe c
+  }
+}
+
+extension IdentityV1.ResolveCloneRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__resolve_clone_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__resolve_clone_request__get_packed_size,
+      latchkey__identity__v1__resolve_clone_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__ResolveCloneRequest>) throws(ProtobufError) {
+    unsafe self.init(
+      clientID: try FieldReader.string(c.pointee.client_id, "client_id"),
+      choice: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.choice.rawValue)),
+      oldKey: try FieldReader.message(c.pointee.old_key, "old_key", CommonV1.EcPublicJwk.init(reading:)),
+      device: try FieldReader.message(c.pointee.device, "device", IdentityV1.Device.init(reading:)),
+      challenge: try FieldReader.string(c.pointee.challenge, "challenge"),
+      powSolution: FieldReader.bytes(c.pointee.pow_solution),
+      oldProof: FieldReader.bytes(c.pointee.old_proof),
+      newProof: FieldReader.bytes(c.pointee.new_proof)
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__ResolveCloneRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__ResolveCloneRequest.self)
+    unsafe latchkey__identity__v1__resolve_clone_request__init(c)
+    unsafe c.pointee.client_id = try arena.string(clientID)
+    unsafe c.pointee.choice = .init(rawValue: .init(truncatingIfNeeded: choice.rawValue))
+    if let oldKey { unsafe c.pointee.old_key = try oldKey.filled(in: arena) }
+    if let device { unsafe c.pointee.device = try device.filled(in: arena) }
+    unsafe c.pointee.challenge = try arena.string(challenge)
+    unsafe c.pointee.pow_solution = try arena.bytes(powSolution)
+    unsafe c.pointee.old_proof = try arena.bytes(oldProof)
+    unsafe c.pointee.new_proof = try arena.bytes(newProof)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.ResolveCloneResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__resolve_clone_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__resolve_clone_response__get_packed_size,
+      latchkey__identity__v1__resolve_clone_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__ResolveCloneResponse>) throws(ProtobufError) {
+    unsafe self.init(
+      tokens: try FieldReader.message(c.pointee.tokens, "tokens", CommonV1.TokenSet.init(reading:)),
+      subject: try FieldReader.message(c.pointee.subject, "subject", CommonV1.Subject.init(reading:)),
+      created: c.pointee.created != 0,
+      storageNamespace: try FieldReader.string(c.pointee.storage_namespace, "storage_namespace")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__ResolveCloneResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__ResolveCloneResponse.self)
+    unsafe latchkey__identity__v1__resolve_clone_response__init(c)
+    if let tokens { unsafe c.pointee.tokens = try tokens.filled(in: arena) }
+    if let subject { unsafe c.pointee.subject = try subject.filled(in: arena) }
+    unsafe c.pointee.created = created ? 1 : 0
+    unsafe c.pointee.storage_namespace = try arena.string(storageNamespace)
     return unsafe c
   }
 }

@@ -19,15 +19,35 @@ extension IdentityV1 {
       _ request: IdentityV1.IssueGuestRequest,
       context: ServerContext
     ) async throws(RPCError) -> IdentityV1.IssueGuestResponse
+
+    /// Hands out everything that the service and the record store know of the caller. The last message says that all was
+    /// there; without it the export is not complete.
+    func exportGuest(
+      _ request: IdentityV1.ExportGuestRequest,
+      responses: ResponseWriter<IdentityV1.ExportGuestResponse>,
+      context: ServerContext
+    ) async throws(RPCError)
+
+    /// Deletes the calling guest for good: its sessions end, its records go, its id is nobody's ever again. Its device key
+    /// gets another guest when it asks.
+    func deleteGuest(
+      _ request: IdentityV1.DeleteGuestRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> IdentityV1.DeleteGuestResponse
   }
 
   /// Every method of `GuestService`, by its path on the wire.
   package enum GuestServiceMethod: String, CaseIterable, Sendable {
     case getChallenge = "/latchkey.identity.v1.GuestService/GetChallenge"
     case issueGuest = "/latchkey.identity.v1.GuestService/IssueGuest"
+    case exportGuest = "/latchkey.identity.v1.GuestService/ExportGuest"
+    case deleteGuest = "/latchkey.identity.v1.GuestService/DeleteGuest"
 
     package var rpc: RPCMethod {
-      RPCMethod(path: rawValue, kind: .unary)
+      switch self {
+      case .getChallenge, .issueGuest, .deleteGuest: RPCMethod(path: rawValue, kind: .unary)
+      case .exportGuest: RPCMethod(path: rawValue, kind: .serverStreaming)
+      }
     }
   }
 
@@ -47,6 +67,21 @@ extension IdentityV1 {
           context: ServerContext
         ) async throws(RPCError) -> IdentityV1.IssueGuestResponse in
         try await service.issueGuest(request, context: context)
+      },
+      .serverStreaming(GuestServiceMethod.exportGuest.rpc) {
+        (
+          request: IdentityV1.ExportGuestRequest,
+          responses: ResponseWriter<IdentityV1.ExportGuestResponse>,
+          context: ServerContext
+        ) async throws(RPCError) in
+        try await service.exportGuest(request, responses: responses, context: context)
+      },
+      .unary(GuestServiceMethod.deleteGuest.rpc) {
+        (
+          request: IdentityV1.DeleteGuestRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> IdentityV1.DeleteGuestResponse in
+        try await service.deleteGuest(request, context: context)
       },
     ]
   }
@@ -73,6 +108,25 @@ extension IdentityV1 {
       options: CallOptions = CallOptions()
     ) async throws(RPCError) -> IdentityV1.IssueGuestResponse {
       try await channel.unary(GuestServiceMethod.issueGuest.rpc, request, options: options)
+    }
+
+    /// Hands out everything that the service and the record store know of the caller. The last message says that all was
+    /// there; without it the export is not complete.
+    package func exportGuest<Result: Sendable>(
+      _ request: IdentityV1.ExportGuestRequest,
+      options: CallOptions = CallOptions(),
+      _ body: (ResponseStream<IdentityV1.ExportGuestResponse>) async throws(RPCError) -> Result
+    ) async throws(RPCError) -> Result {
+      try await channel.serverStreaming(GuestServiceMethod.exportGuest.rpc, request, options: options, body)
+    }
+
+    /// Deletes the calling guest for good: its sessions end, its records go, its id is nobody's ever again. Its device key
+    /// gets another guest when it asks.
+    package func deleteGuest(
+      _ request: IdentityV1.DeleteGuestRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> IdentityV1.DeleteGuestResponse {
+      try await channel.unary(GuestServiceMethod.deleteGuest.rpc, request, options: options)
     }
   }
 
@@ -146,6 +200,11 @@ extension IdentityV1 {
     package var powSolution: [UInt8]
     /// A language tag (BCP 47).
     package var locale: String
+    /// How many proofs the key has signed, this one included: one more each time, written down before it is sent. It is
+    /// part of what is signed then: 0x00 and the number in decimal follow the challenge. 0 when the app counts nothing.
+    /// A number that is not higher than one seen before, or none from a key that has counted, says that two devices hold
+    /// the key: DEVICE_CLONED, until ResolveClone.
+    package var counter: Int64
 
     package init(
       clientID: String = "",
@@ -153,7 +212,8 @@ extension IdentityV1 {
       challenge: String = "",
       proof: [UInt8] = [],
       powSolution: [UInt8] = [],
-      locale: String = ""
+      locale: String = "",
+      counter: Int64 = 0
     ) {
       self.clientID = clientID
       self.device = device
@@ -161,6 +221,7 @@ extension IdentityV1 {
       self.proof = proof
       self.powSolution = powSolution
       self.locale = locale
+      self.counter = counter
     }
   }
 
@@ -202,6 +263,126 @@ extension IdentityV1 {
       self.lastLoginHint = lastLoginHint
       self.storageNamespace = storageNamespace
       self.gatePolicyVersion = gatePolicyVersion
+    }
+  }
+
+  package struct ExportGuestRequest: Sendable, Equatable {
+    package init() {}
+  }
+
+  package struct ExportedSubject: Sendable, Equatable {
+    package var sub: String
+    package var isGuest: Bool
+    package var createdAt: GoogleProtobuf.Timestamp?
+    package var lastSeenAt: GoogleProtobuf.Timestamp?
+    package var profile: CommonV1.Profile?
+
+    package init(
+      sub: String = "",
+      isGuest: Bool = false,
+      createdAt: GoogleProtobuf.Timestamp? = nil,
+      lastSeenAt: GoogleProtobuf.Timestamp? = nil,
+      profile: CommonV1.Profile? = nil
+    ) {
+      self.sub = sub
+      self.isGuest = isGuest
+      self.createdAt = createdAt
+      self.lastSeenAt = lastSeenAt
+      self.profile = profile
+    }
+  }
+
+  package struct ExportedDevice: Sendable, Equatable {
+    /// SHA-256 thumbprint (RFC 7638) of the device's key.
+    package var keyThumbprint: String
+    package var label: String
+    package var platform: String
+    package var osVersion: String
+    package var appVersion: String
+    package var firstSeenAt: GoogleProtobuf.Timestamp?
+    package var lastSeenAt: GoogleProtobuf.Timestamp?
+
+    package init(
+      keyThumbprint: String = "",
+      label: String = "",
+      platform: String = "",
+      osVersion: String = "",
+      appVersion: String = "",
+      firstSeenAt: GoogleProtobuf.Timestamp? = nil,
+      lastSeenAt: GoogleProtobuf.Timestamp? = nil
+    ) {
+      self.keyThumbprint = keyThumbprint
+      self.label = label
+      self.platform = platform
+      self.osVersion = osVersion
+      self.appVersion = appVersion
+      self.firstSeenAt = firstSeenAt
+      self.lastSeenAt = lastSeenAt
+    }
+  }
+
+  package struct ExportedGuide: Sendable, Equatable {
+    package var guideID: String
+    package var progress: IdentityV1.GuideProgress?
+
+    package init(guideID: String = "", progress: IdentityV1.GuideProgress? = nil) {
+      self.guideID = guideID
+      self.progress = progress
+    }
+  }
+
+  package struct ExportedRecords: Sendable, Equatable {
+    package var records: [MigrationV1.Record]
+
+    package init(records: [MigrationV1.Record] = []) {
+      self.records = records
+    }
+  }
+
+  package struct ExportSummary: Sendable, Equatable {
+    package var records: Int64
+    /// The version of the records that was handed out: a guest that nobody uses is purged only while this is theirs.
+    package var recordsVersion: Int64
+
+    package init(records: Int64 = 0, recordsVersion: Int64 = 0) {
+      self.records = records
+      self.recordsVersion = recordsVersion
+    }
+  }
+
+  package struct ExportGuestResponse: Sendable, Equatable {
+    package var part: Part?
+
+    package init(part: Part? = nil) {
+      self.part = part
+    }
+
+    package enum Part: Sendable, Equatable {
+      case subject(IdentityV1.ExportedSubject)
+      case identity(IdentityV1.LinkedIdentity)
+      case device(IdentityV1.ExportedDevice)
+      case session(IdentityV1.Session)
+      case guide(IdentityV1.ExportedGuide)
+      case records(IdentityV1.ExportedRecords)
+      case complete(IdentityV1.ExportSummary)
+    }
+  }
+
+  package struct DeleteGuestRequest: Sendable, Equatable {
+    /// When set, it must be the caller's own, so that nobody is deleted by a call that was meant otherwise.
+    package var sub: String
+
+    package init(sub: String = "") {
+      self.sub = sub
+    }
+  }
+
+  package struct DeleteGuestResponse: Sendable, Equatable {
+    /// False while the record store could not be reached: the records go as soon as it can.
+    package var recordsDeleted: Bool
+
+    package init(recordsDeleted: Bool = false) {
+      self.recordsDeleted = recordsDeleted
     }
   }
 }
@@ -340,7 +521,8 @@ extension IdentityV1.IssueGuestRequest: RPCMessage {
       challenge: try FieldReader.string(c.pointee.challenge, "challenge"),
       proof: FieldReader.bytes(c.pointee.proof),
       powSolution: FieldReader.bytes(c.pointee.pow_solution),
-      locale: try FieldReader.string(c.pointee.locale, "locale")
+      locale: try FieldReader.string(c.pointee.locale, "locale"),
+      counter: c.pointee.counter
     )
   }
 
@@ -356,6 +538,7 @@ extension IdentityV1.IssueGuestRequest: RPCMessage {
     unsafe c.pointee.proof = try arena.bytes(proof)
     unsafe c.pointee.pow_solution = try arena.bytes(powSolution)
     unsafe c.pointee.locale = try arena.string(locale)
+    unsafe c.pointee.counter = counter
     return unsafe c
   }
 }
@@ -434,6 +617,345 @@ extension IdentityV1.IssueGuestResponse: RPCMessage {
     if let lastLoginHint { unsafe c.pointee.last_login_hint = try lastLoginHint.filled(in: arena) }
     unsafe c.pointee.storage_namespace = try arena.string(storageNamespace)
     unsafe c.pointee.gate_policy_version = gatePolicyVersion
+    return unsafe c
+  }
+}
+
+extension IdentityV1.ExportGuestRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__export_guest_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) {}
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__ExportGuestRequest>) throws(ProtobufError) {
+    self.init()
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__ExportGuestRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__ExportGuestRequest.self)
+    unsafe latchkey__identity__v1__export_guest_request__init(c)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.ExportedSubject: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__exported_subject__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__exported_subject__get_packed_size,
+      latchkey__identity__v1__exported_subject__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__ExportedSubject>) throws(ProtobufError) {
+    unsafe self.init(
+      sub: try FieldReader.string(c.pointee.sub, "sub"),
+      isGuest: c.pointee.is_guest != 0,
+      createdAt: try FieldReader.message(c.pointee.created_at, "created_at", GoogleProtobuf.Timestamp.init(reading:)),
+      lastSeenAt: try FieldReader.message(
+        c.pointee.last_seen_at, "last_seen_at", GoogleProtobuf.Timestamp.init(reading:)
+      ),
+      profile: try FieldReader.message(c.pointee.profile, "profile", CommonV1.Profile.init(reading:))
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__ExportedSubject> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__ExportedSubject.self)
+    unsafe latchkey__identity__v1__exported_subject__init(c)
+    unsafe c.pointee.sub = try arena.string(sub)
+    unsafe c.pointee.is_guest = isGuest ? 1 : 0
+    if let createdAt { unsafe c.pointee.created_at = try createdAt.filled(in: arena) }
+    if let lastSeenAt { unsafe c.pointee.last_seen_at = try lastSeenAt.filled(in: arena) }
+    if let profile { unsafe c.pointee.profile = try profile.filled(in: arena) }
+    return unsafe c
+  }
+}
+
+extension IdentityV1.ExportedDevice: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__exported_device__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__exported_device__get_packed_size,
+      latchkey__identity__v1__exported_device__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__ExportedDevice>) throws(ProtobufError) {
+    unsafe self.init(
+      keyThumbprint: try FieldReader.string(c.pointee.key_thumbprint, "key_thumbprint"),
+      label: try FieldReader.string(c.pointee.label, "label"),
+      platform: try FieldReader.string(c.pointee.platform, "platform"),
+      osVersion: try FieldReader.string(c.pointee.os_version, "os_version"),
+      appVersion: try FieldReader.string(c.pointee.app_version, "app_version"),
+      firstSeenAt: try FieldReader.message(
+        c.pointee.first_seen_at, "first_seen_at", GoogleProtobuf.Timestamp.init(reading:)
+      ),
+      lastSeenAt: try FieldReader.message(
+        c.pointee.last_seen_at, "last_seen_at", GoogleProtobuf.Timestamp.init(reading:)
+      )
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__ExportedDevice> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__ExportedDevice.self)
+    unsafe latchkey__identity__v1__exported_device__init(c)
+    unsafe c.pointee.key_thumbprint = try arena.string(keyThumbprint)
+    unsafe c.pointee.label = try arena.string(label)
+    unsafe c.pointee.platform = try arena.string(platform)
+    unsafe c.pointee.os_version = try arena.string(osVersion)
+    unsafe c.pointee.app_version = try arena.string(appVersion)
+    if let firstSeenAt { unsafe c.pointee.first_seen_at = try firstSeenAt.filled(in: arena) }
+    if let lastSeenAt { unsafe c.pointee.last_seen_at = try lastSeenAt.filled(in: arena) }
+    return unsafe c
+  }
+}
+
+extension IdentityV1.ExportedGuide: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__exported_guide__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__exported_guide__get_packed_size,
+      latchkey__identity__v1__exported_guide__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__ExportedGuide>) throws(ProtobufError) {
+    unsafe self.init(
+      guideID: try FieldReader.string(c.pointee.guide_id, "guide_id"),
+      progress: try FieldReader.message(c.pointee.progress, "progress", IdentityV1.GuideProgress.init(reading:))
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__ExportedGuide> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__ExportedGuide.self)
+    unsafe latchkey__identity__v1__exported_guide__init(c)
+    unsafe c.pointee.guide_id = try arena.string(guideID)
+    if let progress { unsafe c.pointee.progress = try progress.filled(in: arena) }
+    return unsafe c
+  }
+}
+
+extension IdentityV1.ExportedRecords: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__exported_records__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__exported_records__get_packed_size,
+      latchkey__identity__v1__exported_records__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__ExportedRecords>) throws(ProtobufError) {
+    unsafe self.init(
+      records: try FieldReader.messages(
+        c.pointee.n_records, c.pointee.records, "records", MigrationV1.Record.init(reading:)
+      )
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__ExportedRecords> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__ExportedRecords.self)
+    unsafe latchkey__identity__v1__exported_records__init(c)
+    unsafe (c.pointee.n_records, c.pointee.records) = try arena.messages(records, MigrationV1.Record.filled(in:))
+    return unsafe c
+  }
+}
+
+extension IdentityV1.ExportSummary: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__export_summary__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__export_summary__get_packed_size,
+      latchkey__identity__v1__export_summary__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__ExportSummary>) throws(ProtobufError) {
+    unsafe self.init(records: c.pointee.records, recordsVersion: c.pointee.records_version)
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__ExportSummary> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__ExportSummary.self)
+    unsafe latchkey__identity__v1__export_summary__init(c)
+    unsafe c.pointee.records = records
+    unsafe c.pointee.records_version = recordsVersion
+    return unsafe c
+  }
+}
+
+extension IdentityV1.ExportGuestResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__export_guest_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__export_guest_response__get_packed_size,
+      latchkey__identity__v1__export_guest_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__ExportGuestResponse>) throws(ProtobufError) {
+    let part: Part?
+    switch unsafe c.pointee.part_case.rawValue {
+    case 1: unsafe part = try FieldReader.message(
+      c.pointee.subject, "subject", IdentityV1.ExportedSubject.init(reading:)
+    ).map { .subject($0) }
+    case 2: unsafe part = try FieldReader.message(
+      c.pointee.identity, "identity", IdentityV1.LinkedIdentity.init(reading:)
+    ).map { .identity($0) }
+    case 3: unsafe part = try FieldReader.message(
+      c.pointee.device, "device", IdentityV1.ExportedDevice.init(reading:)
+    ).map { .device($0) }
+    case 4: unsafe part = try FieldReader.message(
+      c.pointee.session, "session", IdentityV1.Session.init(reading:)
+    ).map { .session($0) }
+    case 5: unsafe part = try FieldReader.message(
+      c.pointee.guide, "guide", IdentityV1.ExportedGuide.init(reading:)
+    ).map { .guide($0) }
+    case 6: unsafe part = try FieldReader.message(
+      c.pointee.records, "records", IdentityV1.ExportedRecords.init(reading:)
+    ).map { .records($0) }
+    case 7: unsafe part = try FieldReader.message(
+      c.pointee.complete, "complete", IdentityV1.ExportSummary.init(reading:)
+    ).map { .complete($0) }
+    default: part = nil
+    }
+    self.init(part: part)
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__ExportGuestResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__ExportGuestResponse.self)
+    unsafe latchkey__identity__v1__export_guest_response__init(c)
+    switch part {
+    case .subject(let value):
+      unsafe c.pointee.part_case = .init(rawValue: 1)
+      unsafe c.pointee.subject = try value.filled(in: arena)
+    case .identity(let value):
+      unsafe c.pointee.part_case = .init(rawValue: 2)
+      unsafe c.pointee.identity = try value.filled(in: arena)
+    case .device(let value):
+      unsafe c.pointee.part_case = .init(rawValue: 3)
+      unsafe c.pointee.device = try value.filled(in: arena)
+    case .session(let value):
+      unsafe c.pointee.part_case = .init(rawValue: 4)
+      unsafe c.pointee.session = try value.filled(in: arena)
+    case .guide(let value):
+      unsafe c.pointee.part_case = .init(rawValue: 5)
+      unsafe c.pointee.guide = try value.filled(in: arena)
+    case .records(let value):
+      unsafe c.pointee.part_case = .init(rawValue: 6)
+      unsafe c.pointee.records = try value.filled(in: arena)
+    case .complete(let value):
+      unsafe c.pointee.part_case = .init(rawValue: 7)
+      unsafe c.pointee.complete = try value.filled(in: arena)
+    case nil: break
+    }
+    return unsafe c
+  }
+}
+
+extension IdentityV1.DeleteGuestRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__delete_guest_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__delete_guest_request__get_packed_size,
+      latchkey__identity__v1__delete_guest_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__DeleteGuestRequest>) throws(ProtobufError) {
+    unsafe self.init(sub: try FieldReader.string(c.pointee.sub, "sub"))
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__DeleteGuestRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__DeleteGuestRequest.self)
+    unsafe latchkey__identity__v1__delete_guest_request__init(c)
+    unsafe c.pointee.sub = try arena.string(sub)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.DeleteGuestResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__delete_guest_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__delete_guest_response__get_packed_size,
+      latchkey__identity__v1__delete_guest_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__DeleteGuestResponse>) throws(ProtobufError) {
+    unsafe self.init(recordsDeleted: c.pointee.records_deleted != 0)
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__DeleteGuestResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__DeleteGuestResponse.self)
+    unsafe latchkey__identity__v1__delete_guest_response__init(c)
+    unsafe c.pointee.records_deleted = recordsDeleted ? 1 : 0
     return unsafe c
   }
 }

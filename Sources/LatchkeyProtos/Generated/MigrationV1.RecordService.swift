@@ -35,6 +35,18 @@ extension MigrationV1 {
       _ request: MigrationV1.ListCollectionsRequest,
       context: ServerContext
     ) async throws(RPCError) -> MigrationV1.ListCollectionsResponse
+
+    /// For identity only: how many rows a subject has.
+    func describeRecords(
+      _ request: MigrationV1.DescribeRecordsRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> MigrationV1.DescribeRecordsResponse
+
+    /// For identity only: removes every row of a subject that was deleted, and lets it write none any more. Idempotent.
+    func purgeRecords(
+      _ request: MigrationV1.PurgeRecordsRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> MigrationV1.PurgeRecordsResponse
   }
 
   /// Every method of `RecordService`, by its path on the wire.
@@ -44,10 +56,12 @@ extension MigrationV1 {
     case listRecords = "/latchkey.migration.v1.RecordService/ListRecords"
     case deleteRecord = "/latchkey.migration.v1.RecordService/DeleteRecord"
     case listCollections = "/latchkey.migration.v1.RecordService/ListCollections"
+    case describeRecords = "/latchkey.migration.v1.RecordService/DescribeRecords"
+    case purgeRecords = "/latchkey.migration.v1.RecordService/PurgeRecords"
 
     package var rpc: RPCMethod {
       switch self {
-      case .getRecord, .listRecords, .deleteRecord, .listCollections: RPCMethod(path: rawValue, kind: .unary)
+      case .getRecord, .listRecords, .deleteRecord, .listCollections, .describeRecords, .purgeRecords: RPCMethod(path: rawValue, kind: .unary)
       case .putRecords: RPCMethod(path: rawValue, kind: .clientStreaming)
       }
     }
@@ -90,6 +104,20 @@ extension MigrationV1 {
           context: ServerContext
         ) async throws(RPCError) -> MigrationV1.ListCollectionsResponse in
         try await service.listCollections(request, context: context)
+      },
+      .unary(RecordServiceMethod.describeRecords.rpc) {
+        (
+          request: MigrationV1.DescribeRecordsRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> MigrationV1.DescribeRecordsResponse in
+        try await service.describeRecords(request, context: context)
+      },
+      .unary(RecordServiceMethod.purgeRecords.rpc) {
+        (
+          request: MigrationV1.PurgeRecordsRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> MigrationV1.PurgeRecordsResponse in
+        try await service.purgeRecords(request, context: context)
       },
     ]
   }
@@ -138,6 +166,22 @@ extension MigrationV1 {
       options: CallOptions = CallOptions()
     ) async throws(RPCError) -> MigrationV1.ListCollectionsResponse {
       try await channel.unary(RecordServiceMethod.listCollections.rpc, request, options: options)
+    }
+
+    /// For identity only: how many rows a subject has.
+    package func describeRecords(
+      _ request: MigrationV1.DescribeRecordsRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> MigrationV1.DescribeRecordsResponse {
+      try await channel.unary(RecordServiceMethod.describeRecords.rpc, request, options: options)
+    }
+
+    /// For identity only: removes every row of a subject that was deleted, and lets it write none any more. Idempotent.
+    package func purgeRecords(
+      _ request: MigrationV1.PurgeRecordsRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> MigrationV1.PurgeRecordsResponse {
+      try await channel.unary(RecordServiceMethod.purgeRecords.rpc, request, options: options)
     }
   }
 
@@ -268,9 +312,47 @@ extension MigrationV1 {
 
   package struct ListCollectionsResponse: Sendable, Equatable {
     package var collections: [MigrationV1.CollectionSummary]
+    /// Grows with every change of the caller's rows.
+    package var version: Int64
 
-    package init(collections: [MigrationV1.CollectionSummary] = []) {
+    package init(collections: [MigrationV1.CollectionSummary] = [], version: Int64 = 0) {
       self.collections = collections
+      self.version = version
+    }
+  }
+
+  package struct DescribeRecordsRequest: Sendable, Equatable {
+    package var sub: String
+
+    package init(sub: String = "") {
+      self.sub = sub
+    }
+  }
+
+  package struct DescribeRecordsResponse: Sendable, Equatable {
+    package var records: Int64
+    /// Grows with every change of the subject's rows.
+    package var version: Int64
+
+    package init(records: Int64 = 0, version: Int64 = 0) {
+      self.records = records
+      self.version = version
+    }
+  }
+
+  package struct PurgeRecordsRequest: Sendable, Equatable {
+    package var sub: String
+
+    package init(sub: String = "") {
+      self.sub = sub
+    }
+  }
+
+  package struct PurgeRecordsResponse: Sendable, Equatable {
+    package var deleted: Int64
+
+    package init(deleted: Int64 = 0) {
+      self.deleted = deleted
     }
   }
 }
@@ -658,7 +740,8 @@ extension MigrationV1.ListCollectionsResponse: RPCMessage {
     unsafe self.init(
       collections: try FieldReader.messages(
         c.pointee.n_collections, c.pointee.collections, "collections", MigrationV1.CollectionSummary.init(reading:)
-      )
+      ),
+      version: c.pointee.version
     )
   }
 
@@ -671,6 +754,128 @@ extension MigrationV1.ListCollectionsResponse: RPCMessage {
     unsafe (c.pointee.n_collections, c.pointee.collections) = try arena.messages(
       collections, MigrationV1.CollectionSummary.filled(in:)
     )
+    unsafe c.pointee.version = version
+    return unsafe c
+  }
+}
+
+extension MigrationV1.DescribeRecordsRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__migration__v1__describe_records_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__migration__v1__describe_records_request__get_packed_size,
+      latchkey__migration__v1__describe_records_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Migration__V1__DescribeRecordsRequest>) throws(ProtobufError) {
+    unsafe self.init(sub: try FieldReader.string(c.pointee.sub, "sub"))
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__DescribeRecordsRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Migration__V1__DescribeRecordsRequest.self)
+    unsafe latchkey__migration__v1__describe_records_request__init(c)
+    unsafe c.pointee.sub = try arena.string(sub)
+    return unsafe c
+  }
+}
+
+extension MigrationV1.DescribeRecordsResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__migration__v1__describe_records_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__migration__v1__describe_records_response__get_packed_size,
+      latchkey__migration__v1__describe_records_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Migration__V1__DescribeRecordsResponse>) throws(ProtobufError) {
+    unsafe self.init(records: c.pointee.records, version: c.pointee.version)
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__DescribeRecordsResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Migration__V1__DescribeRecordsResponse.self)
+    unsafe latchkey__migration__v1__describe_records_response__init(c)
+    unsafe c.pointee.records = records
+    unsafe c.pointee.version = version
+    return unsafe c
+  }
+}
+
+extension MigrationV1.PurgeRecordsRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__migration__v1__purge_records_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__migration__v1__purge_records_request__get_packed_size,
+      latchkey__migration__v1__purge_records_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Migration__V1__PurgeRecordsRequest>) throws(ProtobufError) {
+    unsafe self.init(sub: try FieldReader.string(c.pointee.sub, "sub"))
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__PurgeRecordsRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Migration__V1__PurgeRecordsRequest.self)
+    unsafe latchkey__migration__v1__purge_records_request__init(c)
+    unsafe c.pointee.sub = try arena.string(sub)
+    return unsafe c
+  }
+}
+
+extension MigrationV1.PurgeRecordsResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__migration__v1__purge_records_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__migration__v1__purge_records_response__get_packed_size,
+      latchkey__migration__v1__purge_records_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Migration__V1__PurgeRecordsResponse>) throws(ProtobufError) {
+    unsafe self.init(deleted: c.pointee.deleted)
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__PurgeRecordsResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Migration__V1__PurgeRecordsResponse.self)
+    unsafe latchkey__migration__v1__purge_records_response__init(c)
+    unsafe c.pointee.deleted = deleted
     return unsafe c
   }
 }

@@ -1,7 +1,7 @@
 import LatchkeyProtos
 
 /// Answers `latchkey.migration.v1.RecordService`, one file for each method. Every method is about the records of the
-/// caller.
+/// caller, but those that only identity may call.
 package struct RecordHandlers: MigrationV1.RecordService {
   let core: MigrationCore
 

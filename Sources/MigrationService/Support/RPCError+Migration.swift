@@ -12,6 +12,10 @@ extension RPCError {
     RPCError(.failedPrecondition, "the records have been moved into an account", reason: "SUBJECT_MIGRATED")
   }
 
+  static var subjectDeleted: RPCError {
+    RPCError(.failedPrecondition, "whose records these are was deleted", reason: "SUBJECT_DELETED")
+  }
+
   static var stalePlan: RPCError {
     RPCError(.aborted, "the plan no longer fits the records, or has expired; plan again", reason: "STALE_PLAN")
   }

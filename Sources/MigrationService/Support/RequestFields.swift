@@ -5,6 +5,11 @@ import Storage
 
 /// Turns fields of requests into domain values, or says which one is at fault and why.
 enum RequestFields {
+  static func subject(_ text: String, _ field: String) throws(RPCError) -> SubjectID {
+    guard let subject = SubjectID(text) else { throw .invalid(field, "must be a subject's id") }
+    return subject
+  }
+
   static func collection(_ text: String, _ field: String) throws(RPCError) -> CollectionName {
     guard let name = CollectionName(text) else {
       throw .invalid(field, "must be 1 to \(CollectionName.maximumBytes) lower-case letters, digits, '_' or '-'")

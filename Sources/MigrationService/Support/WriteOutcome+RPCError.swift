@@ -9,6 +9,7 @@ extension WriteOutcome {
       case .done(let value): return value
       case .migrating: throw .subjectMigrating
       case .migrated: throw .subjectMigrated
+      case .deleted: throw .subjectDeleted
       }
     }
   }

@@ -9,6 +9,8 @@ package struct GuestIssue: Sendable {
   /// Who the guest becomes if there is none yet.
   package var newSubject: SubjectID
   package var locale: LanguageTag?
+  /// How many proofs the key has signed; 0 when the app counts nothing.
+  package var counter: Int64
   package var draft: SessionDraft
 
   package init(
@@ -17,6 +19,7 @@ package struct GuestIssue: Sendable {
     challengeExpiry: Timestamp,
     newSubject: SubjectID,
     locale: LanguageTag?,
+    counter: Int64 = 0,
     draft: SessionDraft
   ) {
     self.device = device
@@ -24,6 +27,7 @@ package struct GuestIssue: Sendable {
     self.challengeExpiry = challengeExpiry
     self.newSubject = newSubject
     self.locale = locale
+    self.counter = counter
     self.draft = draft
   }
 }

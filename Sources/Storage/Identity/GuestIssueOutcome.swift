@@ -4,4 +4,8 @@ import LatchkeyModel
 package enum GuestIssueOutcome: Sendable, Equatable {
   case issued(IssuedGuest)
   case challengeUsed
+  /// Two devices hold the key.
+  case cloned
+  /// Somebody who runs the service keeps the guest out.
+  case disabled
 }

@@ -10,6 +10,8 @@ package enum SignInOutcome: Sendable, Equatable {
   /// Unknown, spent, expired, or another guest's.
   case ticketInvalid
   case guestGone
+  /// Somebody who runs the service keeps the account out.
+  case disabled
   /// The guest's data is on its way into another account.
   case guestMerging
 }

@@ -26,6 +26,13 @@ package protocol RecordStore: Sendable {
     of subject: SubjectID
   ) async throws(StorageError) -> WriteOutcome<DeleteOutcome>
 
+  /// How many records the subject has, and how often they were changed.
+  func summary(of subject: SubjectID) async throws(StorageError) -> (count: Int, version: Int64)
+
+  /// Deletes at most `limit` records of a subject that was deleted, and refuses every change of them from now on.
+  /// Fewer than `limit` say that none is left.
+  func purge(_ subject: SubjectID, limit: Int) async throws(StorageError) -> WriteOutcome<Int>
+
   /// The collections in which the subject has records, with how many.
   func collections(of subject: SubjectID) async throws(StorageError) -> [CollectionCount]
 }

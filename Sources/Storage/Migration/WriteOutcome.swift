@@ -5,4 +5,6 @@ package enum WriteOutcome<Value: Sendable & Equatable>: Sendable, Equatable {
   case migrating
   /// The records belong to an account now, for good.
   case migrated
+  /// The subject was deleted.
+  case deleted
 }

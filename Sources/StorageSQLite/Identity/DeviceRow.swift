@@ -6,11 +6,14 @@ struct DeviceRow {
   var guest: SubjectID?
   var lastAccount: SubjectID?
   var lastLogin: LastLoginHint?
+  /// The highest counter that the key has signed.
+  var counter: Int64?
+  var isCloned = false
 
   static func find(_ keyThumbprint: String, in db: SQLiteConnection) throws(StorageError) -> DeviceRow? {
     try db.first(
       """
-      SELECT guest_sub, last_account_sub, last_login_method, last_login_mask, last_login_at
+      SELECT guest_sub, last_account_sub, last_login_method, last_login_mask, last_login_at, proof_counter, cloned_at
       FROM devices WHERE key_thumbprint = ?
       """,
       .text(keyThumbprint)
@@ -19,21 +22,26 @@ struct DeviceRow {
       if let method = row.optionalText(2).flatMap({ SignInMethod(rawValue: $0) }) {
         hint = LastLoginHint(method: method, accountMask: row.text(3), at: row.timestamp(4))
       }
-      return DeviceRow(guest: try row.optionalID(0), lastAccount: try row.optionalID(1), lastLogin: hint)
+      return DeviceRow(
+        guest: try row.optionalID(0), lastAccount: try row.optionalID(1), lastLogin: hint,
+        counter: row.optionalInteger(5), isCloned: !row.isNull(6))
     }
   }
 
   /// Writes what the device said of itself, whether it is new or known.
+  ///
+  /// - Parameter counter: 0 when the app counts nothing.
   static func register(
     _ device: DeviceRegistration,
+    counter: Int64 = 0,
     at now: Timestamp,
     in db: SQLiteConnection
   ) throws(StorageError) {
     try db.execute(
       """
       INSERT INTO devices (key_thumbprint, public_key_x, public_key_y, device_id, label, platform, os_version,
-        app_version, reinstalled_at, created_at, last_seen_at)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        app_version, reinstalled_at, proof_counter, created_at, last_seen_at)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (key_thumbprint) DO UPDATE SET
         device_id = excluded.device_id,
         label = coalesce(excluded.label, label),
@@ -41,6 +49,7 @@ struct DeviceRow {
         os_version = coalesce(excluded.os_version, os_version),
         app_version = coalesce(excluded.app_version, app_version),
         reinstalled_at = coalesce(excluded.reinstalled_at, reinstalled_at),
+        proof_counter = coalesce(excluded.proof_counter, proof_counter),
         last_seen_at = excluded.last_seen_at
       """,
       .text(device.keyThumbprint),
@@ -51,9 +60,7 @@ struct DeviceRow {
       .optional(device.platform?.description),
       .optional(device.osVersion?.description),
       .optional(device.appVersion?.description),
-      device.isReinstalled ? .time(now) : .null,
-      .time(now),
-      .time(now)
+      device.isReinstalled ? .time(now) : .null, counter > 0 ? .integer(counter) : .null, .time(now), .time(now)
     )
   }
 
@@ -84,6 +91,35 @@ struct DeviceRow {
       "UPDATE devices SET guest_sub = NULL WHERE key_thumbprint = ? AND guest_sub = ?",
       .text(keyThumbprint),
       .id(guest)
+    )
+  }
+
+  /// From now on two devices are known to hold the key, until nobody says so any more.
+  static func setCloned(
+    _ time: Timestamp?, _ keyThumbprint: String, in db: SQLiteConnection
+  ) throws(StorageError) {
+    try db.execute(
+      "UPDATE devices SET cloned_at = ? WHERE key_thumbprint = ?",
+      .optional(time?.millisecondsSinceEpoch), .text(keyThumbprint))
+  }
+
+  /// What is known of a device is known under its new key from now on; the old key is a stranger's.
+  static func rekey(from oldKey: String, to newKey: String, in db: SQLiteConnection) throws(StorageError) {
+    try db.execute(
+      """
+      UPDATE devices SET (guest_sub, last_account_sub, last_login_method, last_login_mask, last_login_at, created_at) =
+        (SELECT guest_sub, last_account_sub, last_login_method, last_login_mask, last_login_at, created_at
+          FROM devices old WHERE old.key_thumbprint = ?1)
+      WHERE key_thumbprint = ?2 AND EXISTS (SELECT 1 FROM devices old WHERE old.key_thumbprint = ?1)
+      """,
+      .text(oldKey), .text(newKey)
+    )
+    try db.execute(
+      """
+      UPDATE devices SET guest_sub = NULL, last_account_sub = NULL, last_login_method = NULL, last_login_mask = NULL,
+        last_login_at = NULL WHERE key_thumbprint = ?
+      """,
+      .text(oldKey)
     )
   }
 

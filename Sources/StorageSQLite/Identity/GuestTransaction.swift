@@ -4,18 +4,23 @@ import Storage
 /// What issuing a guest and logging out to a guest have in common.
 enum GuestTransaction {
   /// Finds the guest of a device that is on record, or makes it, and begins its session. Earlier sessions of the guest
-  /// on this device end.
+  /// on this device end. Nil when the guest is disabled.
+  ///
+  /// - Parameter device: what was known of the device before.
   static func begin(
-    onDevice keyThumbprint: String,
+    on device: DeviceRow?,
+    withKey keyThumbprint: String,
     newSubject: SubjectID,
     locale: LanguageTag?,
     draft: SessionDraft,
     in db: SQLiteConnection,
     noting changes: inout SessionChanges
-  ) throws(StorageError) -> IssuedGuest {
-    let device = try DeviceRow.find(keyThumbprint, in: db)
+  ) throws(StorageError) -> IssuedGuest? {
     var guest: SubjectID?
-    if let known = device?.guest, let subject = try SubjectRow.find(known, in: db), subject.isGuest { guest = known }
+    if let known = device?.guest, let subject = try SubjectRow.find(known, in: db), subject.isGuest {
+      if subject.isDisabled { return nil }
+      guest = known
+    }
     if let guest {
       try SessionRow.endAll(
         of: guest, onDevice: keyThumbprint, because: .replaced, at: draft.now, in: db, noting: &changes)

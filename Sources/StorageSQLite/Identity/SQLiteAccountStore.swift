@@ -146,6 +146,7 @@ package struct SQLiteAccountStore: AccountStore {
       }
       if let challenge = signIn.challenge, try ChallengeRow.isUsed(challenge, in: db) { return .challengeUsed }
       guard let subject = try SubjectRow.find(account, in: db), subject.isAccount else { return .credentialChanged }
+      if subject.isDisabled { return .disabled }
       if let guest, let open = try MergeRow.openMerge(of: guest.subject.id, in: db), open.target != account {
         return .guestMerging
       }

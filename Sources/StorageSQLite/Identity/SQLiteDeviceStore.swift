@@ -58,6 +58,71 @@ package struct SQLiteDeviceStore: DeviceStore {
     }
   }
 
+  package func rotate(
+    _ replacement: KeyReplacement, by caller: SessionID
+  ) async throws(StorageError) -> KeyRotationOutcome {
+    try await database.write { db, changes throws(StorageError) in
+      let (old, new, now) = (replacement.oldKey, replacement.device.keyThumbprint, replacement.now)
+      changes.address = replacement.address
+      guard let own = try SessionRow.live(caller, at: now, in: db), own.device.keyThumbprint == old else {
+        return .otherDevice
+      }
+      if try DeviceRow.find(old, in: db)?.isCloned == true { return .cloned }
+      guard try Self.isFree(new, in: db) else { return .keyInUse }
+      guard try ChallengeRow.spend(replacement.challengeHash, until: replacement.challengeExpiry, in: db) else {
+        return .challengeUsed
+      }
+      try DeviceRow.register(replacement.device, at: now, in: db)
+      try DeviceRow.rekey(from: old, to: new, in: db)
+      let moved = try SessionRow.rekey(from: old, to: new, in: db)
+      changes.notes.append(
+        AuditNote(
+          .deviceKeyRotated, at: now, subject: own.subject, session: own.id, address: replacement.address))
+      return .rotated(sessionsMoved: moved)
+    }
+  }
+
+  package func resolveClone(
+    _ replacement: KeyReplacement, _ choice: CloneChoice, newSubject: SubjectID, draft: SessionDraft
+  ) async throws(StorageError) -> CloneOutcome {
+    try await database.write { db, changes throws(StorageError) in
+      let (old, new, now) = (replacement.oldKey, replacement.device.keyThumbprint, replacement.now)
+      changes.address = replacement.address
+      guard let cloned = try DeviceRow.find(old, in: db), cloned.isCloned else { return .notCloned }
+      guard try Self.isFree(new, in: db) else { return .keyInUse }
+      if choice == .transfer {
+        // Who is moved must be there; nobody is made.
+        guard let guest = cloned.guest, let subject = try SubjectRow.find(guest, in: db), subject.isGuest,
+          subject.isUsable
+        else { return .guestGone }
+      }
+      guard try ChallengeRow.spend(replacement.challengeHash, until: replacement.challengeExpiry, in: db) else {
+        return .challengeUsed
+      }
+      try DeviceRow.register(replacement.device, at: now, in: db)
+      if choice == .transfer {
+        try DeviceRow.rekey(from: old, to: new, in: db)
+        try SessionRow.endAll(onDevice: old, because: .cloned, at: now, in: db, noting: &changes)
+      }
+      try DeviceRow.setCloned(nil, old, in: db)
+      let guest = try GuestTransaction.begin(
+        on: try DeviceRow.find(new, in: db), withKey: new, newSubject: newSubject, locale: nil, draft: draft, in: db,
+        noting: &changes)
+      guard let guest else { return .guestGone }
+      changes.notes.append(
+        AuditNote(
+          .cloneResolved, at: now, subject: guest.session.subject, session: guest.session.id,
+          address: replacement.address, detail: choice == .transfer ? "transfer" : "split"))
+      return .resolved(guest)
+    }
+  }
+
+  /// Whether nobody uses a key yet.
+  private static func isFree(_ keyThumbprint: String, in db: SQLiteConnection) throws(StorageError) -> Bool {
+    if try DeviceRow.find(keyThumbprint, in: db)?.guest != nil { return false }
+    return try !SessionRow.isAny(onDevice: keyThumbprint, in: db)
+  }
+
   package func remove(
     _ keyThumbprint: String, by caller: SessionID, at now: Timestamp
   ) async throws(StorageError) -> DeviceRemovalOutcome {

@@ -15,17 +15,22 @@ package struct SQLiteGuestStore: GuestStore {
       guard try ChallengeRow.spend(issue.challengeHash, until: issue.challengeExpiry, in: db) else {
         return .challengeUsed
       }
-      try DeviceRow.register(issue.device, at: issue.draft.now, in: db)
-      return .issued(
-        try GuestTransaction.begin(
-          onDevice: issue.device.keyThumbprint,
-          newSubject: issue.newSubject,
-          locale: issue.locale,
-          draft: issue.draft,
-          in: db,
-          noting: &changes
-        )
-      )
+      let key = issue.device.keyThumbprint
+      let known = try DeviceRow.find(key, in: db)
+      if known?.isCloned == true { return .cloned }
+      if let last = known?.counter, issue.counter <= last {
+        try DeviceRow.setCloned(issue.draft.now, key, in: db)
+        changes.notes.append(
+          AuditNote(
+            .deviceCloned, at: issue.draft.now, subject: known?.guest, address: issue.draft.address,
+            detail: "counter \(issue.counter) after \(last)"))
+        return .cloned
+      }
+      try DeviceRow.register(issue.device, counter: issue.counter, at: issue.draft.now, in: db)
+      let guest = try GuestTransaction.begin(
+        on: known, withKey: key, newSubject: issue.newSubject, locale: issue.locale, draft: issue.draft, in: db,
+        noting: &changes)
+      return guest.map { .issued($0) } ?? .disabled
     }
   }
 }

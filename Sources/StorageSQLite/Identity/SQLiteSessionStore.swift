@@ -102,9 +102,9 @@ package struct SQLiteSessionStore: SessionStore {
       {
         return .unconfirmed
       }
-      if logOut.nextGuest != nil {
-        guard let key = caller.device.keyThumbprint, try DeviceRow.find(key, in: db) != nil else { return .noDevice }
-      }
+      var device: DeviceRow?
+      if let key = caller.device.keyThumbprint { device = try DeviceRow.find(key, in: db) }
+      if logOut.nextGuest != nil, device == nil { return .noDevice }
       switch logOut.reach {
       case .local:
         try SessionRow.end(caller.id, because: .loggedOut, at: logOut.now, in: db, noting: &changes)
@@ -128,13 +128,7 @@ package struct SQLiteSessionStore: SessionStore {
         return .loggedOut(ended: count, guest: nil)
       }
       let guest = try GuestTransaction.begin(
-        onDevice: key,
-        newSubject: next.newSubject,
-        locale: nil,
-        draft: next.draft,
-        in: db,
-        noting: &changes
-      )
+        on: device, withKey: key, newSubject: next.newSubject, locale: nil, draft: next.draft, in: db, noting: &changes)
       return .loggedOut(ended: count, guest: guest)
     }
   }

@@ -2,7 +2,13 @@ package enum MigrationSchema {
   /// The versions of `migrator.db`.
   ///
   /// Subjects, plans and migrations are named by their 16 bytes; times are milliseconds since 1970 in UTC.
-  package static let schema = SQLiteSchema(versions: [version1])
+  package static let schema = SQLiteSchema(versions: [version1, version2])
+
+  /// Subjects are deleted.
+  private static let version2 = """
+    ALTER TABLE subjects ADD COLUMN is_deleted INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX migrations_running_by_target ON migrations (target) WHERE finished_at IS NULL;
+    """
 
   private static let version1 = """
     -- Who has records. `version` grows with every change of them; `migration` freezes them.

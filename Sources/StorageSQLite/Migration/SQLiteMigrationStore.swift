@@ -29,8 +29,7 @@ package struct SQLiteMigrationStore: MigrationStore {
       let source = SubjectRecords(subject: guest, db: db)
       let account = SubjectRecords(subject: target, db: db)
       let standing = try source.standing()
-      if standing.isMigrated { return .migrated }
-      if standing.migration != nil { return .migrating }
+      if let refusal = standing.refusal(MigrationPlan.self) { return refusal }
       var collections: [MigrationPlan.Collection] = []
       for count in try source.counts() {
         let conflicts =
@@ -141,7 +140,7 @@ package struct SQLiteMigrationStore: MigrationStore {
       let target = try SubjectRecords(subject: planned.target, db: db).standing()
       // An account whose records are being moved elsewhere, or were, cannot take any: it is no account any more.
       guard guest.version == planned.guestVersion, target.version == planned.targetVersion,
-        target.migration == nil, !target.isMigrated
+        target.migration == nil, !target.isMigrated, !guest.isDeleted, !target.isDeleted
       else { return .stale }
       var migration = Migration(id: id, guest: planned.guest, target: planned.target, createdAt: now)
       // From here on nobody can change what was planned for.

@@ -15,9 +15,7 @@ package struct SQLiteRecordStore: RecordStore {
   ) async throws(StorageError) -> WriteOutcome<Int> {
     try await database.write { db throws(StorageError) in
       let owner = SubjectRecords(subject: subject, db: db)
-      let standing = try owner.standing()
-      if standing.isMigrated { return .migrated }
-      if standing.migration != nil { return .migrating }
+      if let refusal = try owner.standing().refusal(Int.self) { return refusal }
       try owner.put(records)
       return .done(records.count)
     }
@@ -48,13 +46,29 @@ package struct SQLiteRecordStore: RecordStore {
   ) async throws(StorageError) -> WriteOutcome<DeleteOutcome> {
     try await database.write { db throws(StorageError) in
       let owner = SubjectRecords(subject: subject, db: db)
-      let standing = try owner.standing()
-      if standing.isMigrated { return .migrated }
-      if standing.migration != nil { return .migrating }
+      if let refusal = try owner.standing().refusal(DeleteOutcome.self) { return refusal }
       guard let current = try owner.record(name) else { return .done(.notFound) }
       if let revision, revision != current.revision { return .done(.revisionMismatch(current: current.revision)) }
       try owner.delete(name)
       return .done(.deleted)
+    }
+  }
+
+  package func summary(of subject: SubjectID) async throws(StorageError) -> (count: Int, version: Int64) {
+    try await database.read { db throws(StorageError) in
+      let owner = SubjectRecords(subject: subject, db: db)
+      return (try owner.counts().reduce(0) { $0 + $1.count }, try owner.standing().version)
+    }
+  }
+
+  package func purge(_ subject: SubjectID, limit: Int) async throws(StorageError) -> WriteOutcome<Int> {
+    try await database.write { db throws(StorageError) in
+      let owner = SubjectRecords(subject: subject, db: db)
+      let standing = try owner.standing()
+      // Records on their way from here or to here would be made again by the migration's next step.
+      if standing.migration != nil && !standing.isMigrated { return .migrating }
+      if try owner.isTarget() { return .migrating }
+      return .done(try owner.purge(limit: limit))
     }
   }
 

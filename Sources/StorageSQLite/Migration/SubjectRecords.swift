@@ -12,16 +12,27 @@ struct SubjectRecords {
     var version: Int64
     var migration: MigrationID?
     var isMigrated: Bool
+    var isDeleted = false
+
+    /// Why the records may not be written; nil when they may.
+    func refusal<Value>(_ type: Value.Type = Value.self) -> WriteOutcome<Value>? {
+      if isDeleted { return .deleted }
+      if isMigrated { return .migrated }
+      return migration == nil ? nil : .migrating
+    }
   }
 
-  private static let selectStanding = "SELECT version, migration, is_migrated FROM subjects WHERE sub = ?"
+  private static let selectStanding = """
+    SELECT version, migration, is_migrated, is_deleted FROM subjects WHERE sub = ?
+    """
 
   func standing() throws(StorageError) -> Standing {
     let found = try db.first(Self.selectStanding, .id(subject)) { row throws(StorageError) in
       Standing(
         version: row.integer(0),
         migration: row.isNull(1) ? nil : try row.opaqueID(1, as: MigrationID.self),
-        isMigrated: row.boolean(2))
+        isMigrated: row.boolean(2),
+        isDeleted: row.boolean(3))
     }
     return found ?? Standing(version: 0, migration: nil, isMigrated: false)
   }
@@ -101,6 +112,37 @@ struct SubjectRecords {
   }
 
   private static let subtractCount = "UPDATE collections SET records = records + ?3 WHERE sub = ?1 AND name = ?2"
+
+  private static let selectTarget = "SELECT 1 FROM migrations WHERE target = ? AND finished_at IS NULL LIMIT 1"
+
+  /// Whether a migration that is under way writes here.
+  func isTarget() throws(StorageError) -> Bool {
+    try db.first(Self.selectTarget, .id(subject)) { _ in true } ?? false
+  }
+
+  private static let markDeleted = """
+    INSERT INTO subjects (sub, version, is_deleted) VALUES (?1, 0, 1) ON CONFLICT (sub) DO UPDATE SET is_deleted = 1
+    """
+  private static let deleteSome = """
+    DELETE FROM records WHERE rowid IN (SELECT rowid FROM records WHERE sub = ? LIMIT ?)
+    """
+  private static let deleteCounts = "DELETE FROM collections WHERE sub = ?"
+  private static let deletePlans = "DELETE FROM plans WHERE guest = ? AND is_started = 0"
+  private static let deleteRefused = """
+    DELETE FROM refused_records WHERE migration IN (SELECT id FROM migrations WHERE target = ?1 OR guest = ?1)
+    """
+
+  /// Deletes at most `limit` records, and with the last ones all else that the subject left here.
+  func purge(limit: Int) throws(StorageError) -> Int {
+    try db.execute(Self.markDeleted, .id(subject))
+    let count = try db.execute(Self.deleteSome, .id(subject), .integer(limit))
+    if count < limit {
+      for statement in [Self.deleteCounts, Self.deletePlans, Self.deleteRefused] {
+        try db.execute(statement, .id(subject))
+      }
+    }
+    return count
+  }
 
   private static let selectCounts = "SELECT name, records FROM collections WHERE sub = ? ORDER BY name"
 

@@ -115,12 +115,10 @@ struct IdentityHarness: Sendable {
   }
 
   func issueGuest(
-    _ device: TestDevice,
-    reinstalled: Bool = false
+    _ device: TestDevice, reinstalled: Bool = false, counter: Int64 = 0
   ) async throws -> IdentityV1.IssueGuestResponse {
     try await guests.issueGuest(
-      device.issueRequest(try await challenge(for: device), reinstalled: reinstalled)
-    )
+      device.issueRequest(try await challenge(for: device), reinstalled: reinstalled, counter: counter))
   }
 
   func register(

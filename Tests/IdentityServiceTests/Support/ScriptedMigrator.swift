@@ -11,6 +11,10 @@ final class ScriptedMigrator: RPCChannel {
     var starts: [MigrationV1.StartMigrationRequest] = []
     var migrations: [String: String] = [:]
     var credentials: Set<String> = []
+    /// Of the only subject that owns any.
+    var records: [MigrationV1.Record] = []
+    var recordsVersion: Int64 = 7
+    var purged: [String] = []
   }
 
   let state = Mutex(State())
@@ -41,7 +45,20 @@ final class ScriptedMigrator: RPCChannel {
       case is MigrationV1.ListCollectionsRequest:
         return .success(
           MigrationV1.ListCollectionsResponse(
-            collections: [MigrationV1.CollectionSummary(name: "cart", count: 3)]))
+            collections: [MigrationV1.CollectionSummary(name: "cart", count: 3)], version: state.recordsVersion))
+      case let request as MigrationV1.ListRecordsRequest:
+        // Two on a page; a page's token is how many came before.
+        let before = Int(request.pageToken) ?? 0
+        let rest = state.records.dropFirst(before)
+        return .success(
+          MigrationV1.ListRecordsResponse(
+            records: Array(rest.prefix(2)), nextPageToken: rest.count > 2 ? "\(before + 2)" : ""))
+      case is MigrationV1.DescribeRecordsRequest:
+        return .success(
+          MigrationV1.DescribeRecordsResponse(records: Int64(state.records.count), version: state.recordsVersion))
+      case let request as MigrationV1.PurgeRecordsRequest:
+        state.purged.append(request.sub)
+        return .success(MigrationV1.PurgeRecordsResponse(deleted: Int64(state.records.count)))
       default: return .success(nil)
       }
     }

@@ -23,8 +23,11 @@ struct TestDevice: Sendable {
   }
 
   /// The request that answers a challenge.
-  func issueRequest(_ challenge: String, reinstalled: Bool = false) throws -> IdentityV1.IssueGuestRequest {
-    IdentityV1.IssueGuestRequest(
+  func issueRequest(
+    _ challenge: String, reinstalled: Bool = false, counter: Int64 = 0
+  ) throws -> IdentityV1.IssueGuestRequest {
+    let parts = [clientID, deviceID, challenge] + (counter == 0 ? [] : ["\(counter)"])
+    return IdentityV1.IssueGuestRequest(
       clientID: clientID,
       device: IdentityV1.Device(
         deviceID: deviceID,
@@ -36,8 +39,9 @@ struct TestDevice: Sendable {
         reinstalled: reinstalled
       ),
       challenge: challenge,
-      proof: try sign("latchkey-device-proof-v1", [clientID, deviceID, challenge]),
-      locale: "en"
+      proof: try sign("latchkey-device-proof-v1", parts),
+      locale: "en",
+      counter: counter
     )
   }
 

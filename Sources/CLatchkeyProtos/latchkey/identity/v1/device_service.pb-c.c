@@ -322,6 +322,186 @@ void   latchkey__identity__v1__remove_device_response__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__remove_device_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__identity__v1__rotate_device_key_request__init
+                     (Latchkey__Identity__V1__RotateDeviceKeyRequest         *message)
+{
+  static const Latchkey__Identity__V1__RotateDeviceKeyRequest init_value = LATCHKEY__IDENTITY__V1__ROTATE_DEVICE_KEY_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__rotate_device_key_request__get_packed_size
+                     (const Latchkey__Identity__V1__RotateDeviceKeyRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__rotate_device_key_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__rotate_device_key_request__pack
+                     (const Latchkey__Identity__V1__RotateDeviceKeyRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__rotate_device_key_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__rotate_device_key_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__RotateDeviceKeyRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__rotate_device_key_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__RotateDeviceKeyRequest *
+       latchkey__identity__v1__rotate_device_key_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__RotateDeviceKeyRequest *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__rotate_device_key_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__rotate_device_key_request__free_unpacked
+                     (Latchkey__Identity__V1__RotateDeviceKeyRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__rotate_device_key_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__rotate_device_key_response__init
+                     (Latchkey__Identity__V1__RotateDeviceKeyResponse         *message)
+{
+  static const Latchkey__Identity__V1__RotateDeviceKeyResponse init_value = LATCHKEY__IDENTITY__V1__ROTATE_DEVICE_KEY_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__rotate_device_key_response__get_packed_size
+                     (const Latchkey__Identity__V1__RotateDeviceKeyResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__rotate_device_key_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__rotate_device_key_response__pack
+                     (const Latchkey__Identity__V1__RotateDeviceKeyResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__rotate_device_key_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__rotate_device_key_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__RotateDeviceKeyResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__rotate_device_key_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__RotateDeviceKeyResponse *
+       latchkey__identity__v1__rotate_device_key_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__RotateDeviceKeyResponse *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__rotate_device_key_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__rotate_device_key_response__free_unpacked
+                     (Latchkey__Identity__V1__RotateDeviceKeyResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__rotate_device_key_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__resolve_clone_request__init
+                     (Latchkey__Identity__V1__ResolveCloneRequest         *message)
+{
+  static const Latchkey__Identity__V1__ResolveCloneRequest init_value = LATCHKEY__IDENTITY__V1__RESOLVE_CLONE_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__resolve_clone_request__get_packed_size
+                     (const Latchkey__Identity__V1__ResolveCloneRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__resolve_clone_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__resolve_clone_request__pack
+                     (const Latchkey__Identity__V1__ResolveCloneRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__resolve_clone_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__resolve_clone_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__ResolveCloneRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__resolve_clone_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__ResolveCloneRequest *
+       latchkey__identity__v1__resolve_clone_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__ResolveCloneRequest *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__resolve_clone_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__resolve_clone_request__free_unpacked
+                     (Latchkey__Identity__V1__ResolveCloneRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__resolve_clone_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__resolve_clone_response__init
+                     (Latchkey__Identity__V1__ResolveCloneResponse         *message)
+{
+  static const Latchkey__Identity__V1__ResolveCloneResponse init_value = LATCHKEY__IDENTITY__V1__RESOLVE_CLONE_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__resolve_clone_response__get_packed_size
+                     (const Latchkey__Identity__V1__ResolveCloneResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__resolve_clone_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__resolve_clone_response__pack
+                     (const Latchkey__Identity__V1__ResolveCloneResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__resolve_clone_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__resolve_clone_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__ResolveCloneResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__resolve_clone_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__ResolveCloneResponse *
+       latchkey__identity__v1__resolve_clone_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__ResolveCloneResponse *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__resolve_clone_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__resolve_clone_response__free_unpacked
+                     (Latchkey__Identity__V1__ResolveCloneResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__resolve_clone_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 static const ProtobufCFieldDescriptor latchkey__identity__v1__listed_device__field_descriptors[9] =
 {
   {
@@ -664,4 +844,407 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__remove_device_response_
   1,  latchkey__identity__v1__remove_device_response__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__remove_device_response__init,
   NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__rotate_device_key_request__field_descriptors[7] =
+{
+  {
+    "client_id",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RotateDeviceKeyRequest, client_id),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "old_key",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RotateDeviceKeyRequest, old_key),
+    &latchkey__common__v1__ec_public_jwk__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "device",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RotateDeviceKeyRequest, device),
+    &latchkey__identity__v1__device__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "challenge",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RotateDeviceKeyRequest, challenge),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "pow_solution",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RotateDeviceKeyRequest, pow_solution),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "old_proof",
+    6,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RotateDeviceKeyRequest, old_proof),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "new_proof",
+    7,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RotateDeviceKeyRequest, new_proof),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__rotate_device_key_request__field_indices_by_name[] = {
+  3,   /* field[3] = challenge */
+  0,   /* field[0] = client_id */
+  2,   /* field[2] = device */
+  6,   /* field[6] = new_proof */
+  1,   /* field[1] = old_key */
+  5,   /* field[5] = old_proof */
+  4,   /* field[4] = pow_solution */
+};
+static const ProtobufCIntRange latchkey__identity__v1__rotate_device_key_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 7 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__rotate_device_key_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.RotateDeviceKeyRequest",
+  "RotateDeviceKeyRequest",
+  "Latchkey__Identity__V1__RotateDeviceKeyRequest",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__RotateDeviceKeyRequest),
+  7,
+  latchkey__identity__v1__rotate_device_key_request__field_descriptors,
+  latchkey__identity__v1__rotate_device_key_request__field_indices_by_name,
+  1,  latchkey__identity__v1__rotate_device_key_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__rotate_device_key_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__rotate_device_key_response__field_descriptors[2] =
+{
+  {
+    "key_thumbprint",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RotateDeviceKeyResponse, key_thumbprint),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "sessions_moved",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RotateDeviceKeyResponse, sessions_moved),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__rotate_device_key_response__field_indices_by_name[] = {
+  0,   /* field[0] = key_thumbprint */
+  1,   /* field[1] = sessions_moved */
+};
+static const ProtobufCIntRange latchkey__identity__v1__rotate_device_key_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 2 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__rotate_device_key_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.RotateDeviceKeyResponse",
+  "RotateDeviceKeyResponse",
+  "Latchkey__Identity__V1__RotateDeviceKeyResponse",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__RotateDeviceKeyResponse),
+  2,
+  latchkey__identity__v1__rotate_device_key_response__field_descriptors,
+  latchkey__identity__v1__rotate_device_key_response__field_indices_by_name,
+  1,  latchkey__identity__v1__rotate_device_key_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__rotate_device_key_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__resolve_clone_request__field_descriptors[8] =
+{
+  {
+    "client_id",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ResolveCloneRequest, client_id),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "choice",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_ENUM,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ResolveCloneRequest, choice),
+    &latchkey__identity__v1__clone_choice__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "old_key",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ResolveCloneRequest, old_key),
+    &latchkey__common__v1__ec_public_jwk__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "device",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ResolveCloneRequest, device),
+    &latchkey__identity__v1__device__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "challenge",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ResolveCloneRequest, challenge),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "pow_solution",
+    6,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ResolveCloneRequest, pow_solution),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "old_proof",
+    7,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ResolveCloneRequest, old_proof),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "new_proof",
+    8,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ResolveCloneRequest, new_proof),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__resolve_clone_request__field_indices_by_name[] = {
+  4,   /* field[4] = challenge */
+  1,   /* field[1] = choice */
+  0,   /* field[0] = client_id */
+  3,   /* field[3] = device */
+  7,   /* field[7] = new_proof */
+  2,   /* field[2] = old_key */
+  6,   /* field[6] = old_proof */
+  5,   /* field[5] = pow_solution */
+};
+static const ProtobufCIntRange latchkey__identity__v1__resolve_clone_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 8 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__resolve_clone_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.ResolveCloneRequest",
+  "ResolveCloneRequest",
+  "Latchkey__Identity__V1__ResolveCloneRequest",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__ResolveCloneRequest),
+  8,
+  latchkey__identity__v1__resolve_clone_request__field_descriptors,
+  latchkey__identity__v1__resolve_clone_request__field_indices_by_name,
+  1,  latchkey__identity__v1__resolve_clone_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__resolve_clone_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__resolve_clone_response__field_descriptors[4] =
+{
+  {
+    "tokens",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ResolveCloneResponse, tokens),
+    &latchkey__common__v1__token_set__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "subject",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ResolveCloneResponse, subject),
+    &latchkey__common__v1__subject__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "created",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ResolveCloneResponse, created),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "storage_namespace",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ResolveCloneResponse, storage_namespace),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__resolve_clone_response__field_indices_by_name[] = {
+  2,   /* field[2] = created */
+  3,   /* field[3] = storage_namespace */
+  1,   /* field[1] = subject */
+  0,   /* field[0] = tokens */
+};
+static const ProtobufCIntRange latchkey__identity__v1__resolve_clone_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 4 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__resolve_clone_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.ResolveCloneResponse",
+  "ResolveCloneResponse",
+  "Latchkey__Identity__V1__ResolveCloneResponse",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__ResolveCloneResponse),
+  4,
+  latchkey__identity__v1__resolve_clone_response__field_descriptors,
+  latchkey__identity__v1__resolve_clone_response__field_indices_by_name,
+  1,  latchkey__identity__v1__resolve_clone_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__resolve_clone_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCEnumValue latchkey__identity__v1__clone_choice__enum_values_by_number[3] =
+{
+  { "CLONE_CHOICE_UNSPECIFIED", "LATCHKEY__IDENTITY__V1__CLONE_CHOICE__CLONE_CHOICE_UNSPECIFIED", 0 },
+  { "CLONE_CHOICE_SPLIT", "LATCHKEY__IDENTITY__V1__CLONE_CHOICE__CLONE_CHOICE_SPLIT", 1 },
+  { "CLONE_CHOICE_TRANSFER", "LATCHKEY__IDENTITY__V1__CLONE_CHOICE__CLONE_CHOICE_TRANSFER", 2 },
+};
+static const ProtobufCIntRange latchkey__identity__v1__clone_choice__value_ranges[] = {
+{0, 0},{0, 3}
+};
+static const ProtobufCEnumValueIndex latchkey__identity__v1__clone_choice__enum_values_by_name[3] =
+{
+  { "CLONE_CHOICE_SPLIT", 1 },
+  { "CLONE_CHOICE_TRANSFER", 2 },
+  { "CLONE_CHOICE_UNSPECIFIED", 0 },
+};
+const ProtobufCEnumDescriptor latchkey__identity__v1__clone_choice__descriptor =
+{
+  PROTOBUF_C__ENUM_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.CloneChoice",
+  "CloneChoice",
+  "Latchkey__Identity__V1__CloneChoice",
+  "latchkey.identity.v1",
+  3,
+  latchkey__identity__v1__clone_choice__enum_values_by_number,
+  3,
+  latchkey__identity__v1__clone_choice__enum_values_by_name,
+  1,
+  latchkey__identity__v1__clone_choice__value_ranges,
+  NULL,NULL,NULL,NULL   /* reserved[1234] */
 };

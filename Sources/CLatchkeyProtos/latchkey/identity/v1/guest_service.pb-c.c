@@ -277,6 +277,411 @@ void   latchkey__identity__v1__issue_guest_response__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__issue_guest_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__identity__v1__export_guest_request__init
+                     (Latchkey__Identity__V1__ExportGuestRequest         *message)
+{
+  static const Latchkey__Identity__V1__ExportGuestRequest init_value = LATCHKEY__IDENTITY__V1__EXPORT_GUEST_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__export_guest_request__get_packed_size
+                     (const Latchkey__Identity__V1__ExportGuestRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__export_guest_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__export_guest_request__pack
+                     (const Latchkey__Identity__V1__ExportGuestRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__export_guest_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__export_guest_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__ExportGuestRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__export_guest_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__ExportGuestRequest *
+       latchkey__identity__v1__export_guest_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__ExportGuestRequest *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__export_guest_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__export_guest_request__free_unpacked
+                     (Latchkey__Identity__V1__ExportGuestRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__export_guest_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__exported_subject__init
+                     (Latchkey__Identity__V1__ExportedSubject         *message)
+{
+  static const Latchkey__Identity__V1__ExportedSubject init_value = LATCHKEY__IDENTITY__V1__EXPORTED_SUBJECT__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__exported_subject__get_packed_size
+                     (const Latchkey__Identity__V1__ExportedSubject *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__exported_subject__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__exported_subject__pack
+                     (const Latchkey__Identity__V1__ExportedSubject *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__exported_subject__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__exported_subject__pack_to_buffer
+                     (const Latchkey__Identity__V1__ExportedSubject *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__exported_subject__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__ExportedSubject *
+       latchkey__identity__v1__exported_subject__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__ExportedSubject *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__exported_subject__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__exported_subject__free_unpacked
+                     (Latchkey__Identity__V1__ExportedSubject *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__exported_subject__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__exported_device__init
+                     (Latchkey__Identity__V1__ExportedDevice         *message)
+{
+  static const Latchkey__Identity__V1__ExportedDevice init_value = LATCHKEY__IDENTITY__V1__EXPORTED_DEVICE__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__exported_device__get_packed_size
+                     (const Latchkey__Identity__V1__ExportedDevice *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__exported_device__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__exported_device__pack
+                     (const Latchkey__Identity__V1__ExportedDevice *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__exported_device__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__exported_device__pack_to_buffer
+                     (const Latchkey__Identity__V1__ExportedDevice *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__exported_device__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__ExportedDevice *
+       latchkey__identity__v1__exported_device__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__ExportedDevice *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__exported_device__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__exported_device__free_unpacked
+                     (Latchkey__Identity__V1__ExportedDevice *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__exported_device__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__exported_guide__init
+                     (Latchkey__Identity__V1__ExportedGuide         *message)
+{
+  static const Latchkey__Identity__V1__ExportedGuide init_value = LATCHKEY__IDENTITY__V1__EXPORTED_GUIDE__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__exported_guide__get_packed_size
+                     (const Latchkey__Identity__V1__ExportedGuide *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__exported_guide__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__exported_guide__pack
+                     (const Latchkey__Identity__V1__ExportedGuide *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__exported_guide__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__exported_guide__pack_to_buffer
+                     (const Latchkey__Identity__V1__ExportedGuide *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__exported_guide__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__ExportedGuide *
+       latchkey__identity__v1__exported_guide__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__ExportedGuide *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__exported_guide__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__exported_guide__free_unpacked
+                     (Latchkey__Identity__V1__ExportedGuide *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__exported_guide__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__exported_records__init
+                     (Latchkey__Identity__V1__ExportedRecords         *message)
+{
+  static const Latchkey__Identity__V1__ExportedRecords init_value = LATCHKEY__IDENTITY__V1__EXPORTED_RECORDS__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__exported_records__get_packed_size
+                     (const Latchkey__Identity__V1__ExportedRecords *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__exported_records__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__exported_records__pack
+                     (const Latchkey__Identity__V1__ExportedRecords *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__exported_records__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__exported_records__pack_to_buffer
+                     (const Latchkey__Identity__V1__ExportedRecords *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__exported_records__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__ExportedRecords *
+       latchkey__identity__v1__exported_records__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__ExportedRecords *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__exported_records__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__exported_records__free_unpacked
+                     (Latchkey__Identity__V1__ExportedRecords *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__exported_records__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__export_summary__init
+                     (Latchkey__Identity__V1__ExportSummary         *message)
+{
+  static const Latchkey__Identity__V1__ExportSummary init_value = LATCHKEY__IDENTITY__V1__EXPORT_SUMMARY__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__export_summary__get_packed_size
+                     (const Latchkey__Identity__V1__ExportSummary *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__export_summary__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__export_summary__pack
+                     (const Latchkey__Identity__V1__ExportSummary *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__export_summary__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__export_summary__pack_to_buffer
+                     (const Latchkey__Identity__V1__ExportSummary *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__export_summary__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__ExportSummary *
+       latchkey__identity__v1__export_summary__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__ExportSummary *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__export_summary__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__export_summary__free_unpacked
+                     (Latchkey__Identity__V1__ExportSummary *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__export_summary__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__export_guest_response__init
+                     (Latchkey__Identity__V1__ExportGuestResponse         *message)
+{
+  static const Latchkey__Identity__V1__ExportGuestResponse init_value = LATCHKEY__IDENTITY__V1__EXPORT_GUEST_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__export_guest_response__get_packed_size
+                     (const Latchkey__Identity__V1__ExportGuestResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__export_guest_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__export_guest_response__pack
+                     (const Latchkey__Identity__V1__ExportGuestResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__export_guest_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__export_guest_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__ExportGuestResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__export_guest_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__ExportGuestResponse *
+       latchkey__identity__v1__export_guest_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__ExportGuestResponse *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__export_guest_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__export_guest_response__free_unpacked
+                     (Latchkey__Identity__V1__ExportGuestResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__export_guest_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__delete_guest_request__init
+                     (Latchkey__Identity__V1__DeleteGuestRequest         *message)
+{
+  static const Latchkey__Identity__V1__DeleteGuestRequest init_value = LATCHKEY__IDENTITY__V1__DELETE_GUEST_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__delete_guest_request__get_packed_size
+                     (const Latchkey__Identity__V1__DeleteGuestRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__delete_guest_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__delete_guest_request__pack
+                     (const Latchkey__Identity__V1__DeleteGuestRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__delete_guest_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__delete_guest_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__DeleteGuestRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__delete_guest_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__DeleteGuestRequest *
+       latchkey__identity__v1__delete_guest_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__DeleteGuestRequest *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__delete_guest_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__delete_guest_request__free_unpacked
+                     (Latchkey__Identity__V1__DeleteGuestRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__delete_guest_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__delete_guest_response__init
+                     (Latchkey__Identity__V1__DeleteGuestResponse         *message)
+{
+  static const Latchkey__Identity__V1__DeleteGuestResponse init_value = LATCHKEY__IDENTITY__V1__DELETE_GUEST_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__delete_guest_response__get_packed_size
+                     (const Latchkey__Identity__V1__DeleteGuestResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__delete_guest_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__delete_guest_response__pack
+                     (const Latchkey__Identity__V1__DeleteGuestResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__delete_guest_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__delete_guest_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__DeleteGuestResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__delete_guest_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__DeleteGuestResponse *
+       latchkey__identity__v1__delete_guest_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__DeleteGuestResponse *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__delete_guest_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__delete_guest_response__free_unpacked
+                     (Latchkey__Identity__V1__DeleteGuestResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__delete_guest_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 static const ProtobufCFieldDescriptor latchkey__identity__v1__get_challenge_request__field_descriptors[2] =
 {
   {
@@ -508,7 +913,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__device__descriptor =
   (ProtobufCMessageInit) latchkey__identity__v1__device__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__issue_guest_request__field_descriptors[6] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__issue_guest_request__field_descriptors[7] =
 {
   {
     "client_id",
@@ -582,10 +987,23 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__issue_guest_reques
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "counter",
+    7,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__IssueGuestRequest, counter),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__issue_guest_request__field_indices_by_name[] = {
   2,   /* field[2] = challenge */
   0,   /* field[0] = client_id */
+  6,   /* field[6] = counter */
   1,   /* field[1] = device */
   5,   /* field[5] = locale */
   4,   /* field[4] = pow_solution */
@@ -594,7 +1012,7 @@ static const unsigned latchkey__identity__v1__issue_guest_request__field_indices
 static const ProtobufCIntRange latchkey__identity__v1__issue_guest_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 6 }
+  { 0, 7 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__issue_guest_request__descriptor =
 {
@@ -604,7 +1022,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__issue_guest_request__de
   "Latchkey__Identity__V1__IssueGuestRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__IssueGuestRequest),
-  6,
+  7,
   latchkey__identity__v1__issue_guest_request__field_descriptors,
   latchkey__identity__v1__issue_guest_request__field_indices_by_name,
   1,  latchkey__identity__v1__issue_guest_request__number_ranges,
@@ -776,5 +1194,561 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__issue_guest_response__d
   latchkey__identity__v1__issue_guest_response__field_indices_by_name,
   1,  latchkey__identity__v1__issue_guest_response__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__issue_guest_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+#define latchkey__identity__v1__export_guest_request__field_descriptors NULL
+#define latchkey__identity__v1__export_guest_request__field_indices_by_name NULL
+#define latchkey__identity__v1__export_guest_request__number_ranges NULL
+const ProtobufCMessageDescriptor latchkey__identity__v1__export_guest_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.ExportGuestRequest",
+  "ExportGuestRequest",
+  "Latchkey__Identity__V1__ExportGuestRequest",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__ExportGuestRequest),
+  0,
+  latchkey__identity__v1__export_guest_request__field_descriptors,
+  latchkey__identity__v1__export_guest_request__field_indices_by_name,
+  0,  latchkey__identity__v1__export_guest_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__export_guest_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__exported_subject__field_descriptors[5] =
+{
+  {
+    "sub",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ExportedSubject, sub),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "is_guest",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ExportedSubject, is_guest),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "created_at",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ExportedSubject, created_at),
+    &google__protobuf__timestamp__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "last_seen_at",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ExportedSubject, last_seen_at),
+    &google__protobuf__timestamp__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "profile",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ExportedSubject, profile),
+    &latchkey__common__v1__profile__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__exported_subject__field_indices_by_name[] = {
+  2,   /* field[2] = created_at */
+  1,   /* field[1] = is_guest */
+  3,   /* field[3] = last_seen_at */
+  4,   /* field[4] = profile */
+  0,   /* field[0] = sub */
+};
+static const ProtobufCIntRange latchkey__identity__v1__exported_subject__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 5 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__exported_subject__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.ExportedSubject",
+  "ExportedSubject",
+  "Latchkey__Identity__V1__ExportedSubject",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__ExportedSubject),
+  5,
+  latchkey__identity__v1__exported_subject__field_descriptors,
+  latchkey__identity__v1__exported_subject__field_indices_by_name,
+  1,  latchkey__identity__v1__exported_subject__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__exported_subject__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__exported_device__field_descriptors[7] =
+{
+  {
+    "key_thumbprint",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ExportedDevice, key_thumbprint),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "label",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ExportedDevice, label),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "platform",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ExportedDevice, platform),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "os_version",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ExportedDevice, os_version),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "app_version",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ExportedDevice, app_version),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "first_seen_at",
+    6,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ExportedDevice, first_seen_at),
+    &google__protobuf__timestamp__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "last_seen_at",
+    7,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ExportedDevice, last_seen_at),
+    &google__protobuf__timestamp__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__exported_device__field_indices_by_name[] = {
+  4,   /* field[4] = app_version */
+  5,   /* field[5] = first_seen_at */
+  0,   /* field[0] = key_thumbprint */
+  1,   /* field[1] = label */
+  6,   /* field[6] = last_seen_at */
+  3,   /* field[3] = os_version */
+  2,   /* field[2] = platform */
+};
+static const ProtobufCIntRange latchkey__identity__v1__exported_device__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 7 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__exported_device__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.ExportedDevice",
+  "ExportedDevice",
+  "Latchkey__Identity__V1__ExportedDevice",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__ExportedDevice),
+  7,
+  latchkey__identity__v1__exported_device__field_descriptors,
+  latchkey__identity__v1__exported_device__field_indices_by_name,
+  1,  latchkey__identity__v1__exported_device__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__exported_device__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__exported_guide__field_descriptors[2] =
+{
+  {
+    "guide_id",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ExportedGuide, guide_id),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "progress",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ExportedGuide, progress),
+    &latchkey__identity__v1__guide_progress__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__exported_guide__field_indices_by_name[] = {
+  0,   /* field[0] = guide_id */
+  1,   /* field[1] = progress */
+};
+static const ProtobufCIntRange latchkey__identity__v1__exported_guide__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 2 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__exported_guide__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.ExportedGuide",
+  "ExportedGuide",
+  "Latchkey__Identity__V1__ExportedGuide",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__ExportedGuide),
+  2,
+  latchkey__identity__v1__exported_guide__field_descriptors,
+  latchkey__identity__v1__exported_guide__field_indices_by_name,
+  1,  latchkey__identity__v1__exported_guide__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__exported_guide__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__exported_records__field_descriptors[1] =
+{
+  {
+    "records",
+    1,
+    PROTOBUF_C_LABEL_REPEATED,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__ExportedRecords, n_records),
+    offsetof(Latchkey__Identity__V1__ExportedRecords, records),
+    &latchkey__migration__v1__record__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__exported_records__field_indices_by_name[] = {
+  0,   /* field[0] = records */
+};
+static const ProtobufCIntRange latchkey__identity__v1__exported_records__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__exported_records__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.ExportedRecords",
+  "ExportedRecords",
+  "Latchkey__Identity__V1__ExportedRecords",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__ExportedRecords),
+  1,
+  latchkey__identity__v1__exported_records__field_descriptors,
+  latchkey__identity__v1__exported_records__field_indices_by_name,
+  1,  latchkey__identity__v1__exported_records__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__exported_records__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__export_summary__field_descriptors[2] =
+{
+  {
+    "records",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ExportSummary, records),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "records_version",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ExportSummary, records_version),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__export_summary__field_indices_by_name[] = {
+  0,   /* field[0] = records */
+  1,   /* field[1] = records_version */
+};
+static const ProtobufCIntRange latchkey__identity__v1__export_summary__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 2 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__export_summary__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.ExportSummary",
+  "ExportSummary",
+  "Latchkey__Identity__V1__ExportSummary",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__ExportSummary),
+  2,
+  latchkey__identity__v1__export_summary__field_descriptors,
+  latchkey__identity__v1__export_summary__field_indices_by_name,
+  1,  latchkey__identity__v1__export_summary__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__export_summary__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__export_guest_response__field_descriptors[7] =
+{
+  {
+    "subject",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__ExportGuestResponse, part_case),
+    offsetof(Latchkey__Identity__V1__ExportGuestResponse, subject),
+    &latchkey__identity__v1__exported_subject__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "identity",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__ExportGuestResponse, part_case),
+    offsetof(Latchkey__Identity__V1__ExportGuestResponse, identity),
+    &latchkey__identity__v1__linked_identity__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "device",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__ExportGuestResponse, part_case),
+    offsetof(Latchkey__Identity__V1__ExportGuestResponse, device),
+    &latchkey__identity__v1__exported_device__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "session",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__ExportGuestResponse, part_case),
+    offsetof(Latchkey__Identity__V1__ExportGuestResponse, session),
+    &latchkey__identity__v1__session__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "guide",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__ExportGuestResponse, part_case),
+    offsetof(Latchkey__Identity__V1__ExportGuestResponse, guide),
+    &latchkey__identity__v1__exported_guide__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "records",
+    6,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__ExportGuestResponse, part_case),
+    offsetof(Latchkey__Identity__V1__ExportGuestResponse, records),
+    &latchkey__identity__v1__exported_records__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "complete",
+    7,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__ExportGuestResponse, part_case),
+    offsetof(Latchkey__Identity__V1__ExportGuestResponse, complete),
+    &latchkey__identity__v1__export_summary__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__export_guest_response__field_indices_by_name[] = {
+  6,   /* field[6] = complete */
+  2,   /* field[2] = device */
+  4,   /* field[4] = guide */
+  1,   /* field[1] = identity */
+  5,   /* field[5] = records */
+  3,   /* field[3] = session */
+  0,   /* field[0] = subject */
+};
+static const ProtobufCIntRange latchkey__identity__v1__export_guest_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 7 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__export_guest_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.ExportGuestResponse",
+  "ExportGuestResponse",
+  "Latchkey__Identity__V1__ExportGuestResponse",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__ExportGuestResponse),
+  7,
+  latchkey__identity__v1__export_guest_response__field_descriptors,
+  latchkey__identity__v1__export_guest_response__field_indices_by_name,
+  1,  latchkey__identity__v1__export_guest_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__export_guest_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__delete_guest_request__field_descriptors[1] =
+{
+  {
+    "sub",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__DeleteGuestRequest, sub),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__delete_guest_request__field_indices_by_name[] = {
+  0,   /* field[0] = sub */
+};
+static const ProtobufCIntRange latchkey__identity__v1__delete_guest_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__delete_guest_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.DeleteGuestRequest",
+  "DeleteGuestRequest",
+  "Latchkey__Identity__V1__DeleteGuestRequest",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__DeleteGuestRequest),
+  1,
+  latchkey__identity__v1__delete_guest_request__field_descriptors,
+  latchkey__identity__v1__delete_guest_request__field_indices_by_name,
+  1,  latchkey__identity__v1__delete_guest_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__delete_guest_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__delete_guest_response__field_descriptors[1] =
+{
+  {
+    "records_deleted",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__DeleteGuestResponse, records_deleted),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__delete_guest_response__field_indices_by_name[] = {
+  0,   /* field[0] = records_deleted */
+};
+static const ProtobufCIntRange latchkey__identity__v1__delete_guest_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__delete_guest_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.DeleteGuestResponse",
+  "DeleteGuestResponse",
+  "Latchkey__Identity__V1__DeleteGuestResponse",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__DeleteGuestResponse),
+  1,
+  latchkey__identity__v1__delete_guest_response__field_descriptors,
+  latchkey__identity__v1__delete_guest_response__field_indices_by_name,
+  1,  latchkey__identity__v1__delete_guest_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__delete_guest_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };

@@ -547,6 +547,186 @@ void   latchkey__migration__v1__list_collections_response__free_unpacked
   assert(message->base.descriptor == &latchkey__migration__v1__list_collections_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__migration__v1__describe_records_request__init
+                     (Latchkey__Migration__V1__DescribeRecordsRequest         *message)
+{
+  static const Latchkey__Migration__V1__DescribeRecordsRequest init_value = LATCHKEY__MIGRATION__V1__DESCRIBE_RECORDS_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__migration__v1__describe_records_request__get_packed_size
+                     (const Latchkey__Migration__V1__DescribeRecordsRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__describe_records_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__migration__v1__describe_records_request__pack
+                     (const Latchkey__Migration__V1__DescribeRecordsRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__describe_records_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__migration__v1__describe_records_request__pack_to_buffer
+                     (const Latchkey__Migration__V1__DescribeRecordsRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__describe_records_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Migration__V1__DescribeRecordsRequest *
+       latchkey__migration__v1__describe_records_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Migration__V1__DescribeRecordsRequest *)
+     protobuf_c_message_unpack (&latchkey__migration__v1__describe_records_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__migration__v1__describe_records_request__free_unpacked
+                     (Latchkey__Migration__V1__DescribeRecordsRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__migration__v1__describe_records_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__migration__v1__describe_records_response__init
+                     (Latchkey__Migration__V1__DescribeRecordsResponse         *message)
+{
+  static const Latchkey__Migration__V1__DescribeRecordsResponse init_value = LATCHKEY__MIGRATION__V1__DESCRIBE_RECORDS_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__migration__v1__describe_records_response__get_packed_size
+                     (const Latchkey__Migration__V1__DescribeRecordsResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__describe_records_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__migration__v1__describe_records_response__pack
+                     (const Latchkey__Migration__V1__DescribeRecordsResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__describe_records_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__migration__v1__describe_records_response__pack_to_buffer
+                     (const Latchkey__Migration__V1__DescribeRecordsResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__describe_records_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Migration__V1__DescribeRecordsResponse *
+       latchkey__migration__v1__describe_records_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Migration__V1__DescribeRecordsResponse *)
+     protobuf_c_message_unpack (&latchkey__migration__v1__describe_records_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__migration__v1__describe_records_response__free_unpacked
+                     (Latchkey__Migration__V1__DescribeRecordsResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__migration__v1__describe_records_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__migration__v1__purge_records_request__init
+                     (Latchkey__Migration__V1__PurgeRecordsRequest         *message)
+{
+  static const Latchkey__Migration__V1__PurgeRecordsRequest init_value = LATCHKEY__MIGRATION__V1__PURGE_RECORDS_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__migration__v1__purge_records_request__get_packed_size
+                     (const Latchkey__Migration__V1__PurgeRecordsRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__purge_records_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__migration__v1__purge_records_request__pack
+                     (const Latchkey__Migration__V1__PurgeRecordsRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__purge_records_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__migration__v1__purge_records_request__pack_to_buffer
+                     (const Latchkey__Migration__V1__PurgeRecordsRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__purge_records_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Migration__V1__PurgeRecordsRequest *
+       latchkey__migration__v1__purge_records_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Migration__V1__PurgeRecordsRequest *)
+     protobuf_c_message_unpack (&latchkey__migration__v1__purge_records_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__migration__v1__purge_records_request__free_unpacked
+                     (Latchkey__Migration__V1__PurgeRecordsRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__migration__v1__purge_records_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__migration__v1__purge_records_response__init
+                     (Latchkey__Migration__V1__PurgeRecordsResponse         *message)
+{
+  static const Latchkey__Migration__V1__PurgeRecordsResponse init_value = LATCHKEY__MIGRATION__V1__PURGE_RECORDS_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__migration__v1__purge_records_response__get_packed_size
+                     (const Latchkey__Migration__V1__PurgeRecordsResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__purge_records_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__migration__v1__purge_records_response__pack
+                     (const Latchkey__Migration__V1__PurgeRecordsResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__purge_records_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__migration__v1__purge_records_response__pack_to_buffer
+                     (const Latchkey__Migration__V1__PurgeRecordsResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__purge_records_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Migration__V1__PurgeRecordsResponse *
+       latchkey__migration__v1__purge_records_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Migration__V1__PurgeRecordsResponse *)
+     protobuf_c_message_unpack (&latchkey__migration__v1__purge_records_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__migration__v1__purge_records_response__free_unpacked
+                     (Latchkey__Migration__V1__PurgeRecordsResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__migration__v1__purge_records_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 static const ProtobufCFieldDescriptor latchkey__migration__v1__record__field_descriptors[6] =
 {
   {
@@ -1114,7 +1294,7 @@ const ProtobufCMessageDescriptor latchkey__migration__v1__collection_summary__de
   (ProtobufCMessageInit) latchkey__migration__v1__collection_summary__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__migration__v1__list_collections_response__field_descriptors[1] =
+static const ProtobufCFieldDescriptor latchkey__migration__v1__list_collections_response__field_descriptors[2] =
 {
   {
     "collections",
@@ -1128,14 +1308,27 @@ static const ProtobufCFieldDescriptor latchkey__migration__v1__list_collections_
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "version",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ListCollectionsResponse, version),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__migration__v1__list_collections_response__field_indices_by_name[] = {
   0,   /* field[0] = collections */
+  1,   /* field[1] = version */
 };
 static const ProtobufCIntRange latchkey__migration__v1__list_collections_response__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 1 }
+  { 0, 2 }
 };
 const ProtobufCMessageDescriptor latchkey__migration__v1__list_collections_response__descriptor =
 {
@@ -1145,10 +1338,175 @@ const ProtobufCMessageDescriptor latchkey__migration__v1__list_collections_respo
   "Latchkey__Migration__V1__ListCollectionsResponse",
   "latchkey.migration.v1",
   sizeof(Latchkey__Migration__V1__ListCollectionsResponse),
-  1,
+  2,
   latchkey__migration__v1__list_collections_response__field_descriptors,
   latchkey__migration__v1__list_collections_response__field_indices_by_name,
   1,  latchkey__migration__v1__list_collections_response__number_ranges,
   (ProtobufCMessageInit) latchkey__migration__v1__list_collections_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__migration__v1__describe_records_request__field_descriptors[1] =
+{
+  {
+    "sub",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__DescribeRecordsRequest, sub),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__migration__v1__describe_records_request__field_indices_by_name[] = {
+  0,   /* field[0] = sub */
+};
+static const ProtobufCIntRange latchkey__migration__v1__describe_records_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__migration__v1__describe_records_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.DescribeRecordsRequest",
+  "DescribeRecordsRequest",
+  "Latchkey__Migration__V1__DescribeRecordsRequest",
+  "latchkey.migration.v1",
+  sizeof(Latchkey__Migration__V1__DescribeRecordsRequest),
+  1,
+  latchkey__migration__v1__describe_records_request__field_descriptors,
+  latchkey__migration__v1__describe_records_request__field_indices_by_name,
+  1,  latchkey__migration__v1__describe_records_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__migration__v1__describe_records_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__migration__v1__describe_records_response__field_descriptors[2] =
+{
+  {
+    "records",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__DescribeRecordsResponse, records),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "version",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__DescribeRecordsResponse, version),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__migration__v1__describe_records_response__field_indices_by_name[] = {
+  0,   /* field[0] = records */
+  1,   /* field[1] = version */
+};
+static const ProtobufCIntRange latchkey__migration__v1__describe_records_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 2 }
+};
+const ProtobufCMessageDescriptor latchkey__migration__v1__describe_records_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.DescribeRecordsResponse",
+  "DescribeRecordsResponse",
+  "Latchkey__Migration__V1__DescribeRecordsResponse",
+  "latchkey.migration.v1",
+  sizeof(Latchkey__Migration__V1__DescribeRecordsResponse),
+  2,
+  latchkey__migration__v1__describe_records_response__field_descriptors,
+  latchkey__migration__v1__describe_records_response__field_indices_by_name,
+  1,  latchkey__migration__v1__describe_records_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__migration__v1__describe_records_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__migration__v1__purge_records_request__field_descriptors[1] =
+{
+  {
+    "sub",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__PurgeRecordsRequest, sub),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__migration__v1__purge_records_request__field_indices_by_name[] = {
+  0,   /* field[0] = sub */
+};
+static const ProtobufCIntRange latchkey__migration__v1__purge_records_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__migration__v1__purge_records_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.PurgeRecordsRequest",
+  "PurgeRecordsRequest",
+  "Latchkey__Migration__V1__PurgeRecordsRequest",
+  "latchkey.migration.v1",
+  sizeof(Latchkey__Migration__V1__PurgeRecordsRequest),
+  1,
+  latchkey__migration__v1__purge_records_request__field_descriptors,
+  latchkey__migration__v1__purge_records_request__field_indices_by_name,
+  1,  latchkey__migration__v1__purge_records_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__migration__v1__purge_records_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__migration__v1__purge_records_response__field_descriptors[1] =
+{
+  {
+    "deleted",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__PurgeRecordsResponse, deleted),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__migration__v1__purge_records_response__field_indices_by_name[] = {
+  0,   /* field[0] = deleted */
+};
+static const ProtobufCIntRange latchkey__migration__v1__purge_records_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__migration__v1__purge_records_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.PurgeRecordsResponse",
+  "PurgeRecordsResponse",
+  "Latchkey__Migration__V1__PurgeRecordsResponse",
+  "latchkey.migration.v1",
+  sizeof(Latchkey__Migration__V1__PurgeRecordsResponse),
+  1,
+  latchkey__migration__v1__purge_records_response__field_descriptors,
+  latchkey__migration__v1__purge_records_response__field_indices_by_name,
+  1,  latchkey__migration__v1__purge_records_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__migration__v1__purge_records_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };

@@ -15,6 +15,8 @@ PROTOBUF_C__BEGIN_DECLS
 #endif
 
 #include "google/protobuf/timestamp.pb-c.h"
+#include "latchkey/common/v1/common.pb-c.h"
+#include "latchkey/identity/v1/guest_service.pb-c.h"
 
 typedef struct Latchkey__Identity__V1__ListedDevice Latchkey__Identity__V1__ListedDevice;
 typedef struct Latchkey__Identity__V1__ListDevicesRequest Latchkey__Identity__V1__ListDevicesRequest;
@@ -23,10 +25,26 @@ typedef struct Latchkey__Identity__V1__RenameDeviceRequest Latchkey__Identity__V
 typedef struct Latchkey__Identity__V1__RenameDeviceResponse Latchkey__Identity__V1__RenameDeviceResponse;
 typedef struct Latchkey__Identity__V1__RemoveDeviceRequest Latchkey__Identity__V1__RemoveDeviceRequest;
 typedef struct Latchkey__Identity__V1__RemoveDeviceResponse Latchkey__Identity__V1__RemoveDeviceResponse;
+typedef struct Latchkey__Identity__V1__RotateDeviceKeyRequest Latchkey__Identity__V1__RotateDeviceKeyRequest;
+typedef struct Latchkey__Identity__V1__RotateDeviceKeyResponse Latchkey__Identity__V1__RotateDeviceKeyResponse;
+typedef struct Latchkey__Identity__V1__ResolveCloneRequest Latchkey__Identity__V1__ResolveCloneRequest;
+typedef struct Latchkey__Identity__V1__ResolveCloneResponse Latchkey__Identity__V1__ResolveCloneResponse;
 
 
 /* --- enums --- */
 
+typedef enum _Latchkey__Identity__V1__CloneChoice {
+  LATCHKEY__IDENTITY__V1__CLONE_CHOICE__CLONE_CHOICE_UNSPECIFIED = 0,
+  /*
+   * The caller goes its own way as a new guest; who else holds the key goes on with it.
+   */
+  LATCHKEY__IDENTITY__V1__CLONE_CHOICE__CLONE_CHOICE_SPLIT = 1,
+  /*
+   * The guest moves to the caller's new key; every session under the old one ends.
+   */
+  LATCHKEY__IDENTITY__V1__CLONE_CHOICE__CLONE_CHOICE_TRANSFER = 2
+    PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__IDENTITY__V1__CLONE_CHOICE)
+} Latchkey__Identity__V1__CloneChoice;
 
 /* --- messages --- */
 
@@ -118,6 +136,86 @@ struct  Latchkey__Identity__V1__RemoveDeviceResponse
 #define LATCHKEY__IDENTITY__V1__REMOVE_DEVICE_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__remove_device_response__descriptor) \
     , 0 }
+
+
+struct  Latchkey__Identity__V1__RotateDeviceKeyRequest
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData client_id;
+  Latchkey__Common__V1__EcPublicJwk *old_key;
+  /*
+   * With its new key.
+   */
+  Latchkey__Identity__V1__Device *device;
+  /*
+   * From GuestService.GetChallenge for this client and the old key.
+   */
+  ProtobufCBinaryData challenge;
+  ProtobufCBinaryData pow_solution;
+  /*
+   * By the old key over "latchkey-rotate-key-v1" 0x00 client_id 0x00 device_id 0x00 challenge 0x00 thumbprint of the
+   * new key; 64 bytes, r then s.
+   */
+  ProtobufCBinaryData old_proof;
+  /*
+   * By the new key over "latchkey-rotated-key-v1" 0x00 client_id 0x00 device_id 0x00 challenge 0x00 thumbprint of the
+   * old key.
+   */
+  ProtobufCBinaryData new_proof;
+};
+#define LATCHKEY__IDENTITY__V1__ROTATE_DEVICE_KEY_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__rotate_device_key_request__descriptor) \
+    , {0,NULL}, NULL, NULL, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL} }
+
+
+struct  Latchkey__Identity__V1__RotateDeviceKeyResponse
+{
+  ProtobufCMessage base;
+  /*
+   * Names the device from now on.
+   */
+  ProtobufCBinaryData key_thumbprint;
+  /*
+   * Sessions that go on under the new key. Tokens that were bound to the old one are to be refreshed.
+   */
+  int64_t sessions_moved;
+};
+#define LATCHKEY__IDENTITY__V1__ROTATE_DEVICE_KEY_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__rotate_device_key_response__descriptor) \
+    , {0,NULL}, 0 }
+
+
+struct  Latchkey__Identity__V1__ResolveCloneRequest
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData client_id;
+  Latchkey__Identity__V1__CloneChoice choice;
+  Latchkey__Common__V1__EcPublicJwk *old_key;
+  Latchkey__Identity__V1__Device *device;
+  ProtobufCBinaryData challenge;
+  ProtobufCBinaryData pow_solution;
+  /*
+   * As in RotateDeviceKey.
+   */
+  ProtobufCBinaryData old_proof;
+  ProtobufCBinaryData new_proof;
+};
+#define LATCHKEY__IDENTITY__V1__RESOLVE_CLONE_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__resolve_clone_request__descriptor) \
+    , {0,NULL}, LATCHKEY__IDENTITY__V1__CLONE_CHOICE__CLONE_CHOICE_UNSPECIFIED, NULL, NULL, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL} }
+
+
+struct  Latchkey__Identity__V1__ResolveCloneResponse
+{
+  ProtobufCMessage base;
+  Latchkey__Common__V1__TokenSet *tokens;
+  Latchkey__Common__V1__Subject *subject;
+  protobuf_c_boolean created;
+  ProtobufCBinaryData storage_namespace;
+};
+#define LATCHKEY__IDENTITY__V1__RESOLVE_CLONE_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__resolve_clone_response__descriptor) \
+    , NULL, NULL, 0, {0,NULL} }
 
 
 /* Latchkey__Identity__V1__ListedDevice methods */
@@ -253,6 +351,82 @@ Latchkey__Identity__V1__RemoveDeviceResponse *
 void   latchkey__identity__v1__remove_device_response__free_unpacked
                      (Latchkey__Identity__V1__RemoveDeviceResponse *message,
                       ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__RotateDeviceKeyRequest methods */
+void   latchkey__identity__v1__rotate_device_key_request__init
+                     (Latchkey__Identity__V1__RotateDeviceKeyRequest         *message);
+size_t latchkey__identity__v1__rotate_device_key_request__get_packed_size
+                     (const Latchkey__Identity__V1__RotateDeviceKeyRequest   *message);
+size_t latchkey__identity__v1__rotate_device_key_request__pack
+                     (const Latchkey__Identity__V1__RotateDeviceKeyRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__rotate_device_key_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__RotateDeviceKeyRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__RotateDeviceKeyRequest *
+       latchkey__identity__v1__rotate_device_key_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__rotate_device_key_request__free_unpacked
+                     (Latchkey__Identity__V1__RotateDeviceKeyRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__RotateDeviceKeyResponse methods */
+void   latchkey__identity__v1__rotate_device_key_response__init
+                     (Latchkey__Identity__V1__RotateDeviceKeyResponse         *message);
+size_t latchkey__identity__v1__rotate_device_key_response__get_packed_size
+                     (const Latchkey__Identity__V1__RotateDeviceKeyResponse   *message);
+size_t latchkey__identity__v1__rotate_device_key_response__pack
+                     (const Latchkey__Identity__V1__RotateDeviceKeyResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__rotate_device_key_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__RotateDeviceKeyResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__RotateDeviceKeyResponse *
+       latchkey__identity__v1__rotate_device_key_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__rotate_device_key_response__free_unpacked
+                     (Latchkey__Identity__V1__RotateDeviceKeyResponse *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__ResolveCloneRequest methods */
+void   latchkey__identity__v1__resolve_clone_request__init
+                     (Latchkey__Identity__V1__ResolveCloneRequest         *message);
+size_t latchkey__identity__v1__resolve_clone_request__get_packed_size
+                     (const Latchkey__Identity__V1__ResolveCloneRequest   *message);
+size_t latchkey__identity__v1__resolve_clone_request__pack
+                     (const Latchkey__Identity__V1__ResolveCloneRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__resolve_clone_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__ResolveCloneRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__ResolveCloneRequest *
+       latchkey__identity__v1__resolve_clone_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__resolve_clone_request__free_unpacked
+                     (Latchkey__Identity__V1__ResolveCloneRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__ResolveCloneResponse methods */
+void   latchkey__identity__v1__resolve_clone_response__init
+                     (Latchkey__Identity__V1__ResolveCloneResponse         *message);
+size_t latchkey__identity__v1__resolve_clone_response__get_packed_size
+                     (const Latchkey__Identity__V1__ResolveCloneResponse   *message);
+size_t latchkey__identity__v1__resolve_clone_response__pack
+                     (const Latchkey__Identity__V1__ResolveCloneResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__resolve_clone_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__ResolveCloneResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__ResolveCloneResponse *
+       latchkey__identity__v1__resolve_clone_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__resolve_clone_response__free_unpacked
+                     (Latchkey__Identity__V1__ResolveCloneResponse *message,
+                      ProtobufCAllocator *allocator);
 /* --- per-message closures --- */
 
 typedef void (*Latchkey__Identity__V1__ListedDevice_Closure)
@@ -276,12 +450,25 @@ typedef void (*Latchkey__Identity__V1__RemoveDeviceRequest_Closure)
 typedef void (*Latchkey__Identity__V1__RemoveDeviceResponse_Closure)
                  (const Latchkey__Identity__V1__RemoveDeviceResponse *message,
                   void *closure_data);
+typedef void (*Latchkey__Identity__V1__RotateDeviceKeyRequest_Closure)
+                 (const Latchkey__Identity__V1__RotateDeviceKeyRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__RotateDeviceKeyResponse_Closure)
+                 (const Latchkey__Identity__V1__RotateDeviceKeyResponse *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__ResolveCloneRequest_Closure)
+                 (const Latchkey__Identity__V1__ResolveCloneRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__ResolveCloneResponse_Closure)
+                 (const Latchkey__Identity__V1__ResolveCloneResponse *message,
+                  void *closure_data);
 
 /* --- services --- */
 
 
 /* --- descriptors --- */
 
+extern const ProtobufCEnumDescriptor    latchkey__identity__v1__clone_choice__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__listed_device__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__list_devices_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__list_devices_response__descriptor;
@@ -289,6 +476,10 @@ extern const ProtobufCMessageDescriptor latchkey__identity__v1__rename_device_re
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__rename_device_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__remove_device_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__remove_device_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__rotate_device_key_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__rotate_device_key_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__resolve_clone_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__resolve_clone_response__descriptor;
 
 PROTOBUF_C__END_DECLS
 

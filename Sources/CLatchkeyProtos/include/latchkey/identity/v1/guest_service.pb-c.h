@@ -16,6 +16,10 @@ PROTOBUF_C__BEGIN_DECLS
 
 #include "google/protobuf/timestamp.pb-c.h"
 #include "latchkey/common/v1/common.pb-c.h"
+#include "latchkey/identity/v1/guide_service.pb-c.h"
+#include "latchkey/identity/v1/link_service.pb-c.h"
+#include "latchkey/identity/v1/session_service.pb-c.h"
+#include "latchkey/migration/v1/record_service.pb-c.h"
 
 typedef struct Latchkey__Identity__V1__GetChallengeRequest Latchkey__Identity__V1__GetChallengeRequest;
 typedef struct Latchkey__Identity__V1__GetChallengeResponse Latchkey__Identity__V1__GetChallengeResponse;
@@ -23,6 +27,15 @@ typedef struct Latchkey__Identity__V1__Device Latchkey__Identity__V1__Device;
 typedef struct Latchkey__Identity__V1__IssueGuestRequest Latchkey__Identity__V1__IssueGuestRequest;
 typedef struct Latchkey__Identity__V1__LastLoginHint Latchkey__Identity__V1__LastLoginHint;
 typedef struct Latchkey__Identity__V1__IssueGuestResponse Latchkey__Identity__V1__IssueGuestResponse;
+typedef struct Latchkey__Identity__V1__ExportGuestRequest Latchkey__Identity__V1__ExportGuestRequest;
+typedef struct Latchkey__Identity__V1__ExportedSubject Latchkey__Identity__V1__ExportedSubject;
+typedef struct Latchkey__Identity__V1__ExportedDevice Latchkey__Identity__V1__ExportedDevice;
+typedef struct Latchkey__Identity__V1__ExportedGuide Latchkey__Identity__V1__ExportedGuide;
+typedef struct Latchkey__Identity__V1__ExportedRecords Latchkey__Identity__V1__ExportedRecords;
+typedef struct Latchkey__Identity__V1__ExportSummary Latchkey__Identity__V1__ExportSummary;
+typedef struct Latchkey__Identity__V1__ExportGuestResponse Latchkey__Identity__V1__ExportGuestResponse;
+typedef struct Latchkey__Identity__V1__DeleteGuestRequest Latchkey__Identity__V1__DeleteGuestRequest;
+typedef struct Latchkey__Identity__V1__DeleteGuestResponse Latchkey__Identity__V1__DeleteGuestResponse;
 
 
 /* --- enums --- */
@@ -113,10 +126,17 @@ struct  Latchkey__Identity__V1__IssueGuestRequest
    * A language tag (BCP 47).
    */
   ProtobufCBinaryData locale;
+  /*
+   * How many proofs the key has signed, this one included: one more each time, written down before it is sent. It is
+   * part of what is signed then: 0x00 and the number in decimal follow the challenge. 0 when the app counts nothing.
+   * A number that is not higher than one seen before, or none from a key that has counted, says that two devices hold
+   * the key: DEVICE_CLONED, until ResolveClone.
+   */
+  int64_t counter;
 };
 #define LATCHKEY__IDENTITY__V1__ISSUE_GUEST_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__issue_guest_request__descriptor) \
-    , {0,NULL}, NULL, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL} }
+    , {0,NULL}, NULL, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, 0 }
 
 
 /*
@@ -156,6 +176,141 @@ struct  Latchkey__Identity__V1__IssueGuestResponse
 #define LATCHKEY__IDENTITY__V1__ISSUE_GUEST_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__issue_guest_response__descriptor) \
     , NULL, NULL, 0, NULL, {0,NULL}, 0 }
+
+
+struct  Latchkey__Identity__V1__ExportGuestRequest
+{
+  ProtobufCMessage base;
+};
+#define LATCHKEY__IDENTITY__V1__EXPORT_GUEST_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__export_guest_request__descriptor) \
+     }
+
+
+struct  Latchkey__Identity__V1__ExportedSubject
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData sub;
+  protobuf_c_boolean is_guest;
+  Google__Protobuf__Timestamp *created_at;
+  Google__Protobuf__Timestamp *last_seen_at;
+  Latchkey__Common__V1__Profile *profile;
+};
+#define LATCHKEY__IDENTITY__V1__EXPORTED_SUBJECT__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__exported_subject__descriptor) \
+    , {0,NULL}, 0, NULL, NULL, NULL }
+
+
+struct  Latchkey__Identity__V1__ExportedDevice
+{
+  ProtobufCMessage base;
+  /*
+   * SHA-256 thumbprint (RFC 7638) of the device's key.
+   */
+  ProtobufCBinaryData key_thumbprint;
+  ProtobufCBinaryData label;
+  ProtobufCBinaryData platform;
+  ProtobufCBinaryData os_version;
+  ProtobufCBinaryData app_version;
+  Google__Protobuf__Timestamp *first_seen_at;
+  Google__Protobuf__Timestamp *last_seen_at;
+};
+#define LATCHKEY__IDENTITY__V1__EXPORTED_DEVICE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__exported_device__descriptor) \
+    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, NULL, NULL }
+
+
+struct  Latchkey__Identity__V1__ExportedGuide
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData guide_id;
+  Latchkey__Identity__V1__GuideProgress *progress;
+};
+#define LATCHKEY__IDENTITY__V1__EXPORTED_GUIDE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__exported_guide__descriptor) \
+    , {0,NULL}, NULL }
+
+
+struct  Latchkey__Identity__V1__ExportedRecords
+{
+  ProtobufCMessage base;
+  size_t n_records;
+  Latchkey__Migration__V1__Record **records;
+};
+#define LATCHKEY__IDENTITY__V1__EXPORTED_RECORDS__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__exported_records__descriptor) \
+    , 0,NULL }
+
+
+struct  Latchkey__Identity__V1__ExportSummary
+{
+  ProtobufCMessage base;
+  int64_t records;
+  /*
+   * The version of the records that was handed out: a guest that nobody uses is purged only while this is theirs.
+   */
+  int64_t records_version;
+};
+#define LATCHKEY__IDENTITY__V1__EXPORT_SUMMARY__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__export_summary__descriptor) \
+    , 0, 0 }
+
+
+typedef enum {
+  LATCHKEY__IDENTITY__V1__EXPORT_GUEST_RESPONSE__PART__NOT_SET = 0,
+  LATCHKEY__IDENTITY__V1__EXPORT_GUEST_RESPONSE__PART_SUBJECT = 1,
+  LATCHKEY__IDENTITY__V1__EXPORT_GUEST_RESPONSE__PART_IDENTITY = 2,
+  LATCHKEY__IDENTITY__V1__EXPORT_GUEST_RESPONSE__PART_DEVICE = 3,
+  LATCHKEY__IDENTITY__V1__EXPORT_GUEST_RESPONSE__PART_SESSION = 4,
+  LATCHKEY__IDENTITY__V1__EXPORT_GUEST_RESPONSE__PART_GUIDE = 5,
+  LATCHKEY__IDENTITY__V1__EXPORT_GUEST_RESPONSE__PART_RECORDS = 6,
+  LATCHKEY__IDENTITY__V1__EXPORT_GUEST_RESPONSE__PART_COMPLETE = 7
+    PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__IDENTITY__V1__EXPORT_GUEST_RESPONSE__PART__CASE)
+} Latchkey__Identity__V1__ExportGuestResponse__PartCase;
+
+struct  Latchkey__Identity__V1__ExportGuestResponse
+{
+  ProtobufCMessage base;
+  Latchkey__Identity__V1__ExportGuestResponse__PartCase part_case;
+  union {
+    Latchkey__Identity__V1__ExportedSubject *subject;
+    Latchkey__Identity__V1__LinkedIdentity *identity;
+    Latchkey__Identity__V1__ExportedDevice *device;
+    Latchkey__Identity__V1__Session *session;
+    Latchkey__Identity__V1__ExportedGuide *guide;
+    Latchkey__Identity__V1__ExportedRecords *records;
+    Latchkey__Identity__V1__ExportSummary *complete;
+  };
+};
+#define LATCHKEY__IDENTITY__V1__EXPORT_GUEST_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__export_guest_response__descriptor) \
+    , LATCHKEY__IDENTITY__V1__EXPORT_GUEST_RESPONSE__PART__NOT_SET, {0} }
+
+
+struct  Latchkey__Identity__V1__DeleteGuestRequest
+{
+  ProtobufCMessage base;
+  /*
+   * When set, it must be the caller's own, so that nobody is deleted by a call that was meant otherwise.
+   */
+  ProtobufCBinaryData sub;
+};
+#define LATCHKEY__IDENTITY__V1__DELETE_GUEST_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__delete_guest_request__descriptor) \
+    , {0,NULL} }
+
+
+struct  Latchkey__Identity__V1__DeleteGuestResponse
+{
+  ProtobufCMessage base;
+  /*
+   * False while the record store could not be reached: the records go as soon as it can.
+   */
+  protobuf_c_boolean records_deleted;
+};
+#define LATCHKEY__IDENTITY__V1__DELETE_GUEST_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__delete_guest_response__descriptor) \
+    , 0 }
 
 
 /* Latchkey__Identity__V1__GetChallengeRequest methods */
@@ -272,6 +427,177 @@ Latchkey__Identity__V1__IssueGuestResponse *
 void   latchkey__identity__v1__issue_guest_response__free_unpacked
                      (Latchkey__Identity__V1__IssueGuestResponse *message,
                       ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__ExportGuestRequest methods */
+void   latchkey__identity__v1__export_guest_request__init
+                     (Latchkey__Identity__V1__ExportGuestRequest         *message);
+size_t latchkey__identity__v1__export_guest_request__get_packed_size
+                     (const Latchkey__Identity__V1__ExportGuestRequest   *message);
+size_t latchkey__identity__v1__export_guest_request__pack
+                     (const Latchkey__Identity__V1__ExportGuestRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__export_guest_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__ExportGuestRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__ExportGuestRequest *
+       latchkey__identity__v1__export_guest_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__export_guest_request__free_unpacked
+                     (Latchkey__Identity__V1__ExportGuestRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__ExportedSubject methods */
+void   latchkey__identity__v1__exported_subject__init
+                     (Latchkey__Identity__V1__ExportedSubject         *message);
+size_t latchkey__identity__v1__exported_subject__get_packed_size
+                     (const Latchkey__Identity__V1__ExportedSubject   *message);
+size_t latchkey__identity__v1__exported_subject__pack
+                     (const Latchkey__Identity__V1__ExportedSubject   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__exported_subject__pack_to_buffer
+                     (const Latchkey__Identity__V1__ExportedSubject   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__ExportedSubject *
+       latchkey__identity__v1__exported_subject__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__exported_subject__free_unpacked
+                     (Latchkey__Identity__V1__ExportedSubject *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__ExportedDevice methods */
+void   latchkey__identity__v1__exported_device__init
+                     (Latchkey__Identity__V1__ExportedDevice         *message);
+size_t latchkey__identity__v1__exported_device__get_packed_size
+                     (const Latchkey__Identity__V1__ExportedDevice   *message);
+size_t latchkey__identity__v1__exported_device__pack
+                     (const Latchkey__Identity__V1__ExportedDevice   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__exported_device__pack_to_buffer
+                     (const Latchkey__Identity__V1__ExportedDevice   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__ExportedDevice *
+       latchkey__identity__v1__exported_device__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__exported_device__free_unpacked
+                     (Latchkey__Identity__V1__ExportedDevice *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__ExportedGuide methods */
+void   latchkey__identity__v1__exported_guide__init
+                     (Latchkey__Identity__V1__ExportedGuide         *message);
+size_t latchkey__identity__v1__exported_guide__get_packed_size
+                     (const Latchkey__Identity__V1__ExportedGuide   *message);
+size_t latchkey__identity__v1__exported_guide__pack
+                     (const Latchkey__Identity__V1__ExportedGuide   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__exported_guide__pack_to_buffer
+                     (const Latchkey__Identity__V1__ExportedGuide   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__ExportedGuide *
+       latchkey__identity__v1__exported_guide__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__exported_guide__free_unpacked
+                     (Latchkey__Identity__V1__ExportedGuide *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__ExportedRecords methods */
+void   latchkey__identity__v1__exported_records__init
+                     (Latchkey__Identity__V1__ExportedRecords         *message);
+size_t latchkey__identity__v1__exported_records__get_packed_size
+                     (const Latchkey__Identity__V1__ExportedRecords   *message);
+size_t latchkey__identity__v1__exported_records__pack
+                     (const Latchkey__Identity__V1__ExportedRecords   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__exported_records__pack_to_buffer
+                     (const Latchkey__Identity__V1__ExportedRecords   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__ExportedRecords *
+       latchkey__identity__v1__exported_records__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__exported_records__free_unpacked
+                     (Latchkey__Identity__V1__ExportedRecords *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__ExportSummary methods */
+void   latchkey__identity__v1__export_summary__init
+                     (Latchkey__Identity__V1__ExportSummary         *message);
+size_t latchkey__identity__v1__export_summary__get_packed_size
+                     (const Latchkey__Identity__V1__ExportSummary   *message);
+size_t latchkey__identity__v1__export_summary__pack
+                     (const Latchkey__Identity__V1__ExportSummary   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__export_summary__pack_to_buffer
+                     (const Latchkey__Identity__V1__ExportSummary   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__ExportSummary *
+       latchkey__identity__v1__export_summary__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__export_summary__free_unpacked
+                     (Latchkey__Identity__V1__ExportSummary *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__ExportGuestResponse methods */
+void   latchkey__identity__v1__export_guest_response__init
+                     (Latchkey__Identity__V1__ExportGuestResponse         *message);
+size_t latchkey__identity__v1__export_guest_response__get_packed_size
+                     (const Latchkey__Identity__V1__ExportGuestResponse   *message);
+size_t latchkey__identity__v1__export_guest_response__pack
+                     (const Latchkey__Identity__V1__ExportGuestResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__export_guest_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__ExportGuestResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__ExportGuestResponse *
+       latchkey__identity__v1__export_guest_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__export_guest_response__free_unpacked
+                     (Latchkey__Identity__V1__ExportGuestResponse *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__DeleteGuestRequest methods */
+void   latchkey__identity__v1__delete_guest_request__init
+                     (Latchkey__Identity__V1__DeleteGuestRequest         *message);
+size_t latchkey__identity__v1__delete_guest_request__get_packed_size
+                     (const Latchkey__Identity__V1__DeleteGuestRequest   *message);
+size_t latchkey__identity__v1__delete_guest_request__pack
+                     (const Latchkey__Identity__V1__DeleteGuestRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__delete_guest_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__DeleteGuestRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__DeleteGuestRequest *
+       latchkey__identity__v1__delete_guest_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__delete_guest_request__free_unpacked
+                     (Latchkey__Identity__V1__DeleteGuestRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__DeleteGuestResponse methods */
+void   latchkey__identity__v1__delete_guest_response__init
+                     (Latchkey__Identity__V1__DeleteGuestResponse         *message);
+size_t latchkey__identity__v1__delete_guest_response__get_packed_size
+                     (const Latchkey__Identity__V1__DeleteGuestResponse   *message);
+size_t latchkey__identity__v1__delete_guest_response__pack
+                     (const Latchkey__Identity__V1__DeleteGuestResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__delete_guest_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__DeleteGuestResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__DeleteGuestResponse *
+       latchkey__identity__v1__delete_guest_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__delete_guest_response__free_unpacked
+                     (Latchkey__Identity__V1__DeleteGuestResponse *message,
+                      ProtobufCAllocator *allocator);
 /* --- per-message closures --- */
 
 typedef void (*Latchkey__Identity__V1__GetChallengeRequest_Closure)
@@ -292,6 +618,33 @@ typedef void (*Latchkey__Identity__V1__LastLoginHint_Closure)
 typedef void (*Latchkey__Identity__V1__IssueGuestResponse_Closure)
                  (const Latchkey__Identity__V1__IssueGuestResponse *message,
                   void *closure_data);
+typedef void (*Latchkey__Identity__V1__ExportGuestRequest_Closure)
+                 (const Latchkey__Identity__V1__ExportGuestRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__ExportedSubject_Closure)
+                 (const Latchkey__Identity__V1__ExportedSubject *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__ExportedDevice_Closure)
+                 (const Latchkey__Identity__V1__ExportedDevice *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__ExportedGuide_Closure)
+                 (const Latchkey__Identity__V1__ExportedGuide *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__ExportedRecords_Closure)
+                 (const Latchkey__Identity__V1__ExportedRecords *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__ExportSummary_Closure)
+                 (const Latchkey__Identity__V1__ExportSummary *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__ExportGuestResponse_Closure)
+                 (const Latchkey__Identity__V1__ExportGuestResponse *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__DeleteGuestRequest_Closure)
+                 (const Latchkey__Identity__V1__DeleteGuestRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__DeleteGuestResponse_Closure)
+                 (const Latchkey__Identity__V1__DeleteGuestResponse *message,
+                  void *closure_data);
 
 /* --- services --- */
 
@@ -304,6 +657,15 @@ extern const ProtobufCMessageDescriptor latchkey__identity__v1__device__descript
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__issue_guest_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__last_login_hint__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__issue_guest_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__export_guest_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__exported_subject__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__exported_device__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__exported_guide__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__exported_records__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__export_summary__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__export_guest_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__delete_guest_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__delete_guest_response__descriptor;
 
 PROTOBUF_C__END_DECLS
 

@@ -29,6 +29,10 @@ typedef struct Latchkey__Migration__V1__DeleteRecordResponse Latchkey__Migration
 typedef struct Latchkey__Migration__V1__ListCollectionsRequest Latchkey__Migration__V1__ListCollectionsRequest;
 typedef struct Latchkey__Migration__V1__CollectionSummary Latchkey__Migration__V1__CollectionSummary;
 typedef struct Latchkey__Migration__V1__ListCollectionsResponse Latchkey__Migration__V1__ListCollectionsResponse;
+typedef struct Latchkey__Migration__V1__DescribeRecordsRequest Latchkey__Migration__V1__DescribeRecordsRequest;
+typedef struct Latchkey__Migration__V1__DescribeRecordsResponse Latchkey__Migration__V1__DescribeRecordsResponse;
+typedef struct Latchkey__Migration__V1__PurgeRecordsRequest Latchkey__Migration__V1__PurgeRecordsRequest;
+typedef struct Latchkey__Migration__V1__PurgeRecordsResponse Latchkey__Migration__V1__PurgeRecordsResponse;
 
 
 /* --- enums --- */
@@ -189,10 +193,58 @@ struct  Latchkey__Migration__V1__ListCollectionsResponse
   ProtobufCMessage base;
   size_t n_collections;
   Latchkey__Migration__V1__CollectionSummary **collections;
+  /*
+   * Grows with every change of the caller's rows.
+   */
+  int64_t version;
 };
 #define LATCHKEY__MIGRATION__V1__LIST_COLLECTIONS_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__list_collections_response__descriptor) \
-    , 0,NULL }
+    , 0,NULL, 0 }
+
+
+struct  Latchkey__Migration__V1__DescribeRecordsRequest
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData sub;
+};
+#define LATCHKEY__MIGRATION__V1__DESCRIBE_RECORDS_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__describe_records_request__descriptor) \
+    , {0,NULL} }
+
+
+struct  Latchkey__Migration__V1__DescribeRecordsResponse
+{
+  ProtobufCMessage base;
+  int64_t records;
+  /*
+   * Grows with every change of the subject's rows.
+   */
+  int64_t version;
+};
+#define LATCHKEY__MIGRATION__V1__DESCRIBE_RECORDS_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__describe_records_response__descriptor) \
+    , 0, 0 }
+
+
+struct  Latchkey__Migration__V1__PurgeRecordsRequest
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData sub;
+};
+#define LATCHKEY__MIGRATION__V1__PURGE_RECORDS_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__purge_records_request__descriptor) \
+    , {0,NULL} }
+
+
+struct  Latchkey__Migration__V1__PurgeRecordsResponse
+{
+  ProtobufCMessage base;
+  int64_t deleted;
+};
+#define LATCHKEY__MIGRATION__V1__PURGE_RECORDS_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__purge_records_response__descriptor) \
+    , 0 }
 
 
 /* Latchkey__Migration__V1__Record methods */
@@ -423,6 +475,82 @@ Latchkey__Migration__V1__ListCollectionsResponse *
 void   latchkey__migration__v1__list_collections_response__free_unpacked
                      (Latchkey__Migration__V1__ListCollectionsResponse *message,
                       ProtobufCAllocator *allocator);
+/* Latchkey__Migration__V1__DescribeRecordsRequest methods */
+void   latchkey__migration__v1__describe_records_request__init
+                     (Latchkey__Migration__V1__DescribeRecordsRequest         *message);
+size_t latchkey__migration__v1__describe_records_request__get_packed_size
+                     (const Latchkey__Migration__V1__DescribeRecordsRequest   *message);
+size_t latchkey__migration__v1__describe_records_request__pack
+                     (const Latchkey__Migration__V1__DescribeRecordsRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__migration__v1__describe_records_request__pack_to_buffer
+                     (const Latchkey__Migration__V1__DescribeRecordsRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Migration__V1__DescribeRecordsRequest *
+       latchkey__migration__v1__describe_records_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__migration__v1__describe_records_request__free_unpacked
+                     (Latchkey__Migration__V1__DescribeRecordsRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Migration__V1__DescribeRecordsResponse methods */
+void   latchkey__migration__v1__describe_records_response__init
+                     (Latchkey__Migration__V1__DescribeRecordsResponse         *message);
+size_t latchkey__migration__v1__describe_records_response__get_packed_size
+                     (const Latchkey__Migration__V1__DescribeRecordsResponse   *message);
+size_t latchkey__migration__v1__describe_records_response__pack
+                     (const Latchkey__Migration__V1__DescribeRecordsResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__migration__v1__describe_records_response__pack_to_buffer
+                     (const Latchkey__Migration__V1__DescribeRecordsResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Migration__V1__DescribeRecordsResponse *
+       latchkey__migration__v1__describe_records_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__migration__v1__describe_records_response__free_unpacked
+                     (Latchkey__Migration__V1__DescribeRecordsResponse *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Migration__V1__PurgeRecordsRequest methods */
+void   latchkey__migration__v1__purge_records_request__init
+                     (Latchkey__Migration__V1__PurgeRecordsRequest         *message);
+size_t latchkey__migration__v1__purge_records_request__get_packed_size
+                     (const Latchkey__Migration__V1__PurgeRecordsRequest   *message);
+size_t latchkey__migration__v1__purge_records_request__pack
+                     (const Latchkey__Migration__V1__PurgeRecordsRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__migration__v1__purge_records_request__pack_to_buffer
+                     (const Latchkey__Migration__V1__PurgeRecordsRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Migration__V1__PurgeRecordsRequest *
+       latchkey__migration__v1__purge_records_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__migration__v1__purge_records_request__free_unpacked
+                     (Latchkey__Migration__V1__PurgeRecordsRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Migration__V1__PurgeRecordsResponse methods */
+void   latchkey__migration__v1__purge_records_response__init
+                     (Latchkey__Migration__V1__PurgeRecordsResponse         *message);
+size_t latchkey__migration__v1__purge_records_response__get_packed_size
+                     (const Latchkey__Migration__V1__PurgeRecordsResponse   *message);
+size_t latchkey__migration__v1__purge_records_response__pack
+                     (const Latchkey__Migration__V1__PurgeRecordsResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__migration__v1__purge_records_response__pack_to_buffer
+                     (const Latchkey__Migration__V1__PurgeRecordsResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Migration__V1__PurgeRecordsResponse *
+       latchkey__migration__v1__purge_records_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__migration__v1__purge_records_response__free_unpacked
+                     (Latchkey__Migration__V1__PurgeRecordsResponse *message,
+                      ProtobufCAllocator *allocator);
 /* --- per-message closures --- */
 
 typedef void (*Latchkey__Migration__V1__Record_Closure)
@@ -461,6 +589,18 @@ typedef void (*Latchkey__Migration__V1__CollectionSummary_Closure)
 typedef void (*Latchkey__Migration__V1__ListCollectionsResponse_Closure)
                  (const Latchkey__Migration__V1__ListCollectionsResponse *message,
                   void *closure_data);
+typedef void (*Latchkey__Migration__V1__DescribeRecordsRequest_Closure)
+                 (const Latchkey__Migration__V1__DescribeRecordsRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Migration__V1__DescribeRecordsResponse_Closure)
+                 (const Latchkey__Migration__V1__DescribeRecordsResponse *message,
+                  void *closure_data);
+typedef void (*Latchkey__Migration__V1__PurgeRecordsRequest_Closure)
+                 (const Latchkey__Migration__V1__PurgeRecordsRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Migration__V1__PurgeRecordsResponse_Closure)
+                 (const Latchkey__Migration__V1__PurgeRecordsResponse *message,
+                  void *closure_data);
 
 /* --- services --- */
 
@@ -479,6 +619,10 @@ extern const ProtobufCMessageDescriptor latchkey__migration__v1__delete_record_r
 extern const ProtobufCMessageDescriptor latchkey__migration__v1__list_collections_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__migration__v1__collection_summary__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__migration__v1__list_collections_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__migration__v1__describe_records_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__migration__v1__describe_records_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__migration__v1__purge_records_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__migration__v1__purge_records_response__descriptor;
 
 PROTOBUF_C__END_DECLS
 

@@ -1,0 +1,55 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+extension DeviceHandlers {
+  /// Who holds the cloned key chooses; the first choice holds.
+  package func resolveClone(
+    _ request: IdentityV1.ResolveCloneRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.ResolveCloneResponse {
+    let client = try RequestFields.clientID(request.clientID)
+    let choice: CloneChoice
+    switch request.choice {
+    case .split: choice = .split
+    case .transfer: choice = .transfer
+    case .unspecified, .unrecognized: throw .invalid("choice", "must be SPLIT or TRANSFER")
+    }
+    let now = core.clock.now()
+    let replacement = try KeyReplacement(
+      client: client, oldKey: request.oldKey, device: request.device, challenge: request.challenge,
+      solution: request.powSolution, oldProof: request.oldProof, newProof: request.newProof, core.challenges,
+      address: context.peer.address, at: now)
+    let draft = SessionDraft(
+      client: client,
+      method: .guest,
+      label: replacement.device.label,
+      platform: replacement.device.platform,
+      address: context.peer.address,
+      lifetimes: core.lifetimes,
+      at: now,
+      random: core.random
+    )
+    let newSubject = SubjectID(from: core.random)
+    let outcome = try await core.stored { () throws(StorageError) in
+      try await core.devices.resolveClone(replacement, choice, newSubject: newSubject, draft: draft)
+    }
+    switch outcome {
+    case .resolved(let guest):
+      return IdentityV1.ResolveCloneResponse(
+        tokens: try core.tokens.tokens(of: guest.session, at: now),
+        subject: CommonV1.Subject(guest.session),
+        created: guest.isNew,
+        storageNamespace: guest.session.subject.storageNamespace
+      )
+    case .challengeUsed: throw .challengeInvalid
+    case .notCloned:
+      throw RPCError(.failedPrecondition, "nobody else is known to hold this key", reason: "DEVICE_NOT_CLONED")
+    case .keyInUse: throw .keyInUse
+    case .guestGone:
+      throw RPCError(
+        .failedPrecondition, "the key's guest is one no longer; choose SPLIT", reason: "GUEST_GONE")
+    }
+  }
+}

@@ -1,0 +1,34 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+extension GuestHandlers {
+  /// Deletes the caller. The records are asked for at once and, where the migrator cannot be reached, until it can.
+  package func deleteGuest(
+    _ request: IdentityV1.DeleteGuestRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.DeleteGuestResponse {
+    let subject = try context.callerSubject()
+    let caller = try context.callerSession()
+    if !request.sub.isEmpty, try RequestFields.subjectID(request.sub, "sub") != subject {
+      throw .invalid("sub", "must be the caller's own")
+    }
+    let now = core.clock.now()
+    let deletion = SubjectDeletion(
+      subject: subject,
+      authority: .guest(caller),
+      address: context.peer.address,
+      now: now,
+      purgeDueAt: now + Limits.purgeHandover
+    )
+    switch try await core.stored({ () throws(StorageError) in try await core.subjects.delete(deletion) }) {
+    case .deleted:
+      return IdentityV1.DeleteGuestResponse(recordsDeleted: await core.purger?.purge(subject) ?? false)
+    case .notGuest:
+      throw RPCError(.permissionDenied, "an account is not deleted here", reason: "GUEST_ONLY")
+    case .merging: throw .migrationRunning
+    case .notFound, .callerEnded, .used: throw .sessionRevoked
+    }
+  }
+}

@@ -1,0 +1,173 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Testing
+
+@testable import IdentityService
+
+@Suite("Device keys: clones and replacements")
+struct DeviceKeyTests {
+  /// Both proofs that a device which held `old` now holds `new`.
+  private func proofs(
+    _ harness: IdentityHarness, _ old: TestDevice, _ new: TestDevice
+  ) async throws -> (challenge: String, old: [UInt8], new: [UInt8]) {
+    let challenge = try await harness.challenge(for: old)
+    let parts = [new.clientID, new.deviceID, challenge]
+    return (
+      challenge, try old.sign("latchkey-rotate-key-v1", parts + [new.key.publicKey.thumbprint]),
+      try new.sign("latchkey-rotated-key-v1", parts + [old.key.publicKey.thumbprint])
+    )
+  }
+
+  private func rotation(
+    _ harness: IdentityHarness, _ old: TestDevice, _ new: TestDevice
+  ) async throws -> IdentityV1.RotateDeviceKeyRequest {
+    let proofs = try await proofs(harness, old, new)
+    return IdentityV1.RotateDeviceKeyRequest(
+      clientID: new.clientID, oldKey: old.jwk, device: try new.issueRequest("x").device, challenge: proofs.challenge,
+      oldProof: proofs.old, newProof: proofs.new)
+  }
+
+  private func resolution(
+    _ harness: IdentityHarness, _ choice: IdentityV1.CloneChoice, _ old: TestDevice, _ new: TestDevice
+  ) async throws -> IdentityV1.ResolveCloneRequest {
+    let proofs = try await proofs(harness, old, new)
+    return IdentityV1.ResolveCloneRequest(
+      clientID: new.clientID, choice: choice, oldKey: old.jwk, device: try new.issueRequest("x").device,
+      challenge: proofs.challenge, oldProof: proofs.old, newProof: proofs.new)
+  }
+
+  @Test("D3: a key whose counter repeats or goes back is on two devices; both are told, until one of them chooses")
+  func detects() async throws {
+    for stale: Int64 in [5, 4, 0] {
+      let harness = try await IdentityHarness()
+      let device = try TestDevice()
+      let guest = try await harness.issueGuest(device, counter: 3)
+      #expect(try await harness.issueGuest(device, counter: 5).subject == guest.subject)
+      await expectRefusal(.failedPrecondition, "DEVICE_CLONED") {
+        try await harness.issueGuest(device, counter: stale)
+      }
+      await expectRefusal(.failedPrecondition, "DEVICE_CLONED") {
+        try await harness.issueGuest(device, counter: 6)
+      }
+      let events = try await harness.audit.listAuditEvents(
+        IdentityV1.ListAuditEventsRequest(sub: guest.subject?.sub ?? ""), options: .service
+      ).events
+      #expect(events.contains { $0.kind == "device_cloned" && $0.detail == "counter \(stale) after 5" })
+    }
+  }
+
+  @Test("D3: an app that counts nothing goes on as before, and a counter is part of what is signed")
+  func counters() async throws {
+    let harness = try await IdentityHarness()
+    let device = try TestDevice()
+    let guest = try await harness.issueGuest(device)
+    #expect(try await harness.issueGuest(device).subject == guest.subject)
+    var forged = try device.issueRequest(try await harness.challenge(for: device), counter: 7)
+    forged.counter = 8
+    await expectRefusal(.unauthenticated, "PROOF_INVALID") { [forged] in try await harness.guests.issueGuest(forged) }
+    await expectRefusal(.invalidArgument, field: "counter") { try await harness.issueGuest(device, counter: -1) }
+    #expect(try await harness.issueGuest(device, counter: 1).subject == guest.subject)
+  }
+
+  @Test("D3: with SPLIT the caller becomes a new guest and the other goes on")
+  func split() async throws {
+    let harness = try await IdentityHarness()
+    let (device, new) = (try TestDevice(), try TestDevice())
+    let guest = try await harness.issueGuest(device, counter: 5)
+    await expectRefusal(.failedPrecondition, "DEVICE_NOT_CLONED") {
+      try await harness.devices.resolveClone(try await resolution(harness, .split, device, new))
+    }
+    await expectRefusal(.failedPrecondition, "DEVICE_CLONED") { try await harness.issueGuest(device, counter: 5) }
+    let answer = try await harness.devices.resolveClone(try await resolution(harness, .split, device, new))
+    #expect(answer.created && answer.subject != guest.subject)
+    #expect(try await harness.isActive(guest.tokens.orThrow().accessToken))
+    #expect(try await harness.issueGuest(device, counter: 6).subject == guest.subject)
+    #expect(try await harness.issueGuest(new).subject == answer.subject)
+  }
+
+  @Test("D3: with TRANSFER the guest moves to the caller's new key, and every session under the old one ends")
+  func transfer() async throws {
+    let harness = try await IdentityHarness()
+    let (device, new) = (try TestDevice(), try TestDevice())
+    let guest = try await harness.issueGuest(device, counter: 5)
+    await expectRefusal(.failedPrecondition, "DEVICE_CLONED") { try await harness.issueGuest(device, counter: 2) }
+    var forged = try await resolution(harness, .transfer, device, new)
+    forged.oldProof = forged.newProof
+    await expectRefusal(.unauthenticated, "PROOF_INVALID") { [forged] in
+      try await harness.devices.resolveClone(forged)
+    }
+    let answer = try await harness.devices.resolveClone(try await resolution(harness, .transfer, device, new))
+    #expect(!answer.created && answer.subject == guest.subject)
+    #expect(try await !harness.isActive(guest.tokens.orThrow().accessToken))
+    #expect(try await harness.isActive(answer.tokens.orThrow().accessToken))
+    #expect(try await harness.issueGuest(new).subject == guest.subject)
+    let other = try await harness.issueGuest(device, counter: 6)
+    #expect(other.created && other.subject != guest.subject)
+  }
+
+  @Test("D3: of two devices that choose at the same time, one gets the guest")
+  func race() async throws {
+    let harness = try await IdentityHarness()
+    let device = try TestDevice()
+    _ = try await harness.issueGuest(device, counter: 5)
+    await expectRefusal(.failedPrecondition, "DEVICE_CLONED") { try await harness.issueGuest(device, counter: 5) }
+    var requests: [IdentityV1.ResolveCloneRequest] = []
+    for _ in 0..<8 { requests.append(try await resolution(harness, .transfer, device, try TestDevice())) }
+    let all = requests
+    let won = await successes(8, refusedWith: "DEVICE_NOT_CLONED") { index in
+      _ = try await harness.devices.resolveClone(all[index])
+    }
+    #expect(won == 1)
+  }
+
+  @Test("D3: a key is replaced by a new one: guest, sessions and the last-login hint go on under it")
+  func rotates() async throws {
+    let harness = try await IdentityHarness()
+    let (old, new) = (try TestDevice(), try TestDevice())
+    let guest = try await harness.issueGuest(old, counter: 9)
+    let account = try await harness.register("ada@example.com", guest: guest.tokens)
+    let ownGuest = try await harness.issueGuest(old, counter: 10)
+    let request = try await rotation(harness, old, new)
+    let answer = try await harness.devices.rotateDeviceKey(request, options: .bearer(account.tokens))
+    #expect(answer.keyThumbprint == new.key.publicKey.thumbprint && answer.sessionsMoved == 2)
+    #expect(try await harness.isActive(account.tokens.orThrow().accessToken))
+    let devices = try await harness.devices.listDevices(
+      IdentityV1.ListDevicesRequest(), options: .bearer(account.tokens)
+    ).devices
+    #expect(devices.map(\.keyThumbprint) == [answer.keyThumbprint] && devices[0].current)
+    // A new key begins to count anew.
+    let again = try await harness.issueGuest(new, counter: 1)
+    #expect(again.subject == ownGuest.subject && again.lastLoginHint?.method == "password")
+    let stranger = try await harness.issueGuest(old, counter: 11)
+    #expect(stranger.created && stranger.lastLoginHint == nil)
+    await expectRefusal(.permissionDenied, "OTHER_DEVICE") {
+      try await harness.devices.rotateDeviceKey(request, options: .bearer(account.tokens))
+    }
+  }
+
+  @Test("R40: only the device itself replaces its key, and not by a key that somebody uses")
+  func rotationRefusals() async throws {
+    let harness = try await IdentityHarness()
+    let (old, new, other) = (try TestDevice(), try TestDevice(), try TestDevice())
+    let guest = try await harness.issueGuest(old)
+    let stranger = try await harness.issueGuest(other)
+    await expectRefusal(.permissionDenied, "OTHER_DEVICE") {
+      try await harness.devices.rotateDeviceKey(
+        try await rotation(harness, old, new), options: .bearer(stranger.tokens))
+    }
+    await expectRefusal(.alreadyExists, "KEY_IN_USE") {
+      try await harness.devices.rotateDeviceKey(
+        try await rotation(harness, old, other), options: .bearer(guest.tokens))
+    }
+    await expectRefusal(.invalidArgument, field: "device.public_key") {
+      try await harness.devices.rotateDeviceKey(
+        try await rotation(harness, old, old), options: .bearer(guest.tokens))
+    }
+    await expectRefusal(.invalidArgument, field: "old_key") {
+      try await harness.devices.rotateDeviceKey(
+        IdentityV1.RotateDeviceKeyRequest(clientID: "app.test"), options: .bearer(guest.tokens))
+    }
+  }
+}

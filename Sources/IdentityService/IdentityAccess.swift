@@ -58,6 +58,13 @@ package enum IdentityAccess {
       case .getUpdatePolicy, .getGatePolicy, .checkAccess: .open
       }
     }
+    + AccessPolicies(IdentityV1.AdminServiceMethod.self) { method in
+      switch method {
+      case .getSubject, .disableSubject, .enableSubject, .deleteSubject, .endSessions, .rotateSigningKey, .getDocument,
+        .setDocument:
+        .service
+      }
+    }
     + AccessPolicies(IdentityV1.AuditServiceMethod.self) { method in
       switch method {
       case .listAuditEvents, .verifyAuditLog: .service

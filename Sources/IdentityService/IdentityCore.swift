@@ -30,6 +30,8 @@ package struct IdentityCore: Sendable {
   package let replayKey: RedactedSecret
   package let audit: any AuditStore
   package let auditChain: AuditChain
+  /// How long security events are kept; nil for ever.
+  package let auditRetention: Duration?
   package let refusals: RefusalRecorder
   package let guideProgress: any GuideStore
   package let tokens: TokenIssuer
@@ -75,6 +77,7 @@ package struct IdentityCore: Sendable {
     replayKey: RedactedSecret,
     audit: any AuditStore,
     auditChain: AuditChain,
+    auditRetention: Duration?,
     guideProgress: any GuideStore,
     tokens: TokenIssuer,
     endedSessions: EndedSessions,
@@ -115,6 +118,7 @@ package struct IdentityCore: Sendable {
     self.replayKey = replayKey
     self.audit = audit
     self.auditChain = auditChain
+    self.auditRetention = auditRetention
     refusals = RefusalRecorder(audit, clock: clock, logger: logger)
     self.guideProgress = guideProgress
     self.tokens = tokens

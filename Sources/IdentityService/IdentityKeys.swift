@@ -50,6 +50,10 @@ package enum IdentityKeys {
     "guest.retention", default: Limits.guestRetention, in: .seconds(86_400)...(.seconds(3660 * 86_400)),
     help: "a guest that was not used for this long is deleted, unless it owns data that was never exported")
 
+  package static let auditRetention = ConfigurationKey.duration(
+    "audit.retention", default: .zero, in: .zero...(.seconds(3660 * 86_400)),
+    help: "security events are kept for this long; 0s keeps them for ever")
+
   package static let passwordMemoryKiB = ConfigurationKey.integer(
     "password.memoryKiB", default: Int(hashing.memoryKiB), in: 8192...262_144,
     help: "memory of one Argon2id hash; changed, passwords are hashed anew as people sign in")
@@ -67,6 +71,6 @@ package enum IdentityKeys {
     signingKeyPeriod.declaration, rotateSigningKey.declaration, guestsPerHour.declaration, guidesFile.declaration,
     registrationsPerHour.declaration, signInsPerHour.declaration, codesPerHour.declaration,
     passwordMemoryKiB.declaration, passwordPasses.declaration, passwordThreads.declaration,
-    guestRetention.declaration,
+    guestRetention.declaration, auditRetention.declaration,
   ]
 }

@@ -44,6 +44,8 @@ package enum IdentityProcess {
       registrationsPerHour: configuration[IdentityKeys.registrationsPerHour],
       signInsPerHour: configuration[IdentityKeys.signInsPerHour],
       guestRetention: configuration[IdentityKeys.guestRetention],
+      auditRetention: configuration[IdentityKeys.auditRetention] == .zero
+        ? nil : configuration[IdentityKeys.auditRetention],
       passwords: passwords,
       migrator: resources.channel(to: .migrator),
       policies: resources.policies,
@@ -89,6 +91,13 @@ package enum IdentityProcess {
       + IdentityV1.linkServiceRoutes(LinkHandlers(core))
       + IdentityV1.guideServiceRoutes(GuideHandlers(core))
       + IdentityV1.policyServiceRoutes(PolicyHandlers(core))
+      + IdentityV1.adminServiceRoutes(AdminHandlers(core)).map { route in
+        var route = route
+        if route.method == IdentityV1.AdminServiceMethod.setDocument.rpc {
+          route.messageLimit = Limits.documentMessageBytes
+        }
+        return route
+      }
       + IdentityV1.auditServiceRoutes(AuditHandlers(core))
   }
 

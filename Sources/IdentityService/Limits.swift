@@ -121,6 +121,16 @@ package enum Limits {
   package static let retentionInterval: Duration = .seconds(6 * 3600)
   package static let retentionPage = 100
 
+  /// Sessions that one change ends when everybody's do: some milliseconds of the writer's time.
+  package static let sessionsEndedAtOnce = 500
+
+  /// Bytes of a policies' or guides' document as it is sent: as long as the file may be.
+  package static let documentMessageBytes = 1 << 20
+
+  /// Security events that are forgotten at once, and how often those that are old enough are looked for.
+  package static let auditTrimRows = 1000
+  package static let auditTrimInterval: Duration = .seconds(3600)
+
   /// Events of one page of the audit log, about 200 bytes each.
   package static let auditPage = 1000
 

@@ -20,6 +20,12 @@ package struct Upkeep: Sendable {
       BackgroundTask("guides") { await keepGuides() },
     ]
     tasks.append(BackgroundTask("guest retention") { await keepGuests() })
+    let verification = AuditVerification(core.audit, core.auditChain)
+    tasks.append(
+      BackgroundTask("audit log") {
+        await verification.report(to: core.logger)
+        await trimAudit()
+      })
     if let purger = core.purger { tasks.append(BackgroundTask("record purges") { await purger.run() }) }
     if let migrator = core.migrator { tasks.append(BackgroundTask("merges") { await migrator.run() }) }
     return tasks
@@ -46,6 +52,20 @@ package struct Upkeep: Sendable {
 
   package func refreshGuides() {
     if core.guides.refresh() { core.guideWatches.definitionsChanged() }
+  }
+
+  private func trimAudit() async {
+    repeat { await trimAuditOnce() } while await pause(Limits.auditTrimInterval)
+  }
+
+  /// Forgets security events beyond their retention, in small steps.
+  package func trimAuditOnce() async {
+    guard let retention = core.auditRetention else { return }
+    let now = core.clock.now()
+    while !Task.isCancelled {
+      let trimmed = try? await core.audit.trim(before: now - retention, limit: Limits.auditTrimRows, at: now)
+      guard let trimmed, trimmed >= Limits.auditTrimRows else { return }
+    }
   }
 
   private func keepGuests() async {

@@ -53,6 +53,9 @@ enum Limits {
   /// Calls of WatchMigration at once. Each is a task and a few hundred bytes; a person has one screen open.
   static let watchers = 10_000
 
+  /// How often a watch makes sure, in memory, that its caller's session has not ended: well within a second.
+  static let sessionRecheck: Duration = .milliseconds(400)
+
   /// A watcher looks at the stored state this often besides being told, so that a lost hint costs a moment only.
   static let watchRefresh: Duration = .seconds(2)
 

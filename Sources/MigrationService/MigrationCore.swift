@@ -38,6 +38,16 @@ package struct MigrationCore: Sendable {
     signals = MigrationSignals()
   }
 
+  /// Waits until a migration moved, for `Limits.watchRefresh` at most. The watch ends when its caller's session does.
+  func waitForChange(_ changes: MigrationSignals.Watch, of context: ServerContext) async throws(RPCError) {
+    let end = ContinuousClock.now + Limits.watchRefresh
+    while true {
+      let hasMoved = await changes.next(within: Limits.sessionRecheck)
+      if case .subject(let caller) = context.caller { try tokens.checkSession(of: caller) }
+      if hasMoved || ContinuousClock.now >= end || context.isCancelled || Task.isCancelled { return }
+    }
+  }
+
   /// Asks a store, and says a failure once: its cause in the log, what the client may know in the answer.
   func stored<Value: Sendable>(
     _ body: () async throws(StorageError) -> Value

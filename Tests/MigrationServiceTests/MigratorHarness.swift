@@ -21,6 +21,7 @@ struct MigratorHarness: Sendable {
   let clock: TestClock
   let key: P256PrivateKey
   let switcher: ScriptedSwitch
+  let sessions: EndableSessions
   let database: SQLiteDatabase
   let core: MigrationCore
   let server: RPCServer
@@ -37,9 +38,10 @@ struct MigratorHarness: Sendable {
     let folder = try folder ?? TemporaryFolder()
     let key = try key ?? P256PrivateKey()
     let clock = TestClock()
+    let sessions = EndableSessions()
     let keys = JSONWebKeySet([key.publicKey])
     let tokens = TokenAuthenticator(
-      keys: OwnKeys { keys }, issuer: Self.issuer, audience: Self.audience, clock: clock)
+      keys: OwnKeys { keys }, issuer: Self.issuer, audience: Self.audience, clock: clock, sessions: sessions)
     let logger = Logger(label: "migrator-tests", factory: { _ in SwiftLogNoOpLogHandler() })
     let serviceToken = try #require(ServiceToken("lks_" + String(repeating: "A", count: 43)))
     database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: MigrationSchema.schema)
@@ -61,7 +63,7 @@ struct MigratorHarness: Sendable {
         decodeDetails: { StatusDetails.decode($0) }))
     workers = Task { await MigrationWorkers(core, subjects: switcher).run() }
     (self.folder, self.clock, self.key, self.switcher) = (folder, clock, key, switcher)
-    (self.core, self.serviceToken) = (core, serviceToken)
+    (self.core, self.serviceToken, self.sessions) = (core, serviceToken, sessions)
   }
 
   func stop() async {
@@ -224,4 +226,13 @@ func expectRefusal<Value>(
     Issue.record("expected \(code) \(reason ?? ""), got \(error)", sourceLocation: sourceLocation)
   }
   return nil
+}
+
+/// Sessions that the test ends.
+final class EndableSessions: SessionAuthority {
+  private let ended = Mutex<Set<String>>([])
+
+  func end(_ person: MigratorHarness.Person) { ended.withLock { _ = $0.insert("\(person.id)") } }
+
+  func hasEnded(_ subject: AuthenticatedSubject) -> Bool { ended.withLock { $0.contains(subject.sessionID) } }
 }

@@ -1,3 +1,4 @@
+import Cryptography
 import Logging
 import ServiceRuntime
 import Synchronization
@@ -9,6 +10,8 @@ package final class GuideFile: Sendable {
   private let path: String
   private let logger: Logger
   private let state: Mutex<State>
+  /// One writer at a time, so that of two changes at once the later has to know the earlier.
+  private let writing = Mutex(())
 
   private struct State {
     var catalog: GuideCatalog
@@ -33,6 +36,33 @@ package final class GuideFile: Sendable {
   }
 
   package var current: GuideCatalog { state.withLock { $0.catalog } }
+
+  /// The document that holds, as an operator writes it.
+  package var document: String {
+    state.withLock { $0.bytes }.map { String(decoding: $0, as: UTF8.self) } ?? #"{"guides":[]}"#
+  }
+
+  /// Puts a document in the place of the one that holds, in the file as well. Nil, or why it did not. Blocks on the
+  /// disk.
+  package func replace(_ bytes: [UInt8]) -> GuideCatalogError? {
+    writing.withLock { _ in
+      do throws(GuideCatalogError) {
+        let catalog = try GuideCatalog(parsing: bytes)
+        if let guide = catalog.unannounced(since: current) {
+          throw GuideCatalogError("guide \(guide) is changed and needs a higher version")
+        }
+        do throws(SecretFileError) {
+          try SecretFile.replace(path, bytes)
+        } catch {
+          throw GuideCatalogError("the document cannot be written: \(error)")
+        }
+        _ = refresh()
+        return nil
+      } catch {
+        return error
+      }
+    }
+  }
 
   /// Reads the document if it is there and was changed. True when the guides are others now.
   package func refresh() -> Bool {

@@ -22,7 +22,8 @@ final class MigrationSignals: Sendable {
       self.id = id
     }
 
-    func next(within duration: Duration) async {
+    /// True when the bell rang.
+    func next(within duration: Duration) async -> Bool {
       await signal.wait(within: duration)
     }
   }

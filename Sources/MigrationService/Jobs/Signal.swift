@@ -18,13 +18,21 @@ final class Signal: Sendable {
     waiter?.resume()
   }
 
-  /// Returns at the next ring, at the latest after `duration`, and at once when the task is cancelled.
-  func wait(within duration: Duration) async {
-    await withTaskGroup(of: Void.self) { group in
-      group.addTask { await self.wait() }
-      group.addTask { try? await Task.sleep(for: duration) }
-      await group.next()
+  /// Returns at the next ring, at the latest after `duration`, and at once when the task is cancelled. True for a ring.
+  @discardableResult
+  func wait(within duration: Duration) async -> Bool {
+    await withTaskGroup(of: Bool.self) { group in
+      group.addTask {
+        await self.wait()
+        return true
+      }
+      group.addTask {
+        try? await Task.sleep(for: duration)
+        return false
+      }
+      let first = await group.next() ?? false
       group.cancelAll()
+      return first
     }
   }
 

@@ -27,7 +27,7 @@ extension MigrationHandlers {
       if core.signals.isDraining {
         throw RPCError(.unavailable, "the service is stopping; watch again", retryAfter: .seconds(1))
       }
-      await changes.next(within: Limits.watchRefresh)
+      try await core.waitForChange(changes, of: context)
       if context.isCancelled || Task.isCancelled { throw RPCError(.cancelled, "the call was cancelled") }
       let stored = try await core.stored { () throws(StorageError) in
         try await core.migrations.migration(id)

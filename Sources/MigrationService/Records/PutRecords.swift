@@ -14,6 +14,7 @@ extension RecordHandlers {
     var written: Int64 = 0
     var messages = requests.makeAsyncIterator()
     while let request = try await messages.next() {
+      if case .subject(let caller) = context.caller { try core.tokens.checkSession(of: caller) }
       guard request.records.count <= Limits.recordsPerMessage else {
         throw .invalid("records", "must be at most \(Limits.recordsPerMessage) in one message")
       }

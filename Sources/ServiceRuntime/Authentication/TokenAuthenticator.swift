@@ -45,14 +45,19 @@ package final class TokenAuthenticator: Sendable {
       throw refusal(error)
     }
     let subject = AuthenticatedSubject(claims)
-    if let sessions {
-      // What is known to have ended needs no news to be refused.
-      if sessions.hasEnded(subject) {
-        throw RPCError(.unauthenticated, "the session has ended", reason: "SESSION_REVOKED")
-      }
-      guard sessions.isCurrent else { throw Self.sessionsUnknown }
-    }
+    try checkSession(of: subject)
     return subject
+  }
+
+  /// Refuses a subject whose session has ended. Calls that go on for long ask again and again (R15): it takes no
+  /// storage.
+  package func checkSession(of subject: AuthenticatedSubject) throws(RPCError) {
+    guard let sessions else { return }
+    // What is known to have ended needs no news to be refused.
+    if sessions.hasEnded(subject) {
+      throw RPCError(.unauthenticated, "the session has ended", reason: "SESSION_REVOKED")
+    }
+    guard sessions.isCurrent else { throw Self.sessionsUnknown }
   }
 
   private func verified(

@@ -5,12 +5,15 @@ internal import Glibc
 package struct NetworkPrefix: Sendable, Equatable {
   private let address: [UInt8]
   private let bits: Int
+  /// As it was written.
+  package let text: String
 
   package init?(_ text: String) {
     let parts = text.split(separator: "/", omittingEmptySubsequences: false)
     guard parts.count == 2, let (address, isFour) = Self.bytes(String(parts[0])), let length = Int(parts[1]),
       (0...(isFour ? 32 : 128)).contains(length)
     else { return nil }
+    self.text = text
     self.address = address
     bits = isFour ? 96 + length : length
   }

@@ -76,6 +76,49 @@ extension Policies.Update {
 }
 
 extension Policies {
+  /// The document that says this.
+  var json: JSONValue {
+    func member(_ name: String, _ text: String?) -> [JSONValue.Member] {
+      guard let text, !text.isEmpty else { return [] }
+      return [JSONValue.Member(name, .string(text))]
+    }
+    var members = [JSONValue.Member("version", .integer(version))]
+    members.append(
+      JSONValue.Member(
+        "gates",
+        .array(
+          gates.map { gate in
+            .object(
+              [
+                JSONValue.Member("action", .string(gate.action)), JSONValue.Member("login", .bool(gate.needsLogin)),
+              ] + member("prompt", gate.promptKey) + member("client", gate.client?.description))
+          })))
+    if !updates.isEmpty {
+      members.append(
+        JSONValue.Member(
+          "updates",
+          .array(
+            updates.map { update in
+              .object(
+                member("client", update.client?.description) + member("minimum", update.minimum?.description)
+                  + member("recommended", update.recommended?.description) + member("url", update.url)
+                  + member("changelog", update.changelog) + member("view", update.view))
+            })))
+    }
+    var networks: [JSONValue.Member] = []
+    if !permittedNetworks.isEmpty {
+      networks.append(JSONValue.Member("permit", .array(permittedNetworks.map { .string($0.text) })))
+    }
+    if let companion {
+      networks.append(
+        JSONValue.Member(
+          "companion",
+          .object(member("scheme", companion.schemeURL) + member("download", companion.downloadURL))))
+    }
+    if !networks.isEmpty { members.append(JSONValue.Member("networks", .object(networks))) }
+    return .object(members)
+  }
+
   /// Whether the text can name an action.
   package static func isAction(_ text: String) -> Bool {
     // The same characters as a client's id has, for the same reason: they mean the same everywhere.

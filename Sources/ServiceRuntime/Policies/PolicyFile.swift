@@ -1,3 +1,4 @@
+internal import Cryptography
 internal import Glibc
 package import Logging
 internal import Synchronization
@@ -23,6 +24,8 @@ package final class PolicyFile: Sendable {
   private let path: String
   private let logger: Logger
   private let state: Mutex<State>
+  /// One writer at a time, so that of two changes at once the later has to know the earlier.
+  private let writing = Mutex(())
   /// False while no app is too old: then a call costs one load.
   private let hasMinimum: Atomic<Bool>
   /// Counts the documents that came into force.
@@ -47,6 +50,35 @@ package final class PolicyFile: Sendable {
   /// Nil while no app is too old.
   package var currentWithMinimum: Policies? {
     hasMinimum.load(ordering: .acquiring) ? current : nil
+  }
+
+  /// The document that holds, as an operator writes it.
+  package var document: String {
+    if let bytes = try? FileContents.read(path), (try? Policies(parsing: bytes)) == current {
+      return String(decoding: bytes, as: UTF8.self)
+    }
+    return String(decoding: current.json.encoded(), as: UTF8.self)
+  }
+
+  /// Puts a document in the place of the one that holds, in the file as well. Nil, or why it did not. Blocks on the
+  /// disk.
+  package func replace(_ bytes: [UInt8]) -> PolicyError? {
+    writing.withLock { _ in
+      do throws(PolicyError) {
+        let policies = try Policies(parsing: bytes)
+        let old = current
+        guard policies.version > old.version else { throw PolicyError("version must be above \(old.version)") }
+        do throws(SecretFileError) {
+          try SecretFile.replace(path, bytes)
+        } catch {
+          throw PolicyError("the document cannot be written: \(error)")
+        }
+        refresh()
+        return nil
+      } catch {
+        return error
+      }
+    }
   }
 
   /// Looks at the file until the task is cancelled.

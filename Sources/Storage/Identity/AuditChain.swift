@@ -11,6 +11,11 @@ package struct AuditChain: Sendable {
     self.authenticate = authenticate
   }
 
+  /// What shows that the service itself forgot everything up to an event.
+  package func seal(sequence: Int64, link: [UInt8]) -> [UInt8] {
+    authenticate(Array("latchkey-audit-checkpoint-v1".utf8) + Array("\(sequence)".utf8) + [0] + link)
+  }
+
   package func link(after previous: [UInt8], sequence: Int64, _ note: AuditNote) -> [UInt8] {
     var message = Array("latchkey-audit-v1".utf8)
     message.append(contentsOf: previous)

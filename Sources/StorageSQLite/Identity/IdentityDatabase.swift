@@ -4,7 +4,7 @@ import Storage
 /// The identity service's database file, and who is told when sessions begin and end.
 package struct IdentityDatabase: Sendable {
   private let database: SQLiteDatabase
-  private let audit: AuditChain
+  let audit: AuditChain
   private let listeners: [any SessionListener]
 
   package init(_ database: SQLiteDatabase, audit: AuditChain, listeners: [any SessionListener] = []) {

@@ -314,5 +314,19 @@ extension SQLiteSchema {
     -- Who asks for the sessions on a device asks for those of one subject.
     DROP INDEX sessions_live_by_device;
     """,
+
+    // 11: the audit log may be trimmed at its old end. What is left goes on from a checkpoint that only the service can
+    // make. The chain itself shows any other change, so no trigger is needed.
+    """
+    DROP TRIGGER audit_events_stay;
+    DROP TRIGGER audit_events_are_final;
+    CREATE TABLE audit_checkpoints (
+      -- The last event that was forgotten, and its link.
+      seq  INTEGER NOT NULL PRIMARY KEY,
+      link BLOB NOT NULL CHECK (length(link) = 32),
+      seal BLOB NOT NULL CHECK (length(seal) = 32),
+      at   INTEGER NOT NULL
+    ) STRICT;
+    """,
   ])
 }

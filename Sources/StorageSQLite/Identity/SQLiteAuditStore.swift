@@ -13,6 +13,16 @@ package struct SQLiteAuditStore: AuditStore {
     try await database.write { _, changes throws(StorageError) in changes.notes += notes }
   }
 
+  package func checkpoint() async throws(StorageError) -> AuditCheckpoint? {
+    try await database.read { db throws(StorageError) in try AuditRow.checkpoint(in: db) }
+  }
+
+  package func trim(before time: Timestamp, limit: Int, at now: Timestamp) async throws(StorageError) -> Int {
+    try await database.write { [chain = database.audit] db, _ throws(StorageError) in
+      try AuditRow.trim(before: time, limit: limit, at: now, chain, in: db)
+    }
+  }
+
   package func events(
     after sequence: Int64, of subject: SubjectID?, limit: Int
   ) async throws(StorageError) -> [AuditEvent] {

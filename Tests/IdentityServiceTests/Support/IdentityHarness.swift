@@ -32,6 +32,7 @@ struct IdentityHarness: Sendable {
   let transfers: IdentityV1.TransferServiceClient
   let links: IdentityV1.LinkServiceClient
   let audit: IdentityV1.AuditServiceClient
+  let admin: IdentityV1.AdminServiceClient
   let guides: IdentityV1.GuideServiceClient
   let access: IdentityV1.PolicyServiceClient
 
@@ -45,6 +46,7 @@ struct IdentityHarness: Sendable {
     registrationsPerHour: Int = 1_000_000,
     signInsPerHour: Int = 1_000_000,
     codeSink: (any CodeSink)? = nil,
+    auditRetention: Duration? = nil,
     hashing: Argon2Parameters = Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1)
   ) async throws {
     let folder = try folder ?? TemporaryFolder()
@@ -63,6 +65,7 @@ struct IdentityHarness: Sendable {
       registrationsPerHour: registrationsPerHour,
       signInsPerHour: signInsPerHour,
       codeSink: codeSink,
+      auditRetention: auditRetention,
       passwords: PasswordHasher(parameters: hashing),
       migrator: try migrator.map { ServiceChannel($0, token: try Self.serviceToken.orThrow()) },
       policies: policies,
@@ -96,6 +99,7 @@ struct IdentityHarness: Sendable {
     transfers = IdentityV1.TransferServiceClient(channel: channel)
     links = IdentityV1.LinkServiceClient(channel: channel)
     audit = IdentityV1.AuditServiceClient(channel: channel)
+    admin = IdentityV1.AdminServiceClient(channel: channel)
     guides = IdentityV1.GuideServiceClient(channel: channel)
     access = IdentityV1.PolicyServiceClient(channel: channel)
   }

@@ -1,0 +1,32 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+/// Answers `latchkey.identity.v1.AdminService`, one file for each method. Only holders of the service credential get
+/// here.
+package struct AdminHandlers: IdentityV1.AdminService {
+  let core: IdentityCore
+
+  package init(_ core: IdentityCore) {
+    self.core = core
+  }
+
+  /// The particulars of a change, for the record: what, and why if that was said.
+  func detail(_ what: String, reason text: String) throws(RPCError) -> String {
+    let reason = try RequestFields.displayText(text, "reason")
+    return [what, reason?.description].compactMap { $0 }.filter { !$0.isEmpty }.joined(separator: ": ")
+  }
+
+  /// Records a change that no store records by itself.
+  func record(_ detail: String, _ context: ServerContext) async throws(RPCError) {
+    let note = AuditNote(.adminChanged, at: core.clock.now(), address: context.peer.address, detail: detail)
+    try await core.stored { () throws(StorageError) in try await core.audit.record([note]) }
+  }
+}
+
+extension RPCError {
+  static var subjectNotFound: RPCError {
+    RPCError(.notFound, "there is no such guest or account", reason: "SUBJECT_NOT_FOUND")
+  }
+}

@@ -1,0 +1,29 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+extension AdminHandlers {
+  package func deleteSubject(
+    _ request: IdentityV1.DeleteSubjectRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.DeleteSubjectResponse {
+    let id = try RequestFields.subjectID(request.sub, "sub")
+    let detail = try detail("by an administrator", reason: request.reason)
+    let now = core.clock.now()
+    let deletion = SubjectDeletion(
+      subject: id,
+      authority: .administrator(detail: detail),
+      address: context.peer.address,
+      now: now,
+      purgeDueAt: now + Limits.purgeHandover
+    )
+    switch try await core.stored({ () throws(StorageError) in try await core.subjects.delete(deletion) }) {
+    case .deleted(let ended):
+      return IdentityV1.DeleteSubjectResponse(
+        sessionsEnded: Int64(ended), recordsDeleted: await core.purger?.purge(id) ?? false)
+    case .merging: throw .migrationRunning
+    case .notFound, .notGuest, .callerEnded, .used: throw .subjectNotFound
+    }
+  }
+}

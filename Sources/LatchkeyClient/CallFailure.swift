@@ -24,7 +24,7 @@ public struct CallFailure: Error, Sendable, Equatable {
 }
 
 extension CallFailure {
-  init(_ error: RPCError) {
+  package init(_ error: RPCError) {
     code = error.code.name
     message = error.message
     reason = error.details.reason

@@ -17,7 +17,7 @@ struct LatchkeyCommand: AsyncParsableCommand {
     subcommands: [
       GuestCommand.self, RegisterCommand.self, LoginCommand.self, LogoutCommand.self,
       QRCommand.self, MigrateCommand.self, RecordCommand.self, SessionCommand.self,
-      HealthCommand.self, ConfigCommand.self, LoadCommand.self,
+      HealthCommand.self, ConfigCommand.self, LoadCommand.self, AdminCommandGroup.self,
     ]
   )
 }

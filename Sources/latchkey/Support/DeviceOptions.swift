@@ -57,7 +57,7 @@ struct DeviceOptions: ParsableArguments {
       throw .usage("--profile: 1 to 64 lower-case letters, digits, hyphens and underscores")
     }
     let qr = try address(qr, "LATCHKEY_QR_ADDRESS", "--qr", 7402)
-    let authority = tlsCA ?? environment("LATCHKEY_TLS_CA_FILE")
+    let authority = tlsCA ?? Self.environment("LATCHKEY_TLS_CA_FILE")
     let usesTLS = tls || authority != nil
     let client = ClientConfiguration(
       identity: try address(identity, "LATCHKEY_IDENTITY_ADDRESS", "--identity", 7401),
@@ -81,8 +81,8 @@ struct DeviceOptions: ParsableArguments {
 
   private func stateDirectory() throws(CommandFailure) -> String {
     if let stateDir { return stateDir }
-    if let state = environment("XDG_STATE_HOME") { return "\(state)/latchkey" }
-    guard let home = environment("HOME") else { throw .usage("no HOME: say --state-dir") }
+    if let state = Self.environment("XDG_STATE_HOME") { return "\(state)/latchkey" }
+    guard let home = Self.environment("HOME") else { throw .usage("no HOME: say --state-dir") }
     return "\(home)/.local/state/latchkey"
   }
 
@@ -96,7 +96,7 @@ struct DeviceOptions: ParsableArguments {
       guard let address = ServiceAddress(flag) else { throw .usage("\(name): write host:port") }
       return address
     }
-    if let set = environment(variable) {
+    if let set = Self.environment(variable) {
       guard let address = ServiceAddress(set) else { throw .usage("\(variable): write host:port") }
       return address
     }
@@ -104,7 +104,7 @@ struct DeviceOptions: ParsableArguments {
   }
 
   /// Nil when the variable is not set or empty.
-  private func environment(_ name: String) -> String? {
+  static func environment(_ name: String) -> String? {
     // `getenv` returns a NUL-terminated text that stays while nobody changes the environment; nobody here does.
     guard let value = unsafe getenv(name) else { return nil }
     let text = unsafe String(cString: value)

@@ -1,0 +1,122 @@
+"""What the people who run an installation do, with the command-line tool, against the running services."""
+
+import threading
+import time
+
+import grpc
+import pytest
+from latchkey.identity.v1 import (
+    policy_service_pb2,
+    policy_service_pb2_grpc,
+    session_service_pb2,
+    session_service_pb2_grpc,
+)
+from world import bearer, record, refused
+
+
+@pytest.fixture
+def admin(own_world, cli):
+    token = own_world.fleet.data_directory / "service-token"
+
+    def run(*words, **arguments):
+        return cli(own_world, "admin", "admin", *words, "--service-token-file", str(token), **arguments)
+
+    return run
+
+
+def signed_in(world):
+    device = world.account()
+    device.put([record("cart", "a")])
+    return device
+
+
+def test_end_sessions(own_world, admin):
+    """R17: one user's sessions end by the administrator's word, then everybody's"""
+    device, other = signed_in(own_world), signed_in(own_world)
+    assert admin("sessions", "end", device.identifier, "--reason", "lost phone")["sessions_ended"] == 1
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "SESSION_REVOKED"):
+        device.introspect()
+    other.introspect()
+    admin("sessions", "end", status=64)
+    assert admin("sessions", "end", "--everybody")["sessions_ended"] >= 1
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "SESSION_REVOKED"):
+        other.introspect()
+    kinds = [event["kind"] for event in admin("audit", "--limit", "0")["events"]]
+    assert kinds.count("admin_changed") == 2
+    assert admin("audit", "verify")["intact"]
+
+
+def test_disable_ends_watches(own_world, admin):
+    """R15: disabling ends sessions in every service and open watches, within a second"""
+    device = signed_in(own_world)
+    stub = session_service_pb2_grpc.SessionServiceStub(own_world.channel("identity"))
+    watch = stub.WatchSessionEvents(
+        session_service_pb2.WatchSessionEventsRequest(), metadata=bearer(device.tokens.access_token), timeout=20
+    )
+    next(watch)
+    ended = []
+
+    def follow():
+        try:
+            for _ in watch:
+                pass
+        except grpc.RpcError as error:
+            ended.append((time.monotonic(), error.code()))
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    shown = admin("user", "show", device.identifier)
+    assert shown["kind"] == "account" and len(shown["sessions"]) == 1
+    assert admin("user", "disable", device.identifier, "--reason", "abuse")["sessions_ended"] == 1
+    answered = time.monotonic()
+    thread.join(5)
+    assert ended and ended[0][1] == grpc.StatusCode.UNAUTHENTICATED and ended[0][0] < answered + 1
+    while True:
+        try:
+            device.collections()
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.UNAUTHENTICATED
+            break
+        assert time.monotonic() < answered + 1
+    assert admin("user", "show", shown["sub"])["disabled_at"]
+    admin("user", "enable", shown["sub"])
+    assert admin("user", "show", shown["sub"])["disabled_at"] is None
+
+
+def test_delete(own_world, admin):
+    """R10: a deleted account's records go with it, in the service that has them"""
+    device = signed_in(own_world)
+    assert device.collections() == {"cart": 1}
+    answer = admin("user", "delete", device.subject.sub, "--reason", "asked for")
+    assert answer["records_deleted"]
+    assert admin("user", "show", device.subject.sub)["kind"] == "deleted"
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "INVALID_CREDENTIALS"):
+        own_world.device().authenticate(device.identifier)
+
+
+def test_policies(own_world, admin, tmp_path):
+    """G7: a gate opened by the administrator is open in the next call, without a restart"""
+    assert any(gate["action"] == "comment" and gate["login"] for gate in admin("policies", "get")["gates"])
+    assert admin("policies", "gate", "comment", "--no-login")["version"] == 2
+    stub = policy_service_pb2_grpc.PolicyServiceStub(own_world.channel("identity"))
+    gates = stub.GetGatePolicy(policy_service_pb2.GetGatePolicyRequest(client_id="latchkey-demo"), timeout=5)
+    assert gates.version == 2 and not next(gate for gate in gates.gates if gate.action == "comment").login_required
+    document = tmp_path / "policies.json"
+    document.write_text('{"version": 2}')
+    assert "version must be above 2" in admin("policies", "set", str(document), status=65)["error"]["message"]
+
+
+def test_keys(own_world, admin):
+    """R6: the next signing key is published at once"""
+    kid = admin("keys", "rotate", "--reason", "drill")["kid"]
+    assert kid in [key["kid"] for key in own_world.jwks()["keys"]]
+
+
+def test_wrong_credential(own_world, cli, tmp_path):
+    """R8: without the services' secret nobody is an administrator"""
+    token = tmp_path / "token"
+    token.write_text("lks_" + "A" * 43)
+    token.chmod(0o600)
+    for words in (["sessions", "end", "--everybody"], ["audit"], ["policies"], ["keys", "rotate"]):
+        cli(own_world, "admin", "admin", *words, "--service-token-file", str(token), status=77)
+    cli(own_world, "admin", "admin", "audit", "--service-token-file", str(tmp_path / "none"), status=74)

@@ -107,7 +107,6 @@ extension IdentityCore {
           channel: migrator,
           merges: merges,
           accounts: accounts,
-          sessions: sessions,
           tokens: tokens,
           clock: clock,
           logger: logger

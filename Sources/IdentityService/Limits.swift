@@ -21,6 +21,9 @@ package enum Limits {
   /// that the two never work on the same one.
   package static let mergeHandover: Duration = .seconds(5)
 
+  /// How long the migrator may take a token as the word of who agreed to a merge: one call.
+  package static let mergeProofLifetime: Duration = .seconds(60)
+
   /// Merges that the dispatcher works on in one round.
   package static let mergesPerRound = 16
 
@@ -130,6 +133,13 @@ package enum Limits {
   /// Security events that are forgotten at once, and how often those that are old enough are looked for.
   package static let auditTrimRows = 1000
   package static let auditTrimInterval: Duration = .seconds(3600)
+
+  /// Characters that are kept of another service's reason.
+  package static let foreignReasonCharacters = 500
+
+  /// A merge that the migrator does not take for this long is given up, so that its guest is not frozen for ever: far
+  /// longer than any outage.
+  package static let mergePatience: Duration = .seconds(7 * 86_400)
 
   /// Events of one page of the audit log, about 200 bytes each.
   package static let auditPage = 1000

@@ -171,23 +171,44 @@ struct MigratorHarness: Sendable {
   }
 }
 
-/// Identity's part of SWITCH: notes who asked, and fails as often as it is told to.
+/// Identity's part of SWITCH: notes who asked, and fails as often, or refuses as finally, as it is told to.
 final class ScriptedSwitch: SubjectSwitch {
-  private let state: Mutex<(failures: Int, calls: [Migration])>
+  private struct State {
+    var failures: Int
+    var refusal: RPCError?
+    var calls: [Migration] = []
+    var told: [String] = []
+  }
 
-  init(failures: Int = 0) {
-    state = Mutex((failures, []))
+  private let state: Mutex<State>
+
+  init(failures: Int = 0, refusal: RPCError? = nil) {
+    state = Mutex(State(failures: failures, refusal: refusal))
   }
 
   var calls: [Migration] { state.withLock { $0.calls } }
+  /// The reasons of migrations that were said to have failed.
+  var told: [String] { state.withLock { $0.told } }
+
+  /// From now on identity agrees.
+  func relent() { state.withLock { $0.refusal = nil } }
+
+  private func fail() -> RPCError? {
+    state.withLock { state in
+      state.failures -= 1
+      return state.failures >= 0 ? RPCError(.unavailable, "identity is away") : nil
+    }
+  }
 
   func complete(_ migration: Migration) async throws(RPCError) {
-    let fails = state.withLock { state in
-      state.calls.append(migration)
-      state.failures -= 1
-      return state.failures >= 0
-    }
-    if fails { throw RPCError(.unavailable, "identity is away") }
+    state.withLock { $0.calls.append(migration) }
+    if let refusal = state.withLock({ $0.refusal }) { throw refusal }
+    if let failure = fail() { throw failure }
+  }
+
+  func fail(_ migration: Migration, reason: String) async throws(RPCError) {
+    if let failure = fail() { throw failure }
+    state.withLock { $0.told.append(reason) }
   }
 }
 

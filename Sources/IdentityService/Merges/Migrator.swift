@@ -15,7 +15,6 @@ package struct Migrator: Sendable {
   private let records: MigrationV1.RecordServiceClient
   private let merges: any MergeStore
   private let accounts: any AccountStore
-  private let sessions: any SessionStore
   private let tokens: TokenIssuer
   private let clock: any WallClock
   private let logger: Logger
@@ -25,7 +24,6 @@ package struct Migrator: Sendable {
     channel: any RPCChannel,
     merges: any MergeStore,
     accounts: any AccountStore,
-    sessions: any SessionStore,
     tokens: TokenIssuer,
     clock: any WallClock,
     logger: Logger
@@ -34,7 +32,6 @@ package struct Migrator: Sendable {
     records = MigrationV1.RecordServiceClient(channel: channel)
     self.merges = merges
     self.accounts = accounts
-    self.sessions = sessions
     self.tokens = tokens
     self.clock = clock
     self.logger = logger
@@ -46,7 +43,7 @@ package struct Migrator: Sendable {
     do {
       return try await start(merge)
     } catch let error as RPCError {
-      await postpone(merge, error.code, error.message)
+      await postpone(merge, error)
     } catch {
       logger.error("a merge could not be read or written", metadata: ["merge": "\(merge.id)", "cause": "\(error)"])
     }
@@ -83,6 +80,10 @@ package struct Migrator: Sendable {
       try await merges.abandon(merge.id, reason: "the guest is one no longer", at: clock.now())
       return try await merges.merge(merge.id)?.migration
     }
+    guard try await accounts.subject(merge.target)?.isAccount == true else {
+      try await merges.abandon(merge.id, reason: "the account is gone", at: clock.now())
+      return nil
+    }
     var plan = merge.plan
     // A plan goes stale when the guest writes between plan and start; one noted before a crash may have expired.
     for _ in 0..<3 {
@@ -112,8 +113,8 @@ package struct Migrator: Sendable {
   private func makePlan(_ merge: PendingMerge) async throws -> PendingMerge.Plan {
     let answer = try await client.planMigration(
       MigrationV1.PlanMigrationRequest(
-        guestProof: try await proof(merge.guestSession, of: merge.guest),
-        targetProof: try await proof(merge.targetSession, of: merge.target),
+        guestProof: try tokens.proof(of: merge.guest, isGuest: true, at: clock.now()),
+        targetProof: try tokens.proof(of: merge.target, isGuest: false, at: clock.now()),
         firstLoginOnDevice: merge.isFirstLoginOnDevice
       ),
       options: options
@@ -121,24 +122,27 @@ package struct Migrator: Sendable {
     return PendingMerge.Plan(id: answer.planID, digest: answer.digest)
   }
 
-  /// A fresh access token of the session that agreed. The one it agreed with may have expired by now.
-  private func proof(_ id: SessionID, of subject: SubjectID) async throws -> String {
-    guard let session = try await sessions.session(id), session.subject == subject else {
-      throw RPCError(.failedPrecondition, "the session that asked for the merge is no longer on record")
-    }
-    return try tokens.accessToken(of: session, at: clock.now())
-  }
-
   private var options: CallOptions {
     CallOptions(timeout: Limits.migratorPatience)
   }
 
-  private func postpone(_ merge: PendingMerge, _ code: StatusCode, _ message: String) async {
+  /// Tries again later, unless the migrator will never take it or has not for `Limits.mergePatience`: then the guest is
+  /// let go, and the account is told.
+  private func postpone(_ merge: PendingMerge, _ error: RPCError) async {
+    let now = clock.now()
+    let reason = "\(error.code): \(error.message)"
+    let isFinal = ["SUBJECT_MIGRATED", "SUBJECT_DELETED"].contains(error.details.reason)
+    if isFinal || merge.createdAt.map({ now >= $0 + Limits.mergePatience }) ?? false {
+      logger.error(
+        "a merge is given up", metadata: ["merge": "\(merge.id)", "guest": "\(merge.guest)", "status": "\(reason)"])
+      try? await merges.abandon(merge.id, reason: reason, at: now)
+      return
+    }
     let doubled = Limits.mergeRetryFirst * (1 << min(merge.attempts, 10))
-    let next = clock.now() + min(doubled, Limits.mergeRetryLongest)
+    let next = now + min(doubled, Limits.mergeRetryLongest)
     logger.warning(
       "the migrator did not take a merge; it is tried again",
-      metadata: ["merge": "\(merge.id)", "attempt": "\(merge.attempts + 1)", "status": "\(code): \(message)"])
-    try? await merges.noteFailure(merge.id, reason: "\(code): \(message)", next: next)
+      metadata: ["merge": "\(merge.id)", "attempt": "\(merge.attempts + 1)", "status": "\(reason)"])
+    try? await merges.noteFailure(merge.id, reason: reason, next: next)
   }
 }

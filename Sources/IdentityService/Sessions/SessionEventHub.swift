@@ -7,6 +7,7 @@ package final class SessionEventHub: SessionListener {
   package enum Event: Sendable, Equatable {
     case started(Session)
     case ended(EndedSession)
+    case mergeFailed(FailedMerge)
   }
 
   package struct Watch: Sendable {
@@ -65,6 +66,9 @@ package final class SessionEventHub: SessionListener {
       // What ends makes room for what begins: told in that order, a list never shows both.
       for ended in changes.ended {
         for continuation in state.watchers[ended.subject, default: [:]].values { continuation.yield(.ended(ended)) }
+      }
+      for merge in changes.failedMerges {
+        for continuation in state.watchers[merge.target, default: [:]].values { continuation.yield(.mergeFailed(merge)) }
       }
       for session in changes.began {
         for continuation in state.watchers[session.subject, default: [:]].values {

@@ -40,6 +40,12 @@ extension SessionHandlers {
         at: GoogleProtobuf.Timestamp(session.authenticatedAt),
         session: message(session, for: caller)
       )
+    case .mergeFailed(let merge):
+      IdentityV1.WatchSessionEventsResponse(
+        event: .migrationFailed,
+        at: GoogleProtobuf.Timestamp(merge.at),
+        migrationID: merge.migration ?? ""
+      )
     case .ended(let session):
       IdentityV1.WatchSessionEventsResponse(
         event: session.why == .refreshReused ? .refreshReused : .ended,

@@ -67,6 +67,29 @@ package struct TokenIssuer: Sendable {
     }
   }
 
+  /// Shows the migrator that somebody agreed to a merge, whose session may be over by now: a token of no session, which
+  /// only this call is made with.
+  package func proof(of subject: SubjectID, isGuest: Bool, at now: Timestamp) throws(RPCError) -> String {
+    let claims = AccessTokenClaims(
+      subject: subject.description,
+      audience: audiences,
+      issuer: issuer,
+      issuedAt: now,
+      expiresAt: now + Limits.mergeProofLifetime,
+      tokenID: Base64URL.encode(random.bytes(16)),
+      clientID: "latchkey-identity",
+      scope: Scope.basic.description,
+      sessionID: SessionID(from: random).description,
+      authenticatedAt: now,
+      isGuest: isGuest
+    )
+    do {
+      return try keys.sign(claims)
+    } catch {
+      throw RPCError(.internal, "the token could not be signed")
+    }
+  }
+
   /// What an access token says, after its signature, issuer, audience and times were checked.
   package func verify(_ token: String, at now: Timestamp) throws(TokenError) -> AccessTokenClaims {
     try AccessTokenVerifier(keys: keys.published, issuer: issuer, audience: audiences[0]).verify(token, at: now)

@@ -2,10 +2,14 @@
 ///
 /// ```
 /// FREEZE ──▶ SNAPSHOT ──▶ APPLY ──▶ VERIFY ──▶ SWITCH ──▶ PURGE ──▶ done
-///                        └──┘↺        │                   └──┘↺
-///                                     ▼
-///                                   failed
+///               ▲        └──┘↺        │          │        └──┘↺
+///               │                     ▼          ▼
+///               └──── failed ◀── telling ◀── undoing
+///             on request                     └──┘↺
 /// ```
+/// What cannot go on is undone: the account's records are as they were, and the guest may write again. Identity is told
+/// before the migration counts as failed, so that nobody stays frozen there.
+///
 /// Each event says that a step's effects are stored and answers what to do next. The effects and the new state are
 /// stored in one transaction, so a step is done or it is not. An event that does not fit the state changes nothing and
 /// answers nil: someone else did the step.
@@ -19,6 +23,9 @@ package struct Migration: Sendable, Equatable {
     case verify
     case switchSubject
     case purgeRecords
+    /// Take back what was merged, and let the guest go.
+    case undoRecords
+    case tellFailure(reason: String)
   }
 
   /// The last record that was merged.
@@ -40,6 +47,8 @@ package struct Migration: Sendable, Equatable {
     case switching
     case purging
     case done(at: Timestamp)
+    case undoing(MigrationStep, reason: String)
+    case telling(MigrationStep, reason: String)
     case failed(MigrationStep, reason: String, at: Timestamp)
   }
 
@@ -85,6 +94,8 @@ package struct Migration: Sendable, Equatable {
     case .verifying: .verify
     case .switching: .switchSubject
     case .purging: .purgeRecords
+    case .undoing: .undoRecords
+    case .telling(_, let reason): .tellFailure(reason: reason)
     case .done, .failed: nil
     }
   }
@@ -100,7 +111,7 @@ package struct Migration: Sendable, Equatable {
     case .verifying: .verify
     case .switching: .switch
     case .purging, .done: .purge
-    case .failed(let step, _, _): step
+    case .undoing(let step, _), .telling(let step, _), .failed(let step, _, _): step
     }
   }
 
@@ -125,10 +136,34 @@ package struct Migration: Sendable, Equatable {
   }
 
   /// `problem` says which records are not accounted for once; nil when all are.
-  package mutating func verified(problem: String?, at now: Timestamp) -> Action? {
+  package mutating func verified(problem: String?) -> Action? {
     guard case .verifying = state else { return nil }
     guard let problem else { return enter(.switching) }
-    return enter(.failed(.verify, reason: problem, at: now))
+    return enter(.undoing(.verify, reason: problem))
+  }
+
+  /// Identity will never switch this guest to this account.
+  package mutating func switchRefused(reason: String) -> Action? {
+    guard case .switching = state else { return nil }
+    return enter(.undoing(.switch, reason: reason))
+  }
+
+  /// `isLast` says that nothing is left to take back.
+  package mutating func recordsUndone(isLast: Bool) -> Action? {
+    guard case .undoing(let step, let reason) = state else { return nil }
+    return enter(isLast ? .telling(step, reason: reason) : .undoing(step, reason: reason))
+  }
+
+  package mutating func failureTold(at now: Timestamp) -> Action? {
+    guard case .telling(let step, let reason) = state else { return nil }
+    return enter(.failed(step, reason: reason, at: now))
+  }
+
+  /// Somebody asks for what failed once more, and the guest is frozen again.
+  package mutating func retried() -> Action? {
+    guard case .failed = state else { return nil }
+    (done, total) = (0, 0)
+    return enter(.counting)
   }
 
   package mutating func subjectSwitched() -> Action? {

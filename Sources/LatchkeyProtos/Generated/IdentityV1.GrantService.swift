@@ -41,6 +41,12 @@ extension IdentityV1 {
 
     /// The sessions that ended while an access token of theirs may still hold, then each further one as it ends. A message
     /// comes at least every second, so that silence means that the connection is lost.
+    /// A migration will not come about: the guest is a guest like any other again, and the account is told. Idempotent.
+    func failMigration(
+      _ request: IdentityV1.FailMigrationRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> IdentityV1.FailMigrationResponse
+
     func watchRevocations(
       _ request: IdentityV1.WatchRevocationsRequest,
       responses: ResponseWriter<IdentityV1.WatchRevocationsResponse>,
@@ -55,11 +61,12 @@ extension IdentityV1 {
     case revokeForQr = "/latchkey.identity.v1.GrantService/RevokeForQr"
     case describeSubject = "/latchkey.identity.v1.GrantService/DescribeSubject"
     case completeMigration = "/latchkey.identity.v1.GrantService/CompleteMigration"
+    case failMigration = "/latchkey.identity.v1.GrantService/FailMigration"
     case watchRevocations = "/latchkey.identity.v1.GrantService/WatchRevocations"
 
     package var rpc: RPCMethod {
       switch self {
-      case .issueForQr, .signConfirmation, .revokeForQr, .describeSubject, .completeMigration: RPCMethod(path: rawValue, kind: .unary)
+      case .issueForQr, .signConfirmation, .revokeForQr, .describeSubject, .completeMigration, .failMigration: RPCMethod(path: rawValue, kind: .unary)
       case .watchRevocations: RPCMethod(path: rawValue, kind: .serverStreaming)
       }
     }
@@ -102,6 +109,13 @@ extension IdentityV1 {
           context: ServerContext
         ) async throws(RPCError) -> IdentityV1.CompleteMigrationResponse in
         try await service.completeMigration(request, context: context)
+      },
+      .unary(GrantServiceMethod.failMigration.rpc) {
+        (
+          request: IdentityV1.FailMigrationRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> IdentityV1.FailMigrationResponse in
+        try await service.failMigration(request, context: context)
       },
       .serverStreaming(GrantServiceMethod.watchRevocations.rpc) {
         (
@@ -165,6 +179,14 @@ extension IdentityV1 {
 
     /// The sessions that ended while an access token of theirs may still hold, then each further one as it ends. A message
     /// comes at least every second, so that silence means that the connection is lost.
+    /// A migration will not come about: the guest is a guest like any other again, and the account is told. Idempotent.
+    package func failMigration(
+      _ request: IdentityV1.FailMigrationRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> IdentityV1.FailMigrationResponse {
+      try await channel.unary(GrantServiceMethod.failMigration.rpc, request, options: options)
+    }
+
     package func watchRevocations<Result: Sendable>(
       _ request: IdentityV1.WatchRevocationsRequest,
       options: CallOptions = CallOptions(),
@@ -367,6 +389,25 @@ extension IdentityV1 {
   }
 
   package struct CompleteMigrationResponse: Sendable, Equatable {
+    package init() {}
+  }
+
+  package struct FailMigrationRequest: Sendable, Equatable {
+    package var migrationID: String
+    package var guestSub: String
+    package var targetSub: String
+    /// For the log and the audit log.
+    package var reason: String
+
+    package init(migrationID: String = "", guestSub: String = "", targetSub: String = "", reason: String = "") {
+      self.migrationID = migrationID
+      self.guestSub = guestSub
+      self.targetSub = targetSub
+      self.reason = reason
+    }
+  }
+
+  package struct FailMigrationResponse: Sendable, Equatable {
     package init() {}
   }
 
@@ -748,6 +789,66 @@ extension IdentityV1.CompleteMigrationResponse: RPCMessage {
   ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__CompleteMigrationResponse> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__CompleteMigrationResponse.self)
     unsafe latchkey__identity__v1__complete_migration_response__init(c)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.FailMigrationRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__fail_migration_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__fail_migration_request__get_packed_size,
+      latchkey__identity__v1__fail_migration_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__FailMigrationRequest>) throws(ProtobufError) {
+    unsafe self.init(
+      migrationID: try FieldReader.string(c.pointee.migration_id, "migration_id"),
+      guestSub: try FieldReader.string(c.pointee.guest_sub, "guest_sub"),
+      targetSub: try FieldReader.string(c.pointee.target_sub, "target_sub"),
+      reason: try FieldReader.string(c.pointee.reason, "reason")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__FailMigrationRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__FailMigrationRequest.self)
+    unsafe latchkey__identity__v1__fail_migration_request__init(c)
+    unsafe c.pointee.migration_id = try arena.string(migrationID)
+    unsafe c.pointee.guest_sub = try arena.string(guestSub)
+    unsafe c.pointee.target_sub = try arena.string(targetSub)
+    unsafe c.pointee.reason = try arena.string(reason)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.FailMigrationResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__fail_migration_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) {}
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__FailMigrationResponse>) throws(ProtobufError) {
+    self.init()
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__FailMigrationResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__FailMigrationResponse.self)
+    unsafe latchkey__identity__v1__fail_migration_response__init(c)
     return unsafe c
   }
 }

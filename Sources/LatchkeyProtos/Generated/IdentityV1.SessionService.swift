@@ -158,6 +158,8 @@ extension IdentityV1 {
     case ended
     /// A refresh token of the session was used twice, so it has ended: perhaps somebody stole it.
     case refreshReused
+    /// A guest's data did not make it into the account: migration_id says which, RetryMigration tries again.
+    case migrationFailed
     /// A number that this build has no name for.
     case unrecognized(Int32)
 
@@ -168,6 +170,7 @@ extension IdentityV1 {
       case 2: self = .started
       case 3: self = .ended
       case 4: self = .refreshReused
+      case 5: self = .migrationFailed
       default: self = .unrecognized(rawValue)
       }
     }
@@ -179,6 +182,7 @@ extension IdentityV1 {
       case .started: 2
       case .ended: 3
       case .refreshReused: 4
+      case .migrationFailed: 5
       case .unrecognized(let number): number
       }
     }
@@ -293,17 +297,20 @@ extension IdentityV1 {
     package var at: GoogleProtobuf.Timestamp?
     /// With STARTED: what began.
     package var session: IdentityV1.Session?
+    package var migrationID: String
 
     package init(
       event: IdentityV1.SessionEvent = .unspecified,
       sid: String = "",
       at: GoogleProtobuf.Timestamp? = nil,
-      session: IdentityV1.Session? = nil
+      session: IdentityV1.Session? = nil,
+      migrationID: String = ""
     ) {
       self.event = event
       self.sid = sid
       self.at = at
       self.session = session
+      self.migrationID = migrationID
     }
   }
 }
@@ -622,7 +629,8 @@ extension IdentityV1.WatchSessionEventsResponse: RPCMessage {
       event: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.event.rawValue)),
       sid: try FieldReader.string(c.pointee.sid, "sid"),
       at: try FieldReader.message(c.pointee.at, "at", GoogleProtobuf.Timestamp.init(reading:)),
-      session: try FieldReader.message(c.pointee.session, "session", IdentityV1.Session.init(reading:))
+      session: try FieldReader.message(c.pointee.session, "session", IdentityV1.Session.init(reading:)),
+      migrationID: try FieldReader.string(c.pointee.migration_id, "migration_id")
     )
   }
 
@@ -636,6 +644,7 @@ extension IdentityV1.WatchSessionEventsResponse: RPCMessage {
     unsafe c.pointee.sid = try arena.string(sid)
     if let at { unsafe c.pointee.at = try at.filled(in: arena) }
     if let session { unsafe c.pointee.session = try session.filled(in: arena) }
+    unsafe c.pointee.migration_id = try arena.string(migrationID)
     return unsafe c
   }
 }

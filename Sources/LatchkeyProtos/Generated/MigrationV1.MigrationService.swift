@@ -32,6 +32,12 @@ extension MigrationV1 {
       responses: ResponseWriter<MigrationV1.WatchMigrationResponse>,
       context: ServerContext
     ) async throws(RPCError)
+
+    /// Begins a failed migration again by the same plan: STALE_PLAN when the guest's rows have changed since.
+    func retryMigration(
+      _ request: MigrationV1.RetryMigrationRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> MigrationV1.RetryMigrationResponse
   }
 
   /// Every method of `MigrationService`, by its path on the wire.
@@ -40,10 +46,11 @@ extension MigrationV1 {
     case startMigration = "/latchkey.migration.v1.MigrationService/StartMigration"
     case getMigration = "/latchkey.migration.v1.MigrationService/GetMigration"
     case watchMigration = "/latchkey.migration.v1.MigrationService/WatchMigration"
+    case retryMigration = "/latchkey.migration.v1.MigrationService/RetryMigration"
 
     package var rpc: RPCMethod {
       switch self {
-      case .planMigration, .startMigration, .getMigration: RPCMethod(path: rawValue, kind: .unary)
+      case .planMigration, .startMigration, .getMigration, .retryMigration: RPCMethod(path: rawValue, kind: .unary)
       case .watchMigration: RPCMethod(path: rawValue, kind: .serverStreaming)
       }
     }
@@ -80,6 +87,13 @@ extension MigrationV1 {
           context: ServerContext
         ) async throws(RPCError) in
         try await service.watchMigration(request, responses: responses, context: context)
+      },
+      .unary(MigrationServiceMethod.retryMigration.rpc) {
+        (
+          request: MigrationV1.RetryMigrationRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> MigrationV1.RetryMigrationResponse in
+        try await service.retryMigration(request, context: context)
       },
     ]
   }
@@ -123,6 +137,14 @@ extension MigrationV1 {
       _ body: (ResponseStream<MigrationV1.WatchMigrationResponse>) async throws(RPCError) -> Result
     ) async throws(RPCError) -> Result {
       try await channel.serverStreaming(MigrationServiceMethod.watchMigration.rpc, request, options: options, body)
+    }
+
+    /// Begins a failed migration again by the same plan: STALE_PLAN when the guest's rows have changed since.
+    package func retryMigration(
+      _ request: MigrationV1.RetryMigrationRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> MigrationV1.RetryMigrationResponse {
+      try await channel.unary(MigrationServiceMethod.retryMigration.rpc, request, options: options)
     }
   }
 
@@ -221,7 +243,10 @@ extension MigrationV1 {
     case queued
     case running
     case done
+    /// Everybody has the rows that they had before. The guest may be tried again, by RetryMigration or a new plan.
     case failed
+    /// It cannot go on; what was merged is being taken back.
+    case undoing
     /// A number that this build has no name for.
     case unrecognized(Int32)
 
@@ -232,6 +257,7 @@ extension MigrationV1 {
       case 2: self = .running
       case 3: self = .done
       case 4: self = .failed
+      case 5: self = .undoing
       default: self = .unrecognized(rawValue)
       }
     }
@@ -243,6 +269,7 @@ extension MigrationV1 {
       case .running: 2
       case .done: 3
       case .failed: 4
+      case .undoing: 5
       case .unrecognized(let number): number
       }
     }
@@ -456,6 +483,23 @@ extension MigrationV1 {
 
     package init(migration: MigrationV1.Migration? = nil) {
       self.migration = migration
+    }
+  }
+
+  package struct RetryMigrationRequest: Sendable, Equatable {
+    package var migrationID: String
+
+    package init(migrationID: String = "") {
+      self.migrationID = migrationID
+    }
+  }
+
+  package struct RetryMigrationResponse: Sendable, Equatable {
+    /// False when it had not failed.
+    package var retried: Bool
+
+    package init(retried: Bool = false) {
+      self.retried = retried
     }
   }
 }
@@ -907,6 +951,66 @@ extension MigrationV1.WatchMigrationResponse: RPCMessage {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__WatchMigrationResponse.self)
     unsafe latchkey__migration__v1__watch_migration_response__init(c)
     if let migration { unsafe c.pointee.migration = try migration.filled(in: arena) }
+    return unsafe c
+  }
+}
+
+extension MigrationV1.RetryMigrationRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__migration__v1__retry_migration_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__migration__v1__retry_migration_request__get_packed_size,
+      latchkey__migration__v1__retry_migration_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Migration__V1__RetryMigrationRequest>) throws(ProtobufError) {
+    unsafe self.init(migrationID: try FieldReader.string(c.pointee.migration_id, "migration_id"))
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__RetryMigrationRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Migration__V1__RetryMigrationRequest.self)
+    unsafe latchkey__migration__v1__retry_migration_request__init(c)
+    unsafe c.pointee.migration_id = try arena.string(migrationID)
+    return unsafe c
+  }
+}
+
+extension MigrationV1.RetryMigrationResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__migration__v1__retry_migration_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__migration__v1__retry_migration_response__get_packed_size,
+      latchkey__migration__v1__retry_migration_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Migration__V1__RetryMigrationResponse>) throws(ProtobufError) {
+    unsafe self.init(retried: c.pointee.retried != 0)
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__RetryMigrationResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Migration__V1__RetryMigrationResponse.self)
+    unsafe latchkey__migration__v1__retry_migration_response__init(c)
+    unsafe c.pointee.retried = retried ? 1 : 0
     return unsafe c
   }
 }

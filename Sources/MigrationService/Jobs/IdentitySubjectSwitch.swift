@@ -20,4 +20,14 @@ package struct IdentitySubjectSwitch: SubjectSwitch {
         targetSub: migration.target.description),
       options: options)
   }
+
+  package func fail(_ migration: Migration, reason: String) async throws(RPCError) {
+    _ = try await client.failMigration(
+      IdentityV1.FailMigrationRequest(
+        migrationID: migration.id.description,
+        guestSub: migration.guest.description,
+        targetSub: migration.target.description,
+        reason: reason),
+      options: options)
+  }
 }

@@ -69,15 +69,38 @@ struct MigrationWorker {
   }
 
   private func perform(_ action: Migration.Action, on migration: Migration) async -> StepOutcome {
-    if action == .switchSubject {
-      do throws(RPCError) {
-        try await subjects.complete(migration)
-      } catch {
-        return .failed("identity answered \(error.code): \(error.message)")
+    do throws(RPCError) {
+      switch action {
+      case .switchSubject: try await subjects.complete(migration)
+      case .tellFailure(let reason): try await subjects.fail(migration, reason: reason)
+      case .freezeGuest, .countRecords, .applyRecords, .verify, .purgeRecords, .undoRecords: break
       }
+    } catch {
+      let cause = "identity answered \(error.code): \(error.message)"
+      guard action == .switchSubject, Self.isFinal(error) else { return .failed(cause) }
+      return await giveUp(migration, cause)
     }
     do throws(StorageError) {
       let moved = try await core.migrations.perform(action, of: migration.id, lease: lease, at: core.clock.now())
+      return moved.map { .moved($0) } ?? .lost
+    } catch {
+      return .failed("\(error)")
+    }
+  }
+
+  /// Whether identity will answer the same however often it is asked. The reason tells: without one, it may not have
+  /// been identity that answered.
+  private static func isFinal(_ error: RPCError) -> Bool {
+    switch (error.code, error.details.reason) {
+    case (.notFound, "GUEST_NOT_FOUND"), (.notFound, "ACCOUNT_NOT_FOUND"), (.failedPrecondition, "GUEST_GONE"): true
+    default: false
+    }
+  }
+
+  private func giveUp(_ migration: Migration, _ cause: String) async -> StepOutcome {
+    do throws(StorageError) {
+      let moved = try await core.migrations.refuseSwitch(
+        of: migration.id, reason: cause, lease: lease, at: core.clock.now())
       return moved.map { .moved($0) } ?? .lost
     } catch {
       return .failed("\(error)")
@@ -105,7 +128,7 @@ struct MigrationWorker {
   private func report(_ migration: Migration) {
     if case .failed(let step, let reason, _) = migration.state {
       core.logger.critical(
-        "a migration failed; the guest's records are kept and frozen",
+        "a migration failed; everybody has the records that they had before",
         metadata: ["migration": "\(migration.id)", "step": "\(step.rawValue)", "cause": "\(reason)"])
     } else {
       core.logger.notice(

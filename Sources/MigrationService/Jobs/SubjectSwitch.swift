@@ -6,4 +6,7 @@ import LatchkeyModel
 /// Must be idempotent: the same migration may ask again when the answer was lost.
 package protocol SubjectSwitch: Sendable {
   func complete(_ migration: Migration) async throws(RPCError)
+
+  /// Says that the migration will not come about, so that the guest is a guest like any other again. Idempotent.
+  func fail(_ migration: Migration, reason: String) async throws(RPCError)
 }

@@ -100,6 +100,9 @@ extension MigrationV1.Migration {
     // Frozen by the call that started it, and not yet counted: no worker has had it.
     case .freezing, .counting: state = .queued
     case .applying, .verifying, .switching, .purging: break
+    case .undoing(_, let reason), .telling(_, let reason):
+      state = .undoing
+      failure = reason
     case .done(let time):
       state = .done
       finishedAt = time

@@ -17,6 +17,12 @@ package protocol MergeStore: Sendable {
   /// Tries again not before `next`.
   func noteFailure(_ id: MergeID, reason: String, next: Timestamp) async throws(StorageError)
 
+  /// The migrator has given it up: the guest is one like any other again. False when no merge of the guest was open.
+  /// Idempotent.
+  func fail(
+    migration: String, guest: SubjectID, target: SubjectID, reason: String, at now: Timestamp
+  ) async throws(StorageError) -> Bool
+
   /// Gives up: the migrator will never take it.
   func abandon(_ id: MergeID, reason: String, at now: Timestamp) async throws(StorageError)
 

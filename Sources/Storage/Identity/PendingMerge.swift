@@ -20,6 +20,8 @@ package struct PendingMerge: Sendable, Equatable {
   /// The account has not been used on this device before.
   package var isFirstLoginOnDevice: Bool
   package var attempts: Int64
+  /// Nil for one that is not written down yet.
+  package var createdAt: Timestamp?
   package var plan: Plan?
   /// Set once the migrator has taken it on.
   package var migration: String?
@@ -32,6 +34,7 @@ package struct PendingMerge: Sendable, Equatable {
     targetSession: SessionID,
     isFirstLoginOnDevice: Bool,
     attempts: Int64 = 0,
+    createdAt: Timestamp? = nil,
     plan: Plan? = nil,
     migration: String? = nil
   ) {
@@ -42,6 +45,7 @@ package struct PendingMerge: Sendable, Equatable {
     self.targetSession = targetSession
     self.isFirstLoginOnDevice = isFirstLoginOnDevice
     self.attempts = attempts
+    self.createdAt = createdAt
     self.plan = plan
     self.migration = migration
   }

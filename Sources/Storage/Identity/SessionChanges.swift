@@ -6,6 +6,8 @@ package struct SessionChanges: Sendable, Equatable {
   package var ended: [EndedSession] = []
   /// Events besides sessions that begin and end, which are recorded by themselves.
   package var notes: [AuditNote] = []
+  /// Guests whose data did not make it into an account.
+  package var failedMerges: [FailedMerge] = []
   /// Where the call came from that brought the change about; empty when it is not told.
   package var address = ""
 
@@ -14,7 +16,7 @@ package struct SessionChanges: Sendable, Equatable {
     self.ended = ended
   }
 
-  package var isEmpty: Bool { began.isEmpty && ended.isEmpty }
+  package var isEmpty: Bool { began.isEmpty && ended.isEmpty && failedMerges.isEmpty }
 
   /// Everything that goes on record.
   package var auditNotes: [AuditNote] {
@@ -28,5 +30,19 @@ package struct SessionChanges: Sendable, Equatable {
           .sessionBegan, at: $0.authenticatedAt, subject: $0.subject, session: $0.id, address: address,
           detail: "\($0.method.rawValue) \($0.client)")
       }
+  }
+}
+
+/// A guest's data did not make it into an account.
+package struct FailedMerge: Sendable, Equatable {
+  package let target: SubjectID
+  /// Nil when the migrator never took it on.
+  package let migration: String?
+  package let at: Timestamp
+
+  package init(target: SubjectID, migration: String?, at: Timestamp) {
+    self.target = target
+    self.migration = migration
+    self.at = at
   }
 }

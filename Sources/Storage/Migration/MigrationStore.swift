@@ -49,6 +49,17 @@ package protocol MigrationStore: Sendable {
     at now: Timestamp
   ) async throws(StorageError) -> Migration?
 
+  /// Notes that identity will never switch the guest; what was merged is undone from here on. Nil as in `perform`.
+  func refuseSwitch(
+    of id: MigrationID,
+    reason: String,
+    lease: JobLease,
+    at now: Timestamp
+  ) async throws(StorageError) -> Migration?
+
+  /// Begins a failed migration again, if the guest's records are still those that were planned for. Idempotent.
+  func retry(_ id: MigrationID, at now: Timestamp) async throws(StorageError) -> RetryOutcome
+
   /// Gives a claimed migration back, to be claimed again from `time` on.
   func release(_ id: MigrationID, lease: JobLease, until time: Timestamp) async throws(StorageError)
 

@@ -114,6 +114,10 @@ struct DeviceRow {
       """,
       .text(oldKey), .text(newKey)
     )
+    // The device's ways to unlock go with it; one that the key itself is goes with the key.
+    try db.execute(
+      "UPDATE unlocks SET device_key = ?2 WHERE device_key = ?1 AND key_thumbprint <> ?1", .text(oldKey), .text(newKey))
+    try db.execute("DELETE FROM unlocks WHERE key_thumbprint = ?", .text(oldKey))
     try db.execute(
       """
       UPDATE devices SET guest_sub = NULL, last_account_sub = NULL, last_login_method = NULL, last_login_mask = NULL,

@@ -4,7 +4,8 @@ import Storage
 /// Statements and mapping of the table `merges`.
 enum MergeRow {
   private static let columns = """
-    merge_id, guest_sub, guest_sid, target_sub, target_sid, first_login, attempts, plan_id, plan_digest, migration_id
+    merge_id, guest_sub, guest_sid, target_sub, target_sid, first_login, attempts, plan_id, plan_digest, migration_id,
+    created_at
     """
   private static let selectOpen = "SELECT \(columns) FROM merges WHERE guest_sub = ? AND state IN (0, 1)"
   private static let selectOne = "SELECT \(columns) FROM merges WHERE merge_id = ?"
@@ -48,6 +49,8 @@ enum MergeRow {
       .id(merge.id), .id(merge.guest), .id(merge.guestSession), .id(merge.target), .id(merge.targetSession),
       .boolean(merge.isFirstLoginOnDevice), .time(dueAt), .time(now), .time(now)
     )
+    var merge = merge
+    merge.createdAt = now
     return merge
   }
 
@@ -62,6 +65,7 @@ enum MergeRow {
       targetSession: try row.id(4),
       isFirstLoginOnDevice: row.boolean(5),
       attempts: row.integer(6),
+      createdAt: row.timestamp(10),
       plan: plan,
       migration: row.optionalText(9)
     )

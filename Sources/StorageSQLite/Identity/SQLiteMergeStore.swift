@@ -53,11 +53,42 @@ package struct SQLiteMergeStore: MergeStore {
 
   package func abandon(_ id: MergeID, reason: String, at now: Timestamp) async throws(StorageError) {
     try await database.write { db, changes throws(StorageError) in
-      _ = try db.execute(
+      guard let merge = try MergeRow.find(id, in: db) else { return }
+      let count = try db.execute(
         "UPDATE merges SET state = 3, last_error = ?, changed_at = ? WHERE merge_id = ? AND state = 0",
         .text(reason), .time(now), .id(id)
       )
+      if count > 0 { Self.note(merge, reason, at: now, &changes) }
     }
+  }
+
+  package func fail(
+    migration: String, guest: SubjectID, target: SubjectID, reason: String, at now: Timestamp
+  ) async throws(StorageError) -> Bool {
+    try await database.write { db, changes throws(StorageError) in
+      // By its number or, when the answer with the number was lost, by who moves where.
+      guard var merge = try MergeRow.openMerge(of: guest, in: db), merge.target == target,
+        merge.migration == nil || merge.migration == migration
+      else { return false }
+      merge.migration = migration
+      try db.execute(
+        """
+        UPDATE merges SET state = 3, migration_id = ?, last_error = ?, changed_at = ?
+        WHERE merge_id = ? AND state IN (0, 1)
+        """,
+        .text(migration), .text(reason), .time(now), .id(merge.id)
+      )
+      Self.note(merge, reason, at: now, &changes)
+      return true
+    }
+  }
+
+  private static func note(
+    _ merge: PendingMerge, _ reason: String, at now: Timestamp, _ changes: inout SessionChanges
+  ) {
+    changes.failedMerges.append(FailedMerge(target: merge.target, migration: merge.migration, at: now))
+    changes.notes.append(
+      AuditNote(.mergeAbandoned, at: now, subject: merge.guest, detail: "into \(merge.target): \(reason)"))
   }
 
   package func complete(

@@ -40,6 +40,8 @@ enum MigrationRow {
     case .switch: return .switching
     case .purge: return .purging
     case .done: return .done(at: row.timestamp(12))
+    case .undo: return .undoing(try row.named(9), reason: row.text(10))
+    case .tell: return .telling(try row.named(9), reason: row.text(10))
     case .failed: return .failed(try row.named(9), reason: row.text(10), at: row.timestamp(12))
     }
   }
@@ -80,6 +82,7 @@ enum MigrationRow {
     case .failed(let step, let reason, let time):
       failure = (step, reason)
       finishedAt = time
+    case .undoing(let step, let reason), .telling(let step, let reason): failure = (step, reason)
     case .freezing, .counting, .verifying, .switching, .purging: break
     }
     try db.execute(
@@ -92,7 +95,7 @@ enum MigrationRow {
 
   /// The state without what it carries.
   private enum Phase: String {
-    case freeze, snapshot, apply, verify, `switch`, purge, done, failed
+    case freeze, snapshot, apply, verify, `switch`, purge, done, undo, tell, failed
 
     init(_ state: Migration.State) {
       self =
@@ -104,6 +107,8 @@ enum MigrationRow {
         case .switching: .switch
         case .purging: .purge
         case .done: .done
+        case .undoing: .undo
+        case .telling: .tell
         case .failed: .failed
         }
     }

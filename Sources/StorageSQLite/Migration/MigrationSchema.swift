@@ -4,10 +4,20 @@ package enum MigrationSchema {
   /// Subjects, plans and migrations are named by their 16 bytes; times are milliseconds since 1970 in UTC.
   package static let schema = SQLiteSchema(versions: [version1, version2])
 
-  /// Subjects are deleted.
+  /// Subjects are deleted, and migrations that cannot go on are undone.
   private static let version2 = """
     ALTER TABLE subjects ADD COLUMN is_deleted INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX migrations_running_by_target ON migrations (target) WHERE finished_at IS NULL;
+
+    -- What the account had under a name before the guest's record went there, so that it can be taken back.
+    ALTER TABLE migration_records ADD COLUMN revision INTEGER;
+    ALTER TABLE migration_records ADD COLUMN old_value BLOB;
+    ALTER TABLE migration_records ADD COLUMN old_number INTEGER;
+    ALTER TABLE migration_records ADD COLUMN old_updated_at INTEGER;
+
+    -- A guest may be tried again after a migration of it failed.
+    DROP INDEX migrations_guest;
+    CREATE UNIQUE INDEX migrations_guest ON migrations (guest) WHERE phase <> 'failed';
     """
 
   private static let version1 = """

@@ -19,9 +19,11 @@ struct MigrationSteps {
       case .freezeGuest: try freeze(&moved)
       case .countRecords: try count(&moved)
       case .applyRecords(let cursor): try apply(&moved, after: cursor)
-      case .verify: moved.verified(problem: problem, at: now) != nil || moved.isFinished
+      case .verify: moved.verified(problem: problem) != nil
       case .switchSubject: try markMigrated(&moved)
       case .purgeRecords: try purge(&moved)
+      case .undoRecords: try MigrationUndo(db: db).undo(&moved)
+      case .tellFailure: moved.failureTold(at: now) != nil || moved.isFinished
       }
     return isAccepted ? moved : nil
   }
@@ -36,6 +38,11 @@ struct MigrationSteps {
   func freeze(_ migration: inout Migration) throws(StorageError) -> Bool {
     guard try db.execute(Self.freeze, .id(migration.guest), .id(migration.id)) == 1 else { return false }
     return migration.guestFrozen() != nil
+  }
+
+  /// Freezes a guest that was let go. False: another migration has it.
+  func refreeze(_ migration: Migration) throws(StorageError) -> Bool {
+    try db.execute(Self.freeze, .id(migration.guest), .id(migration.id)) == 1
   }
 
   // MARK: SNAPSHOT
@@ -63,7 +70,8 @@ struct MigrationSteps {
   // MARK: APPLY
 
   private static let insertOutcome = """
-    INSERT INTO migration_records (migration, collection, key, outcome) VALUES (?, ?, ?, ?)
+    INSERT INTO migration_records (migration, collection, key, outcome, revision, old_value, old_number, old_updated_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
     """
   private static let insertRefused = """
     INSERT INTO refused_records (migration, collection, key, value, number, updated_at, reason)
@@ -112,6 +120,7 @@ struct MigrationSteps {
     let target = SubjectRecords(subject: migration.target, db: db)
     var targetCount = try target.count(in: report.collection)
     var drafts: [RecordDraft] = []
+    var merged: [(record: Record, decision: MergeDecision, held: RecordContent?)] = []
     for record in records {
       let hasRoom = report.maximumRows.map { targetCount < $0 } ?? true
       // Names are unique within the guest, so no draft of this chunk can be what the account is asked for.
@@ -120,12 +129,20 @@ struct MigrationSteps {
       if case .move = decision { targetCount += 1 }
       if let content = decision.content { drafts.append(RecordDraft(name: record.name, content: content)) }
       if case .refuse(let reason) = decision { try setAside(record, reason, of: migration.id) }
-      try db.execute(
-        Self.insertOutcome, .id(migration.id), .name(record.name.collection), .key(record.name.key),
-        .text(decision.outcome.rawValue))
+      merged.append((record, decision, held))
       report.count(decision.outcome)
     }
-    try target.put(drafts)
+    var revision = try target.put(drafts)
+    for (record, decision, held) in merged {
+      let isWritten = decision.content != nil
+      // What was not changed needs no memory of how it was.
+      let old = isWritten ? held : nil
+      try db.execute(
+        Self.insertOutcome, .id(migration.id), .name(record.name.collection), .key(record.name.key),
+        .text(decision.outcome.rawValue), isWritten ? .integer(revision) : .null, .optional(old?.value),
+        .optional(old?.number), .optional(old?.updatedAt.millisecondsSinceEpoch))
+      if isWritten { revision += 1 }
+    }
   }
 
   private func setAside(_ record: Record, _ reason: RefusalReason, of id: MigrationID) throws(StorageError) {

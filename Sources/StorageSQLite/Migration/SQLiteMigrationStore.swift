@@ -222,6 +222,45 @@ package struct SQLiteMigrationStore: MigrationStore {
     }
   }
 
+  package func refuseSwitch(
+    of id: MigrationID,
+    reason: String,
+    lease: JobLease,
+    at now: Timestamp
+  ) async throws(StorageError) -> Migration? {
+    try await database.write { db throws(StorageError) in
+      let isHeld = try db.first(Self.selectLease, .id(id), .blob(lease.holder.bytes), .time(now)) { _ in true } ?? false
+      guard isHeld, var migration = try MigrationRow.find(id, in: db),
+        migration.switchRefused(reason: reason) != nil
+      else { return nil }
+      try MigrationRow.update(migration, leaseUntil: now + lease.duration, in: db)
+      return migration
+    }
+  }
+
+  private static let selectPlanned = """
+    SELECT guest_version FROM plans WHERE id = (SELECT plan FROM migrations WHERE id = ?)
+    """
+
+  package func retry(_ id: MigrationID, at now: Timestamp) async throws(StorageError) -> RetryOutcome {
+    try await database.write { db throws(StorageError) in
+      guard var migration = try MigrationRow.find(id, in: db) else { return .unknown }
+      guard case .failed = migration.state else { return .notFailed }
+      let guest = try SubjectRecords(subject: migration.guest, db: db).standing()
+      if guest.isMigrated { return .migrated }
+      if let other = guest.migration, other != id { return .migrating }
+      let target = try SubjectRecords(subject: migration.target, db: db).standing()
+      let planned = try db.first(Self.selectPlanned, .id(id)) { $0.integer(0) }
+      guard planned == guest.version, !guest.isDeleted, target.migration == nil, !target.isMigrated, !target.isDeleted
+      else { return .stale }
+      guard try MigrationSteps(db: db, now: now).refreeze(migration), migration.retried() != nil else {
+        return .migrating
+      }
+      try MigrationRow.update(migration, leaseUntil: now, in: db)
+      return .retried
+    }
+  }
+
   private func verificationProblem(of id: MigrationID) async throws(StorageError) -> String? {
     try await database.read { db throws(StorageError) in
       guard let migration = try MigrationRow.find(id, in: db), migration.action == .verify else { return nil }

@@ -69,10 +69,12 @@ struct SubjectRecords {
     WHERE sub = ?1 AND collection = ?2 AND key = ?3
     """
 
-  /// Writes the records in their order.
-  func put(_ drafts: [RecordDraft]) throws(StorageError) {
-    guard !drafts.isEmpty else { return }
-    var revision = try newRevisions(drafts.count)
+  /// Writes the records in their order. Returns the revision of the first; each has one more than the one before.
+  @discardableResult
+  func put(_ drafts: [RecordDraft]) throws(StorageError) -> Int64 {
+    guard !drafts.isEmpty else { return 0 }
+    let first = try newRevisions(drafts.count)
+    var revision = first
     var added: [CollectionName: Int] = [:]
     for draft in drafts {
       let (name, content) = (draft.name, draft.content)
@@ -85,6 +87,7 @@ struct SubjectRecords {
       revision += 1
     }
     for (collection, count) in added { try addCount(count, to: collection) }
+    return first
   }
 
   private static let deleteRecord = "DELETE FROM records WHERE sub = ? AND collection = ? AND key = ?"

@@ -219,7 +219,7 @@ struct AdminTests {
     let guest = try await harness.issueGuest(try TestDevice())
     let answer = try await harness.admin.rotateSigningKey(
       IdentityV1.RotateSigningKeyRequest(reason: "drill"), options: .service)
-    #expect(try await harness.auth.getJwks(IdentityV1.GetJwksRequest()).jwksJson.contains(answer.kid))
+    #expect(try await harness.auth.getJwks(IdentityV1.GetJwksRequest()).jwksJSON.contains(answer.kid))
     #expect(
       answer.signsFrom?.seconds == (harness.clock.now() + Limits.signingKeyLead).secondsSinceEpoch)
     #expect(try await harness.isActive(guest.tokens.orThrow().accessToken))

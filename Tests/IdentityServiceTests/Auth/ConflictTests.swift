@@ -135,7 +135,7 @@ struct ConflictTests {
     #expect(
       try scene.harness.core.tokens.verify(plans[0].guestProof, at: now).subject == scene.guest.subject?.sub)
     #expect(
-      try scene.harness.core.tokens.verify(plans[0].targetProof, at: now).sessionID == account.tokens?.sid)
+      try scene.harness.core.tokens.verify(plans[0].targetProof, at: now).subject == account.subject?.sub)
 
     let guestToken = try scene.guest.tokens.orThrow().accessToken
     #expect(try await scene.harness.isActive(guestToken))

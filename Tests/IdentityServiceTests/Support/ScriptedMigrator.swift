@@ -6,6 +6,7 @@ import Synchronization
 final class ScriptedMigrator: RPCChannel {
   struct State {
     var isUp = true
+    var failPlans: [RPCError] = []
     var failStarts: [RPCError] = []
     var plans: [MigrationV1.PlanMigrationRequest] = []
     var starts: [MigrationV1.StartMigrationRequest] = []
@@ -33,6 +34,7 @@ final class ScriptedMigrator: RPCChannel {
       if let credential = options.metadata["authorization"] { state.credentials.insert(credential) }
       switch request {
       case let request as MigrationV1.PlanMigrationRequest:
+        if !state.failPlans.isEmpty { return .failure(state.failPlans.removeFirst()) }
         state.plans.append(request)
         return .success(
           MigrationV1.PlanMigrationResponse(planID: "plan-\(state.plans.count)", digest: "digest-\(state.plans.count)"))

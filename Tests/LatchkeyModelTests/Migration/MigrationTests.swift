@@ -22,6 +22,7 @@ import Testing
   private static let states: [Migration.State] = [
     .freezing, .counting, .applying(after: nil), .applying(after: cursor), .verifying, .switching, .purging,
     .done(at: later), .failed(.verify, reason: "lost", at: later),
+    .undoing(.switch, reason: "gone"), .telling(.verify, reason: "lost"),
   ]
 
   @Test("G16: the guest's records are deleted only after the account has them, they are verified and the guest switched")
@@ -32,7 +33,7 @@ import Testing
     actions.append(migration.recordsCounted(3))
     actions.append(migration.recordsApplied(2, through: Self.cursor, isLast: false))
     actions.append(migration.recordsApplied(1, through: Self.cursor, isLast: true))
-    actions.append(migration.verified(problem: nil, at: Self.later))
+    actions.append(migration.verified(problem: nil))
     actions.append(migration.subjectSwitched())
     actions.append(migration.recordsPurged(isLast: false, at: Self.later))
     actions.append(migration.recordsPurged(isLast: true, at: Self.later))
@@ -51,12 +52,23 @@ import Testing
     #expect(migration.recordsCounted(0) == .verify)
   }
 
-  @Test("R39: a migration whose records do not add up ends, without switch and without purge")
+  @Test("R39: what cannot go on is undone and told before it has failed, without switch and without purge")
   func failure() {
-    var migration = Self.migration(.verifying)
-    #expect(migration.verified(problem: "1 record was not merged", at: Self.later) == nil)
-    #expect(migration.state == .failed(.verify, reason: "1 record was not merged", at: Self.later))
-    #expect(migration.isFinished)
+    var unverified = Self.migration(.verifying)
+    #expect(unverified.verified(problem: "1 record was not merged") == .undoRecords)
+    var refused = Self.migration(.switching)
+    #expect(refused.switchRefused(reason: "no such account") == .undoRecords)
+    for (var migration, step, reason) in [
+      (unverified, MigrationStep.verify, "1 record was not merged"), (refused, .switch, "no such account"),
+    ] {
+      #expect(migration.recordsUndone(isLast: false) == .undoRecords)
+      #expect(migration.recordsUndone(isLast: true) == .tellFailure(reason: reason))
+      #expect(!migration.isFinished && migration.step == step)
+      #expect(migration.failureTold(at: Self.later) == nil)
+      #expect(migration.state == .failed(step, reason: reason, at: Self.later) && migration.isFinished)
+      #expect(migration.retried() == .countRecords)
+      #expect(migration.done == 0 && migration.total == 0)
+    }
   }
 
   @Test("R38: an event that does not fit the state changes nothing: no step is skipped, reordered or done twice")
@@ -68,9 +80,14 @@ import Testing
         "recordsApplied", { if case .applying = $0 { true } else { false } },
         { $0.recordsApplied(5, through: Self.cursor, isLast: true) }
       ),
-      ("verified", { $0 == .verifying }, { $0.verified(problem: nil, at: Self.later) }),
+      ("verified", { $0 == .verifying }, { $0.verified(problem: nil) }),
       ("subjectSwitched", { $0 == .switching }, { $0.subjectSwitched() }),
       ("recordsPurged", { $0 == .purging }, { $0.recordsPurged(isLast: false, at: Self.later) }),
+      ("switchRefused", { $0 == .switching }, { $0.switchRefused(reason: "gone") }),
+      (
+        "recordsUndone", { if case .undoing = $0 { true } else { false } }, { $0.recordsUndone(isLast: true) }
+      ),
+      ("retried", { if case .failed = $0 { true } else { false } }, { $0.retried() }),
     ]
     for state in Self.states {
       for event in events {
@@ -91,7 +108,10 @@ import Testing
     #expect(
       Self.states.map { Self.migration($0).step } == [
         .freeze, .snapshot, .apply, .apply, .verify, .switch, .purge, .purge, .verify,
+        .switch, .verify,
       ])
-    #expect(Self.states.map { Self.migration($0).isFinished } == [Bool](repeating: false, count: 7) + [true, true])
+    #expect(
+      Self.states.map { Self.migration($0).isFinished }
+        == [Bool](repeating: false, count: 7) + [true, true, false, false])
   }
 }

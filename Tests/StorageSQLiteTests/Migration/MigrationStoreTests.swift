@@ -304,6 +304,127 @@ struct MigrationStoreTests {
 
   // MARK: Helpers
 
+  /// All of a subject's records.
+  private func records(_ stores: MigratorStores, of subject: SubjectID) async throws -> [RecordName: RecordContent] {
+    var all: [RecordName: RecordContent] = [:]
+    for count in try await stores.records.collections(of: subject) {
+      let page = try await stores.records.records(
+        in: count.collection, of: subject, beyond: nil, count: .max - 1, bytes: .max)
+      #expect(page.records.count == count.count)
+      for record in page.records { all[record.name] = record.content }
+    }
+    return all
+  }
+
+  /// Does the next transaction of a migration whose switch identity refuses for good.
+  private func refusedStep(
+    _ stores: MigratorStores, _ lease: JobLease, _ migration: Migration?
+  ) async throws -> Migration? {
+    guard let migration, migration.action == .switchSubject else { return try await step(stores, lease, migration) }
+    return try await stores.migrations.refuseSwitch(
+      of: migration.id, reason: "gone", lease: lease, at: MigrationScenario.now)
+  }
+
+  @Test("R39: a switch that is refused for good is undone, with a crash after any transaction: both have what they had",
+    arguments: StorageEngine.allCases)
+  func undone(engine: StorageEngine) async throws {
+    let scenario = MigrationScenario.large(1200)
+    var transactions = 0
+    var crash = 0
+    repeat {
+      let folder = try TemporaryFolder()
+      var stores = try engine.openMigrator(in: folder)
+      let id = try await scenario.start(stores)
+      var migration: Migration?
+      var count = 0
+      repeat {
+        if count == crash {
+          await stores.close()
+          stores = try engine.openMigrator(in: folder)
+          try await stores.migrations.releaseAll()
+          migration = nil
+        }
+        migration = try await refusedStep(stores, .worker(1), migration)
+        count += 1
+      } while migration?.isFinished == false
+      transactions = count
+      #expect(migration?.state == .failed(.switch, reason: "gone", at: MigrationScenario.now))
+      let account = try await records(stores, of: MigrationScenario.account)
+      let guest = try await records(stores, of: MigrationScenario.guest)
+      #expect(account == Dictionary(scenario.accountRecords.map { ($0.name, $0.content) }) { $1 })
+      #expect(guest == Dictionary(scenario.guestRecords.map { ($0.name, $0.content) }) { $1 })
+      #expect(try await stores.migrations.refusedRecords(of: id, count: 10).isEmpty)
+      // The guest is one like any other again.
+      #expect(
+        try await stores.records.put(scenario.guestRecords, of: MigrationScenario.guest)
+          == .done(scenario.guestRecords.count))
+      await stores.close()
+      crash += 1
+    } while crash <= transactions
+    #expect(transactions >= 10)
+  }
+
+  @Test("R39: what the account's owner changed after the merge is not undone, but the guest's part of a sum is",
+    arguments: StorageEngine.allCases)
+  func undoneBesideChanges(engine: StorageEngine) async throws {
+    let name = try #require(RecordKey("k"))
+    func draft(_ collection: String, _ value: String, _ number: Int64, _ time: Int64) throws -> RecordDraft {
+      RecordDraft(
+        name: RecordName(collection: try #require(CollectionName(collection)), key: name),
+        content: RecordContent(
+          value: Array(value.utf8), number: number, updatedAt: Timestamp(millisecondsSinceEpoch: time)))
+    }
+    var rules = CollectionRules([:])
+    rules.rules[try #require(CollectionName("sum"))] = CollectionRules.Rule(policy: .sum)
+    rules.rules[try #require(CollectionName("newest"))] = CollectionRules.Rule(policy: .newest)
+    let scenario = MigrationScenario(
+      guestRecords: [try draft("sum", "g", 5, 2), try draft("newest", "g", 0, 2)],
+      accountRecords: [try draft("sum", "a", 10, 1), try draft("newest", "a", 0, 1)], rules: rules)
+    let stores = try engine.openMigrator(in: try TemporaryFolder())
+    _ = try await scenario.start(stores)
+    var migration: Migration?
+    repeat { migration = try await step(stores, .worker(1), migration) } while migration?.action != .switchSubject
+    let changed = [try draft("sum", "mine", 115, 9), try draft("newest", "mine", 0, 9)]
+    _ = try await stores.records.put(changed, of: MigrationScenario.account)
+    repeat {
+      migration = try await refusedStep(stores, .worker(1), migration)
+    } while migration?.isFinished == false
+    let account = try await records(stores, of: MigrationScenario.account)
+    #expect(account[changed[1].name] == changed[1].content)
+    #expect(account[changed[0].name]?.number == 110 && account[changed[0].name]?.value == changed[0].content.value)
+    await stores.close()
+  }
+
+  @Test("R39: a failed migration is tried again by the same plan while the guest's records are those of the plan",
+    arguments: StorageEngine.allCases)
+  func retried(engine: StorageEngine) async throws {
+    let scenario = MigrationScenario.large(40)
+    let stores = try engine.openMigrator(in: try TemporaryFolder())
+    let id = try await scenario.start(stores)
+    #expect(try await stores.migrations.retry(id, at: MigrationScenario.now) == .notFailed)
+    #expect(try await stores.migrations.retry(migrationID(99), at: MigrationScenario.now) == .unknown)
+    var migration: Migration?
+    repeat {
+      migration = try await refusedStep(stores, .worker(1), migration)
+    } while migration?.isFinished == false
+    #expect(try await stores.migrations.retry(id, at: MigrationScenario.now) == .retried)
+    #expect(try await stores.migrations.retry(id, at: MigrationScenario.now) == .notFailed)
+    #expect(try await stores.records.put(scenario.guestRecords, of: MigrationScenario.guest) == .migrating)
+    _ = try await finish(stores, .worker(1))
+    try await scenario.expectOutcome(stores, id)
+    await stores.close()
+
+    let others = try engine.openMigrator(in: try TemporaryFolder())
+    let second = try await scenario.start(others)
+    migration = nil
+    repeat {
+      migration = try await refusedStep(others, .worker(1), migration)
+    } while migration?.isFinished == false
+    _ = try await others.records.put(Array(scenario.guestRecords.prefix(1)), of: MigrationScenario.guest)
+    #expect(try await others.migrations.retry(second, at: MigrationScenario.now) == .stale)
+    await others.close()
+  }
+
   private func save(
     _ stores: MigratorStores,
     _ rules: CollectionRules,

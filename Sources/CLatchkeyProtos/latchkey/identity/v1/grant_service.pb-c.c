@@ -457,6 +457,96 @@ void   latchkey__identity__v1__complete_migration_response__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__complete_migration_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__identity__v1__fail_migration_request__init
+                     (Latchkey__Identity__V1__FailMigrationRequest         *message)
+{
+  static const Latchkey__Identity__V1__FailMigrationRequest init_value = LATCHKEY__IDENTITY__V1__FAIL_MIGRATION_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__fail_migration_request__get_packed_size
+                     (const Latchkey__Identity__V1__FailMigrationRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__fail_migration_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__fail_migration_request__pack
+                     (const Latchkey__Identity__V1__FailMigrationRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__fail_migration_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__fail_migration_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__FailMigrationRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__fail_migration_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__FailMigrationRequest *
+       latchkey__identity__v1__fail_migration_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__FailMigrationRequest *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__fail_migration_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__fail_migration_request__free_unpacked
+                     (Latchkey__Identity__V1__FailMigrationRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__fail_migration_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__fail_migration_response__init
+                     (Latchkey__Identity__V1__FailMigrationResponse         *message)
+{
+  static const Latchkey__Identity__V1__FailMigrationResponse init_value = LATCHKEY__IDENTITY__V1__FAIL_MIGRATION_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__fail_migration_response__get_packed_size
+                     (const Latchkey__Identity__V1__FailMigrationResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__fail_migration_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__fail_migration_response__pack
+                     (const Latchkey__Identity__V1__FailMigrationResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__fail_migration_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__fail_migration_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__FailMigrationResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__fail_migration_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__FailMigrationResponse *
+       latchkey__identity__v1__fail_migration_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__FailMigrationResponse *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__fail_migration_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__fail_migration_response__free_unpacked
+                     (Latchkey__Identity__V1__FailMigrationResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__fail_migration_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 void   latchkey__identity__v1__watch_revocations_request__init
                      (Latchkey__Identity__V1__WatchRevocationsRequest         *message)
 {
@@ -1256,6 +1346,101 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__complete_migration_resp
   latchkey__identity__v1__complete_migration_response__field_indices_by_name,
   0,  latchkey__identity__v1__complete_migration_response__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__complete_migration_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__fail_migration_request__field_descriptors[4] =
+{
+  {
+    "migration_id",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__FailMigrationRequest, migration_id),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "guest_sub",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__FailMigrationRequest, guest_sub),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "target_sub",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__FailMigrationRequest, target_sub),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "reason",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__FailMigrationRequest, reason),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__fail_migration_request__field_indices_by_name[] = {
+  1,   /* field[1] = guest_sub */
+  0,   /* field[0] = migration_id */
+  3,   /* field[3] = reason */
+  2,   /* field[2] = target_sub */
+};
+static const ProtobufCIntRange latchkey__identity__v1__fail_migration_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 4 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__fail_migration_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.FailMigrationRequest",
+  "FailMigrationRequest",
+  "Latchkey__Identity__V1__FailMigrationRequest",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__FailMigrationRequest),
+  4,
+  latchkey__identity__v1__fail_migration_request__field_descriptors,
+  latchkey__identity__v1__fail_migration_request__field_indices_by_name,
+  1,  latchkey__identity__v1__fail_migration_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__fail_migration_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+#define latchkey__identity__v1__fail_migration_response__field_descriptors NULL
+#define latchkey__identity__v1__fail_migration_response__field_indices_by_name NULL
+#define latchkey__identity__v1__fail_migration_response__number_ranges NULL
+const ProtobufCMessageDescriptor latchkey__identity__v1__fail_migration_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.FailMigrationResponse",
+  "FailMigrationResponse",
+  "Latchkey__Identity__V1__FailMigrationResponse",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__FailMigrationResponse),
+  0,
+  latchkey__identity__v1__fail_migration_response__field_descriptors,
+  latchkey__identity__v1__fail_migration_response__field_indices_by_name,
+  0,  latchkey__identity__v1__fail_migration_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__fail_migration_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
 #define latchkey__identity__v1__watch_revocations_request__field_descriptors NULL

@@ -932,7 +932,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__watch_session_events_re
   (ProtobufCMessageInit) latchkey__identity__v1__watch_session_events_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__watch_session_events_response__field_descriptors[4] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__watch_session_events_response__field_descriptors[5] =
 {
   {
     "event",
@@ -982,17 +982,30 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__watch_session_even
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "migration_id",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__WatchSessionEventsResponse, migration_id),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__watch_session_events_response__field_indices_by_name[] = {
   2,   /* field[2] = at */
   0,   /* field[0] = event */
+  4,   /* field[4] = migration_id */
   3,   /* field[3] = session */
   1,   /* field[1] = sid */
 };
 static const ProtobufCIntRange latchkey__identity__v1__watch_session_events_response__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 4 }
+  { 0, 5 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__watch_session_events_response__descriptor =
 {
@@ -1002,27 +1015,29 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__watch_session_events_re
   "Latchkey__Identity__V1__WatchSessionEventsResponse",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__WatchSessionEventsResponse),
-  4,
+  5,
   latchkey__identity__v1__watch_session_events_response__field_descriptors,
   latchkey__identity__v1__watch_session_events_response__field_indices_by_name,
   1,  latchkey__identity__v1__watch_session_events_response__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__watch_session_events_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCEnumValue latchkey__identity__v1__session_event__enum_values_by_number[5] =
+static const ProtobufCEnumValue latchkey__identity__v1__session_event__enum_values_by_number[6] =
 {
   { "SESSION_EVENT_UNSPECIFIED", "LATCHKEY__IDENTITY__V1__SESSION_EVENT__SESSION_EVENT_UNSPECIFIED", 0 },
   { "SESSION_EVENT_WATCHING", "LATCHKEY__IDENTITY__V1__SESSION_EVENT__SESSION_EVENT_WATCHING", 1 },
   { "SESSION_EVENT_STARTED", "LATCHKEY__IDENTITY__V1__SESSION_EVENT__SESSION_EVENT_STARTED", 2 },
   { "SESSION_EVENT_ENDED", "LATCHKEY__IDENTITY__V1__SESSION_EVENT__SESSION_EVENT_ENDED", 3 },
   { "SESSION_EVENT_REFRESH_REUSED", "LATCHKEY__IDENTITY__V1__SESSION_EVENT__SESSION_EVENT_REFRESH_REUSED", 4 },
+  { "SESSION_EVENT_MIGRATION_FAILED", "LATCHKEY__IDENTITY__V1__SESSION_EVENT__SESSION_EVENT_MIGRATION_FAILED", 5 },
 };
 static const ProtobufCIntRange latchkey__identity__v1__session_event__value_ranges[] = {
-{0, 0},{0, 5}
+{0, 0},{0, 6}
 };
-static const ProtobufCEnumValueIndex latchkey__identity__v1__session_event__enum_values_by_name[5] =
+static const ProtobufCEnumValueIndex latchkey__identity__v1__session_event__enum_values_by_name[6] =
 {
   { "SESSION_EVENT_ENDED", 3 },
+  { "SESSION_EVENT_MIGRATION_FAILED", 5 },
   { "SESSION_EVENT_REFRESH_REUSED", 4 },
   { "SESSION_EVENT_STARTED", 2 },
   { "SESSION_EVENT_UNSPECIFIED", 0 },
@@ -1035,9 +1050,9 @@ const ProtobufCEnumDescriptor latchkey__identity__v1__session_event__descriptor 
   "SessionEvent",
   "Latchkey__Identity__V1__SessionEvent",
   "latchkey.identity.v1",
-  5,
+  6,
   latchkey__identity__v1__session_event__enum_values_by_number,
-  5,
+  6,
   latchkey__identity__v1__session_event__enum_values_by_name,
   1,
   latchkey__identity__v1__session_event__value_ranges,

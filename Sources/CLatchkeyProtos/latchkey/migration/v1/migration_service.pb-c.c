@@ -547,6 +547,96 @@ void   latchkey__migration__v1__watch_migration_response__free_unpacked
   assert(message->base.descriptor == &latchkey__migration__v1__watch_migration_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__migration__v1__retry_migration_request__init
+                     (Latchkey__Migration__V1__RetryMigrationRequest         *message)
+{
+  static const Latchkey__Migration__V1__RetryMigrationRequest init_value = LATCHKEY__MIGRATION__V1__RETRY_MIGRATION_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__migration__v1__retry_migration_request__get_packed_size
+                     (const Latchkey__Migration__V1__RetryMigrationRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__retry_migration_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__migration__v1__retry_migration_request__pack
+                     (const Latchkey__Migration__V1__RetryMigrationRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__retry_migration_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__migration__v1__retry_migration_request__pack_to_buffer
+                     (const Latchkey__Migration__V1__RetryMigrationRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__retry_migration_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Migration__V1__RetryMigrationRequest *
+       latchkey__migration__v1__retry_migration_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Migration__V1__RetryMigrationRequest *)
+     protobuf_c_message_unpack (&latchkey__migration__v1__retry_migration_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__migration__v1__retry_migration_request__free_unpacked
+                     (Latchkey__Migration__V1__RetryMigrationRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__migration__v1__retry_migration_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__migration__v1__retry_migration_response__init
+                     (Latchkey__Migration__V1__RetryMigrationResponse         *message)
+{
+  static const Latchkey__Migration__V1__RetryMigrationResponse init_value = LATCHKEY__MIGRATION__V1__RETRY_MIGRATION_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__migration__v1__retry_migration_response__get_packed_size
+                     (const Latchkey__Migration__V1__RetryMigrationResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__retry_migration_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__migration__v1__retry_migration_response__pack
+                     (const Latchkey__Migration__V1__RetryMigrationResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__retry_migration_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__migration__v1__retry_migration_response__pack_to_buffer
+                     (const Latchkey__Migration__V1__RetryMigrationResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__retry_migration_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Migration__V1__RetryMigrationResponse *
+       latchkey__migration__v1__retry_migration_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Migration__V1__RetryMigrationResponse *)
+     protobuf_c_message_unpack (&latchkey__migration__v1__retry_migration_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__migration__v1__retry_migration_response__free_unpacked
+                     (Latchkey__Migration__V1__RetryMigrationResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__migration__v1__retry_migration_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 static const ProtobufCFieldDescriptor latchkey__migration__v1__policy_override__field_descriptors[2] =
 {
   {
@@ -1419,6 +1509,82 @@ const ProtobufCMessageDescriptor latchkey__migration__v1__watch_migration_respon
   (ProtobufCMessageInit) latchkey__migration__v1__watch_migration_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
+static const ProtobufCFieldDescriptor latchkey__migration__v1__retry_migration_request__field_descriptors[1] =
+{
+  {
+    "migration_id",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__RetryMigrationRequest, migration_id),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__migration__v1__retry_migration_request__field_indices_by_name[] = {
+  0,   /* field[0] = migration_id */
+};
+static const ProtobufCIntRange latchkey__migration__v1__retry_migration_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__migration__v1__retry_migration_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.RetryMigrationRequest",
+  "RetryMigrationRequest",
+  "Latchkey__Migration__V1__RetryMigrationRequest",
+  "latchkey.migration.v1",
+  sizeof(Latchkey__Migration__V1__RetryMigrationRequest),
+  1,
+  latchkey__migration__v1__retry_migration_request__field_descriptors,
+  latchkey__migration__v1__retry_migration_request__field_indices_by_name,
+  1,  latchkey__migration__v1__retry_migration_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__migration__v1__retry_migration_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__migration__v1__retry_migration_response__field_descriptors[1] =
+{
+  {
+    "retried",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__RetryMigrationResponse, retried),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__migration__v1__retry_migration_response__field_indices_by_name[] = {
+  0,   /* field[0] = retried */
+};
+static const ProtobufCIntRange latchkey__migration__v1__retry_migration_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__migration__v1__retry_migration_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.RetryMigrationResponse",
+  "RetryMigrationResponse",
+  "Latchkey__Migration__V1__RetryMigrationResponse",
+  "latchkey.migration.v1",
+  sizeof(Latchkey__Migration__V1__RetryMigrationResponse),
+  1,
+  latchkey__migration__v1__retry_migration_response__field_descriptors,
+  latchkey__migration__v1__retry_migration_response__field_indices_by_name,
+  1,  latchkey__migration__v1__retry_migration_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__migration__v1__retry_migration_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
 static const ProtobufCEnumValue latchkey__migration__v1__policy__enum_values_by_number[9] =
 {
   { "POLICY_UNSPECIFIED", "LATCHKEY__MIGRATION__V1__POLICY__POLICY_UNSPECIFIED", 0 },
@@ -1499,23 +1665,25 @@ const ProtobufCEnumDescriptor latchkey__migration__v1__step__descriptor =
   latchkey__migration__v1__step__value_ranges,
   NULL,NULL,NULL,NULL   /* reserved[1234] */
 };
-static const ProtobufCEnumValue latchkey__migration__v1__migration_state__enum_values_by_number[5] =
+static const ProtobufCEnumValue latchkey__migration__v1__migration_state__enum_values_by_number[6] =
 {
   { "MIGRATION_STATE_UNSPECIFIED", "LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_UNSPECIFIED", 0 },
   { "MIGRATION_STATE_QUEUED", "LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_QUEUED", 1 },
   { "MIGRATION_STATE_RUNNING", "LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_RUNNING", 2 },
   { "MIGRATION_STATE_DONE", "LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_DONE", 3 },
   { "MIGRATION_STATE_FAILED", "LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_FAILED", 4 },
+  { "MIGRATION_STATE_UNDOING", "LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_UNDOING", 5 },
 };
 static const ProtobufCIntRange latchkey__migration__v1__migration_state__value_ranges[] = {
-{0, 0},{0, 5}
+{0, 0},{0, 6}
 };
-static const ProtobufCEnumValueIndex latchkey__migration__v1__migration_state__enum_values_by_name[5] =
+static const ProtobufCEnumValueIndex latchkey__migration__v1__migration_state__enum_values_by_name[6] =
 {
   { "MIGRATION_STATE_DONE", 3 },
   { "MIGRATION_STATE_FAILED", 4 },
   { "MIGRATION_STATE_QUEUED", 1 },
   { "MIGRATION_STATE_RUNNING", 2 },
+  { "MIGRATION_STATE_UNDOING", 5 },
   { "MIGRATION_STATE_UNSPECIFIED", 0 },
 };
 const ProtobufCEnumDescriptor latchkey__migration__v1__migration_state__descriptor =
@@ -1525,9 +1693,9 @@ const ProtobufCEnumDescriptor latchkey__migration__v1__migration_state__descript
   "MigrationState",
   "Latchkey__Migration__V1__MigrationState",
   "latchkey.migration.v1",
-  5,
+  6,
   latchkey__migration__v1__migration_state__enum_values_by_number,
-  5,
+  6,
   latchkey__migration__v1__migration_state__enum_values_by_name,
   1,
   latchkey__migration__v1__migration_state__value_ranges,

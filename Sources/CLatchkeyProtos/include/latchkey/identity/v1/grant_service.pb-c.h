@@ -27,6 +27,8 @@ typedef struct Latchkey__Identity__V1__DescribeSubjectRequest Latchkey__Identity
 typedef struct Latchkey__Identity__V1__DescribeSubjectResponse Latchkey__Identity__V1__DescribeSubjectResponse;
 typedef struct Latchkey__Identity__V1__CompleteMigrationRequest Latchkey__Identity__V1__CompleteMigrationRequest;
 typedef struct Latchkey__Identity__V1__CompleteMigrationResponse Latchkey__Identity__V1__CompleteMigrationResponse;
+typedef struct Latchkey__Identity__V1__FailMigrationRequest Latchkey__Identity__V1__FailMigrationRequest;
+typedef struct Latchkey__Identity__V1__FailMigrationResponse Latchkey__Identity__V1__FailMigrationResponse;
 typedef struct Latchkey__Identity__V1__WatchRevocationsRequest Latchkey__Identity__V1__WatchRevocationsRequest;
 typedef struct Latchkey__Identity__V1__WatchRevocationsResponse Latchkey__Identity__V1__WatchRevocationsResponse;
 
@@ -203,6 +205,31 @@ struct  Latchkey__Identity__V1__CompleteMigrationResponse
 };
 #define LATCHKEY__IDENTITY__V1__COMPLETE_MIGRATION_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__complete_migration_response__descriptor) \
+     }
+
+
+struct  Latchkey__Identity__V1__FailMigrationRequest
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData migration_id;
+  ProtobufCBinaryData guest_sub;
+  ProtobufCBinaryData target_sub;
+  /*
+   * For the log and the audit log.
+   */
+  ProtobufCBinaryData reason;
+};
+#define LATCHKEY__IDENTITY__V1__FAIL_MIGRATION_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__fail_migration_request__descriptor) \
+    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL} }
+
+
+struct  Latchkey__Identity__V1__FailMigrationResponse
+{
+  ProtobufCMessage base;
+};
+#define LATCHKEY__IDENTITY__V1__FAIL_MIGRATION_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__fail_migration_response__descriptor) \
      }
 
 
@@ -427,6 +454,44 @@ Latchkey__Identity__V1__CompleteMigrationResponse *
 void   latchkey__identity__v1__complete_migration_response__free_unpacked
                      (Latchkey__Identity__V1__CompleteMigrationResponse *message,
                       ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__FailMigrationRequest methods */
+void   latchkey__identity__v1__fail_migration_request__init
+                     (Latchkey__Identity__V1__FailMigrationRequest         *message);
+size_t latchkey__identity__v1__fail_migration_request__get_packed_size
+                     (const Latchkey__Identity__V1__FailMigrationRequest   *message);
+size_t latchkey__identity__v1__fail_migration_request__pack
+                     (const Latchkey__Identity__V1__FailMigrationRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__fail_migration_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__FailMigrationRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__FailMigrationRequest *
+       latchkey__identity__v1__fail_migration_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__fail_migration_request__free_unpacked
+                     (Latchkey__Identity__V1__FailMigrationRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__FailMigrationResponse methods */
+void   latchkey__identity__v1__fail_migration_response__init
+                     (Latchkey__Identity__V1__FailMigrationResponse         *message);
+size_t latchkey__identity__v1__fail_migration_response__get_packed_size
+                     (const Latchkey__Identity__V1__FailMigrationResponse   *message);
+size_t latchkey__identity__v1__fail_migration_response__pack
+                     (const Latchkey__Identity__V1__FailMigrationResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__fail_migration_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__FailMigrationResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__FailMigrationResponse *
+       latchkey__identity__v1__fail_migration_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__fail_migration_response__free_unpacked
+                     (Latchkey__Identity__V1__FailMigrationResponse *message,
+                      ProtobufCAllocator *allocator);
 /* Latchkey__Identity__V1__WatchRevocationsRequest methods */
 void   latchkey__identity__v1__watch_revocations_request__init
                      (Latchkey__Identity__V1__WatchRevocationsRequest         *message);
@@ -497,6 +562,12 @@ typedef void (*Latchkey__Identity__V1__CompleteMigrationRequest_Closure)
 typedef void (*Latchkey__Identity__V1__CompleteMigrationResponse_Closure)
                  (const Latchkey__Identity__V1__CompleteMigrationResponse *message,
                   void *closure_data);
+typedef void (*Latchkey__Identity__V1__FailMigrationRequest_Closure)
+                 (const Latchkey__Identity__V1__FailMigrationRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__FailMigrationResponse_Closure)
+                 (const Latchkey__Identity__V1__FailMigrationResponse *message,
+                  void *closure_data);
 typedef void (*Latchkey__Identity__V1__WatchRevocationsRequest_Closure)
                  (const Latchkey__Identity__V1__WatchRevocationsRequest *message,
                   void *closure_data);
@@ -520,6 +591,8 @@ extern const ProtobufCMessageDescriptor latchkey__identity__v1__describe_subject
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__describe_subject_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__complete_migration_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__complete_migration_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__fail_migration_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__fail_migration_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__watch_revocations_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__watch_revocations_response__descriptor;
 

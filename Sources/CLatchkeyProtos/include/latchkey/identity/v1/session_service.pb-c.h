@@ -42,7 +42,11 @@ typedef enum _Latchkey__Identity__V1__SessionEvent {
   /*
    * A refresh token of the session was used twice, so it has ended: perhaps somebody stole it.
    */
-  LATCHKEY__IDENTITY__V1__SESSION_EVENT__SESSION_EVENT_REFRESH_REUSED = 4
+  LATCHKEY__IDENTITY__V1__SESSION_EVENT__SESSION_EVENT_REFRESH_REUSED = 4,
+  /*
+   * A guest's data did not make it into the account: migration_id says which, RetryMigration tries again.
+   */
+  LATCHKEY__IDENTITY__V1__SESSION_EVENT__SESSION_EVENT_MIGRATION_FAILED = 5
     PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__IDENTITY__V1__SESSION_EVENT)
 } Latchkey__Identity__V1__SessionEvent;
 
@@ -186,10 +190,11 @@ struct  Latchkey__Identity__V1__WatchSessionEventsResponse
    * With STARTED: what began.
    */
   Latchkey__Identity__V1__Session *session;
+  ProtobufCBinaryData migration_id;
 };
 #define LATCHKEY__IDENTITY__V1__WATCH_SESSION_EVENTS_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__watch_session_events_response__descriptor) \
-    , LATCHKEY__IDENTITY__V1__SESSION_EVENT__SESSION_EVENT_UNSPECIFIED, {0,NULL}, NULL, NULL }
+    , LATCHKEY__IDENTITY__V1__SESSION_EVENT__SESSION_EVENT_UNSPECIFIED, {0,NULL}, NULL, NULL, {0,NULL} }
 
 
 /* Latchkey__Identity__V1__Session methods */

@@ -28,6 +28,8 @@ typedef struct Latchkey__Migration__V1__Migration Latchkey__Migration__V1__Migra
 typedef struct Latchkey__Migration__V1__GetMigrationResponse Latchkey__Migration__V1__GetMigrationResponse;
 typedef struct Latchkey__Migration__V1__WatchMigrationRequest Latchkey__Migration__V1__WatchMigrationRequest;
 typedef struct Latchkey__Migration__V1__WatchMigrationResponse Latchkey__Migration__V1__WatchMigrationResponse;
+typedef struct Latchkey__Migration__V1__RetryMigrationRequest Latchkey__Migration__V1__RetryMigrationRequest;
+typedef struct Latchkey__Migration__V1__RetryMigrationResponse Latchkey__Migration__V1__RetryMigrationResponse;
 
 
 /* --- enums --- */
@@ -83,7 +85,14 @@ typedef enum _Latchkey__Migration__V1__MigrationState {
   LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_QUEUED = 1,
   LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_RUNNING = 2,
   LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_DONE = 3,
-  LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_FAILED = 4
+  /*
+   * Everybody has the rows that they had before. The guest may be tried again, by RetryMigration or a new plan.
+   */
+  LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_FAILED = 4,
+  /*
+   * It cannot go on; what was merged is being taken back.
+   */
+  LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_UNDOING = 5
     PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__MIGRATION__V1__MIGRATION_STATE)
 } Latchkey__Migration__V1__MigrationState;
 
@@ -278,6 +287,29 @@ struct  Latchkey__Migration__V1__WatchMigrationResponse
 #define LATCHKEY__MIGRATION__V1__WATCH_MIGRATION_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__watch_migration_response__descriptor) \
     , NULL }
+
+
+struct  Latchkey__Migration__V1__RetryMigrationRequest
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData migration_id;
+};
+#define LATCHKEY__MIGRATION__V1__RETRY_MIGRATION_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__retry_migration_request__descriptor) \
+    , {0,NULL} }
+
+
+struct  Latchkey__Migration__V1__RetryMigrationResponse
+{
+  ProtobufCMessage base;
+  /*
+   * False when it had not failed.
+   */
+  protobuf_c_boolean retried;
+};
+#define LATCHKEY__MIGRATION__V1__RETRY_MIGRATION_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__retry_migration_response__descriptor) \
+    , 0 }
 
 
 /* Latchkey__Migration__V1__PolicyOverride methods */
@@ -508,6 +540,44 @@ Latchkey__Migration__V1__WatchMigrationResponse *
 void   latchkey__migration__v1__watch_migration_response__free_unpacked
                      (Latchkey__Migration__V1__WatchMigrationResponse *message,
                       ProtobufCAllocator *allocator);
+/* Latchkey__Migration__V1__RetryMigrationRequest methods */
+void   latchkey__migration__v1__retry_migration_request__init
+                     (Latchkey__Migration__V1__RetryMigrationRequest         *message);
+size_t latchkey__migration__v1__retry_migration_request__get_packed_size
+                     (const Latchkey__Migration__V1__RetryMigrationRequest   *message);
+size_t latchkey__migration__v1__retry_migration_request__pack
+                     (const Latchkey__Migration__V1__RetryMigrationRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__migration__v1__retry_migration_request__pack_to_buffer
+                     (const Latchkey__Migration__V1__RetryMigrationRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Migration__V1__RetryMigrationRequest *
+       latchkey__migration__v1__retry_migration_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__migration__v1__retry_migration_request__free_unpacked
+                     (Latchkey__Migration__V1__RetryMigrationRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Migration__V1__RetryMigrationResponse methods */
+void   latchkey__migration__v1__retry_migration_response__init
+                     (Latchkey__Migration__V1__RetryMigrationResponse         *message);
+size_t latchkey__migration__v1__retry_migration_response__get_packed_size
+                     (const Latchkey__Migration__V1__RetryMigrationResponse   *message);
+size_t latchkey__migration__v1__retry_migration_response__pack
+                     (const Latchkey__Migration__V1__RetryMigrationResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__migration__v1__retry_migration_response__pack_to_buffer
+                     (const Latchkey__Migration__V1__RetryMigrationResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Migration__V1__RetryMigrationResponse *
+       latchkey__migration__v1__retry_migration_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__migration__v1__retry_migration_response__free_unpacked
+                     (Latchkey__Migration__V1__RetryMigrationResponse *message,
+                      ProtobufCAllocator *allocator);
 /* --- per-message closures --- */
 
 typedef void (*Latchkey__Migration__V1__PolicyOverride_Closure)
@@ -546,6 +616,12 @@ typedef void (*Latchkey__Migration__V1__WatchMigrationRequest_Closure)
 typedef void (*Latchkey__Migration__V1__WatchMigrationResponse_Closure)
                  (const Latchkey__Migration__V1__WatchMigrationResponse *message,
                   void *closure_data);
+typedef void (*Latchkey__Migration__V1__RetryMigrationRequest_Closure)
+                 (const Latchkey__Migration__V1__RetryMigrationRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Migration__V1__RetryMigrationResponse_Closure)
+                 (const Latchkey__Migration__V1__RetryMigrationResponse *message,
+                  void *closure_data);
 
 /* --- services --- */
 
@@ -567,6 +643,8 @@ extern const ProtobufCMessageDescriptor latchkey__migration__v1__migration__desc
 extern const ProtobufCMessageDescriptor latchkey__migration__v1__get_migration_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__migration__v1__watch_migration_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__migration__v1__watch_migration_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__migration__v1__retry_migration_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__migration__v1__retry_migration_response__descriptor;
 
 PROTOBUF_C__END_DECLS
 

@@ -103,6 +103,14 @@ struct DeviceRow {
       .optional(time?.millisecondsSinceEpoch), .text(keyThumbprint))
   }
 
+  /// Who has used a device last, as guest and as account, and whoever else is named.
+  static func users(
+    of keyThumbprint: String, and other: SubjectID? = nil, in db: SQLiteConnection
+  ) throws(StorageError) -> Set<SubjectID> {
+    let device = try find(keyThumbprint, in: db)
+    return Set([device?.guest, device?.lastAccount, other].compactMap { $0 })
+  }
+
   /// What is known of a device is known under its new key from now on; the old key is a stranger's.
   static func rekey(from oldKey: String, to newKey: String, in db: SQLiteConnection) throws(StorageError) {
     try db.execute(

@@ -72,9 +72,11 @@ package struct SQLiteDeviceStore: DeviceStore {
       guard try ChallengeRow.spend(replacement.challengeHash, until: replacement.challengeExpiry, in: db) else {
         return .challengeUsed
       }
+      let users = try DeviceRow.users(of: old, and: own.subject, in: db)
       try DeviceRow.register(replacement.device, at: now, in: db)
       try DeviceRow.rekey(from: old, to: new, in: db)
-      let moved = try SessionRow.rekey(from: old, to: new, in: db)
+      var moved = 0
+      for user in users { moved += try SessionRow.rekey(of: user, from: old, to: new, in: db) }
       changes.notes.append(
         AuditNote(
           .deviceKeyRotated, at: now, subject: own.subject, session: own.id, address: replacement.address))
@@ -101,8 +103,10 @@ package struct SQLiteDeviceStore: DeviceStore {
       }
       try DeviceRow.register(replacement.device, at: now, in: db)
       if choice == .transfer {
+        for user in try DeviceRow.users(of: old, in: db) {
+          try SessionRow.endAll(of: user, onDevice: old, because: .cloned, at: now, in: db, noting: &changes)
+        }
         try DeviceRow.rekey(from: old, to: new, in: db)
-        try SessionRow.endAll(onDevice: old, because: .cloned, at: now, in: db, noting: &changes)
       }
       try DeviceRow.setCloned(nil, old, in: db)
       let guest = try GuestTransaction.begin(
@@ -119,8 +123,8 @@ package struct SQLiteDeviceStore: DeviceStore {
 
   /// Whether nobody uses a key yet.
   private static func isFree(_ keyThumbprint: String, in db: SQLiteConnection) throws(StorageError) -> Bool {
-    if try DeviceRow.find(keyThumbprint, in: db)?.guest != nil { return false }
-    return try !SessionRow.isAny(onDevice: keyThumbprint, in: db)
+    let device = try DeviceRow.find(keyThumbprint, in: db)
+    return device?.guest == nil && device?.lastAccount == nil
   }
 
   package func remove(

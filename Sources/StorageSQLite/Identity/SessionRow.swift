@@ -139,39 +139,17 @@ enum SessionRow {
     }
   }
 
-  /// The live sessions on a device go on under another key of it. Returns how many.
+  /// A subject's live sessions on a device go on under another key of it. Returns how many.
   static func rekey(
-    from oldKey: String, to newKey: String, in db: SQLiteConnection
+    of subject: SubjectID, from oldKey: String, to newKey: String, in db: SQLiteConnection
   ) throws(StorageError) -> Int {
     try db.execute(
       """
       UPDATE sessions SET device_key = ?2, bound_key = iif(bound_key = ?1, ?2, bound_key)
-      WHERE device_key = ?1 AND ended_at IS NULL
+      WHERE sub = ?3 AND device_key = ?1 AND ended_at IS NULL
       """,
-      .text(oldKey), .text(newKey)
+      .text(oldKey), .text(newKey), .id(subject)
     )
-  }
-
-  /// Ends every live session on a device, whoever they are of.
-  static func endAll(
-    onDevice keyThumbprint: String,
-    because why: Session.End,
-    at now: Timestamp,
-    in db: SQLiteConnection,
-    noting changes: inout SessionChanges
-  ) throws(StorageError) {
-    changes.ended += try db.all(
-      "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE device_key = ? AND ended_at IS NULL RETURNING sid, sub",
-      .time(now), .integer(why.rawValue), .text(keyThumbprint)
-    ) { row throws(StorageError) in
-      EndedSession(id: try row.id(0), subject: try row.id(1), why: why, at: now)
-    }
-  }
-
-  static func isAny(onDevice keyThumbprint: String, in db: SQLiteConnection) throws(StorageError) -> Bool {
-    try db.first(
-      "SELECT 1 FROM sessions WHERE device_key = ? AND ended_at IS NULL LIMIT 1", .text(keyThumbprint)
-    ) { _ in true } ?? false
   }
 
   /// The sessions that ended at `since` or later.

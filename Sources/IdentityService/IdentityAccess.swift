@@ -14,7 +14,7 @@ package enum IdentityAccess {
       switch method {
       case .checkIdentifier, .sendOtp, .register, .authenticate, .refresh, .revoke, .getJwks: .open
       case .introspect: .subjectOrService
-      case .logout: .subject
+      case .logout, .createWebSession: .subject
       }
     }
     + AccessPolicies(IdentityV1.GrantServiceMethod.self) { method in

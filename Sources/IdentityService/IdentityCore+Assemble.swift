@@ -27,6 +27,7 @@ extension IdentityCore {
     codeSink: (any CodeSink)? = nil,
     guestRetention: Duration = Limits.guestRetention,
     auditRetention: Duration? = nil,
+    cookieDomain: String? = nil,
     passwords: PasswordHasher,
     migrator: (any RPCChannel)?,
     policies: PolicyFile? = nil,
@@ -99,6 +100,8 @@ extension IdentityCore {
       guides: try GuideFile(path: guidesFile ?? "\(dataDirectory)/guides.json", logger: logger),
       guideWatches: guideWatches,
       challenges: challenges,
+      webCookies: WebCookies(
+        key: secret.key(for: "web-cookie"), lifetime: Limits.webCookieLifetime, issuer: issuer, domain: cookieDomain),
       admission: GuestAdmission(perHour: guestsPerHour),
       identifierChecks: NetworkTally(Limits.identifierChecksPerMinute, per: .seconds(60)),
       passwords: passwords,

@@ -40,6 +40,7 @@ package struct IdentityCore: Sendable {
   package let guides: GuideFile
   package let guideWatches: GuideWatches
   package let challenges: ChallengeBook
+  package let webCookies: WebCookies
   package let admission: GuestAdmission
   package let identifierChecks: NetworkTally
   package let passwords: PasswordHasher
@@ -85,6 +86,7 @@ package struct IdentityCore: Sendable {
     guides: GuideFile,
     guideWatches: GuideWatches,
     challenges: ChallengeBook,
+    webCookies: WebCookies,
     admission: GuestAdmission,
     identifierChecks: NetworkTally,
     passwords: PasswordHasher,
@@ -127,6 +129,7 @@ package struct IdentityCore: Sendable {
     self.guides = guides
     self.guideWatches = guideWatches
     self.challenges = challenges
+    self.webCookies = webCookies
     self.admission = admission
     self.identifierChecks = identifierChecks
     self.passwords = passwords

@@ -62,6 +62,22 @@ package enum IdentityKeys {
   package static let passwordThreads = ConfigurationKey.integer(
     "password.threads", default: 1, in: 1...64, help: "passwords that are hashed at the same time")
 
+  package static let cookieDomain = ConfigurationKey.optionalString(
+    "web.cookieDomain", help: "the domain whose hosts may use web sessions' cookies; default: the issuer's host alone")
+
+  /// Lower-case labels with a dot between them, as a cookie's Domain may have.
+  static func isDomain(_ text: String) -> Bool {
+    let labels = text.split(separator: ".", omittingEmptySubsequences: false)
+    return labels.count > 1 && text.utf8.count <= 253
+      && labels.allSatisfy { label in
+        (1...63).contains(label.utf8.count) && label.first != "-" && label.last != "-"
+          && label.utf8.allSatisfy { byte in
+            (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+              || byte == UInt8(ascii: "-")
+          }
+      }
+  }
+
   package static let guidesFile = ConfigurationKey.optionalString(
     "guide.file", help: "JSON file with the guides, read again when it changes; default: guides.json in dataDir")
 
@@ -71,6 +87,6 @@ package enum IdentityKeys {
     signingKeyPeriod.declaration, rotateSigningKey.declaration, guestsPerHour.declaration, guidesFile.declaration,
     registrationsPerHour.declaration, signInsPerHour.declaration, codesPerHour.declaration,
     passwordMemoryKiB.declaration, passwordPasses.declaration, passwordThreads.declaration,
-    guestRetention.declaration, auditRetention.declaration,
+    guestRetention.declaration, auditRetention.declaration, cookieDomain.declaration,
   ]
 }

@@ -23,6 +23,10 @@ package enum IdentityProcess {
     guard audiences.contains(description.name) else {
       throw StartupError("token.audiences must name \(description.name)", exitStatus: 78)
     }
+    let cookieDomain = configuration[IdentityKeys.cookieDomain]
+    if let cookieDomain, !IdentityKeys.isDomain(cookieDomain) {
+      throw StartupError("web.cookieDomain must be a domain such as example.com", exitStatus: 78)
+    }
     let database = try SQLiteDatabase.open(path: "\(configuration.dataDirectory)/identity.db", schema: .identity)
     let passwords = PasswordHasher(
       parameters: Argon2Parameters(
@@ -46,6 +50,7 @@ package enum IdentityProcess {
       guestRetention: configuration[IdentityKeys.guestRetention],
       auditRetention: configuration[IdentityKeys.auditRetention] == .zero
         ? nil : configuration[IdentityKeys.auditRetention],
+      cookieDomain: cookieDomain,
       passwords: passwords,
       migrator: resources.channel(to: .migrator),
       policies: resources.policies,
@@ -66,7 +71,7 @@ package enum IdentityProcess {
     )
     parts.sessions = core.endedSessions
     parts.observers = [core.refusals]
-    parts.pages = [JWKSPage.make(core.tokens.keys)]
+    parts.pages = [JWKSPage.make(core.tokens.keys), WebSessionPage.make(core)]
     parts.tasks = Upkeep(core).tasks
     parts.drain = {
       core.sessionEvents.drain()

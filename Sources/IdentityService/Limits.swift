@@ -141,6 +141,9 @@ package enum Limits {
   /// longer than any outage.
   package static let mergePatience: Duration = .seconds(7 * 86_400)
 
+  /// How long a browser's cookie holds: a visit.
+  package static let webCookieLifetime: Duration = .seconds(3600)
+
   /// Events of one page of the audit log, about 200 bytes each.
   package static let auditPage = 1000
 

@@ -64,6 +64,13 @@ extension IdentityV1 {
       _ request: IdentityV1.LogoutRequest,
       context: ServerContext
     ) async throws(RPCError) -> IdentityV1.LogoutResponse
+
+    /// Lets the caller's browser or web view act in its name for an hour: the attributes of a cookie, which the page
+    /// /web-session verifies. It ends with the session that it was made from.
+    func createWebSession(
+      _ request: IdentityV1.CreateWebSessionRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> IdentityV1.CreateWebSessionResponse
   }
 
   /// Every method of `AuthService`, by its path on the wire.
@@ -77,6 +84,7 @@ extension IdentityV1 {
     case introspect = "/latchkey.identity.v1.AuthService/Introspect"
     case getJwks = "/latchkey.identity.v1.AuthService/GetJwks"
     case logout = "/latchkey.identity.v1.AuthService/Logout"
+    case createWebSession = "/latchkey.identity.v1.AuthService/CreateWebSession"
 
     package var rpc: RPCMethod {
       RPCMethod(path: rawValue, kind: .unary)
@@ -148,6 +156,13 @@ extension IdentityV1 {
           context: ServerContext
         ) async throws(RPCError) -> IdentityV1.LogoutResponse in
         try await service.logout(request, context: context)
+      },
+      .unary(AuthServiceMethod.createWebSession.rpc) {
+        (
+          request: IdentityV1.CreateWebSessionRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> IdentityV1.CreateWebSessionResponse in
+        try await service.createWebSession(request, context: context)
       },
     ]
   }
@@ -233,6 +248,15 @@ extension IdentityV1 {
       options: CallOptions = CallOptions()
     ) async throws(RPCError) -> IdentityV1.LogoutResponse {
       try await channel.unary(AuthServiceMethod.logout.rpc, request, options: options)
+    }
+
+    /// Lets the caller's browser or web view act in its name for an hour: the attributes of a cookie, which the page
+    /// /web-session verifies. It ends with the session that it was made from.
+    package func createWebSession(
+      _ request: IdentityV1.CreateWebSessionRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> IdentityV1.CreateWebSessionResponse {
+      try await channel.unary(AuthServiceMethod.createWebSession.rpc, request, options: options)
     }
   }
 
@@ -843,6 +867,51 @@ extension IdentityV1 {
       self.tokens = tokens
       self.subject = subject
       self.storageNamespace = storageNamespace
+    }
+  }
+
+  package struct CreateWebSessionRequest: Sendable, Equatable {
+    package init() {}
+  }
+
+  package struct CreateWebSessionResponse: Sendable, Equatable {
+    package var name: String
+    package var value: String
+    /// Empty: only for the host that set it.
+    package var domain: String
+    package var path: String
+    package var secure: Bool
+    package var httpOnly: Bool
+    /// Lax, Strict or None.
+    package var sameSite: String
+    /// Seconds.
+    package var maxAge: Int64
+    package var expiresAt: GoogleProtobuf.Timestamp?
+    /// All of it as the value of a Set-Cookie header (RFC 6265).
+    package var setCookie: String
+
+    package init(
+      name: String = "",
+      value: String = "",
+      domain: String = "",
+      path: String = "",
+      secure: Bool = false,
+      httpOnly: Bool = false,
+      sameSite: String = "",
+      maxAge: Int64 = 0,
+      expiresAt: GoogleProtobuf.Timestamp? = nil,
+      setCookie: String = ""
+    ) {
+      self.name = name
+      self.value = value
+      self.domain = domain
+      self.path = path
+      self.secure = secure
+      self.httpOnly = httpOnly
+      self.sameSite = sameSite
+      self.maxAge = maxAge
+      self.expiresAt = expiresAt
+      self.setCookie = setCookie
     }
   }
 }
@@ -1900,6 +1969,78 @@ extension IdentityV1.LogoutResponse: RPCMessage {
     if let tokens { unsafe c.pointee.tokens = try tokens.filled(in: arena) }
     if let subject { unsafe c.pointee.subject = try subject.filled(in: arena) }
     unsafe c.pointee.storage_namespace = try arena.string(storageNamespace)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.CreateWebSessionRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__create_web_session_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) {}
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__CreateWebSessionRequest>) throws(ProtobufError) {
+    self.init()
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__CreateWebSessionRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__CreateWebSessionRequest.self)
+    unsafe latchkey__identity__v1__create_web_session_request__init(c)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.CreateWebSessionResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__create_web_session_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__create_web_session_response__get_packed_size,
+      latchkey__identity__v1__create_web_session_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__CreateWebSessionResponse>) throws(ProtobufError) {
+    unsafe self.init(
+      name: try FieldReader.string(c.pointee.name, "name"),
+      value: try FieldReader.string(c.pointee.value, "value"),
+      domain: try FieldReader.string(c.pointee.domain, "domain"),
+      path: try FieldReader.string(c.pointee.path, "path"),
+      secure: c.pointee.secure != 0,
+      httpOnly: c.pointee.http_only != 0,
+      sameSite: try FieldReader.string(c.pointee.same_site, "same_site"),
+      maxAge: c.pointee.max_age,
+      expiresAt: try FieldReader.message(c.pointee.expires_at, "expires_at", GoogleProtobuf.Timestamp.init(reading:)),
+      setCookie: try FieldReader.string(c.pointee.set_cookie, "set_cookie")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__CreateWebSessionResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__CreateWebSessionResponse.self)
+    unsafe latchkey__identity__v1__create_web_session_response__init(c)
+    unsafe c.pointee.name = try arena.string(name)
+    unsafe c.pointee.value = try arena.string(value)
+    unsafe c.pointee.domain = try arena.string(domain)
+    unsafe c.pointee.path = try arena.string(path)
+    unsafe c.pointee.secure = secure ? 1 : 0
+    unsafe c.pointee.http_only = httpOnly ? 1 : 0
+    unsafe c.pointee.same_site = try arena.string(sameSite)
+    unsafe c.pointee.max_age = maxAge
+    if let expiresAt { unsafe c.pointee.expires_at = try expiresAt.filled(in: arena) }
+    unsafe c.pointee.set_cookie = try arena.string(setCookie)
     return unsafe c
   }
 }

@@ -66,36 +66,6 @@ package enum LatchkeyDescriptors {
         """
     ),
     DescriptorFile(
-      name: "latchkey/identity/v1/audit_service.proto",
-      imports: [
-        "google/protobuf/timestamp.proto",
-      ],
-      symbols: [
-        "latchkey.identity.v1.ListAuditEventsRequest",
-        "latchkey.identity.v1.AuditEvent",
-        "latchkey.identity.v1.ListAuditEventsResponse",
-        "latchkey.identity.v1.VerifyAuditLogRequest",
-        "latchkey.identity.v1.VerifyAuditLogResponse",
-        "latchkey.identity.v1.AuditService",
-        "latchkey.identity.v1.AuditService.ListAuditEvents",
-        "latchkey.identity.v1.AuditService.VerifyAuditLog",
-      ],
-      base64: """
-        CihsYXRjaGtleS9pZGVudGl0eS92MS9hdWRpdF9zZXJ2aWNlLnByb3RvEhRsYXRjaGtleS5pZGVudGl0eS52MRofZ29vZ2xlL3By\
-        b3RvYnVmL3RpbWVzdGFtcC5wcm90byJWChZMaXN0QXVkaXRFdmVudHNSZXF1ZXN0EhQKBWFmdGVyGAEgASgDUgVhZnRlchIUCgVs\
-        aW1pdBgCIAEoBVIFbGltaXQSEAoDc3ViGAMgASgJUgNzdWIi0gEKCkF1ZGl0RXZlbnQSGgoIc2VxdWVuY2UYASABKANSCHNlcXVl\
-        bmNlEioKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcFICYXQSEgoEa2luZBgDIAEoCVIEa2luZBIQCgNzdWIY\
-        BCABKAlSA3N1YhIQCgNzaWQYBSABKAlSA3NpZBIYCgdhZGRyZXNzGAYgASgJUgdhZGRyZXNzEhYKBmRldGFpbBgHIAEoCVIGZGV0\
-        YWlsEhIKBGxpbmsYCCABKAlSBGxpbmsiUwoXTGlzdEF1ZGl0RXZlbnRzUmVzcG9uc2USOAoGZXZlbnRzGAEgAygLMiAubGF0Y2hr\
-        ZXkuaWRlbnRpdHkudjEuQXVkaXRFdmVudFIGZXZlbnRzIhcKFVZlcmlmeUF1ZGl0TG9nUmVxdWVzdCJgChZWZXJpZnlBdWRpdExv\
-        Z1Jlc3BvbnNlEhYKBmludGFjdBgBIAEoCFIGaW50YWN0EhoKCHZlcmlmaWVkGAIgASgDUgh2ZXJpZmllZBISCgRoZWFkGAMgASgJ\
-        UgRoZWFkMusBCgxBdWRpdFNlcnZpY2USbgoPTGlzdEF1ZGl0RXZlbnRzEiwubGF0Y2hrZXkuaWRlbnRpdHkudjEuTGlzdEF1ZGl0\
-        RXZlbnRzUmVxdWVzdBotLmxhdGNoa2V5LmlkZW50aXR5LnYxLkxpc3RBdWRpdEV2ZW50c1Jlc3BvbnNlEmsKDlZlcmlmeUF1ZGl0\
-        TG9nEisubGF0Y2hrZXkuaWRlbnRpdHkudjEuVmVyaWZ5QXVkaXRMb2dSZXF1ZXN0GiwubGF0Y2hrZXkuaWRlbnRpdHkudjEuVmVy\
-        aWZ5QXVkaXRMb2dSZXNwb25zZWIGcHJvdG8z
-        """
-    ),
-    DescriptorFile(
       name: "latchkey/identity/v1/auth_service.proto",
       imports: [
         "google/protobuf/timestamp.proto",
@@ -135,6 +105,8 @@ package enum LatchkeyDescriptors {
         "latchkey.identity.v1.GetJwksResponse",
         "latchkey.identity.v1.LogoutRequest",
         "latchkey.identity.v1.LogoutResponse",
+        "latchkey.identity.v1.CreateWebSessionRequest",
+        "latchkey.identity.v1.CreateWebSessionResponse",
         "latchkey.identity.v1.AuthService",
         "latchkey.identity.v1.AuthService.CheckIdentifier",
         "latchkey.identity.v1.AuthService.SendOtp",
@@ -145,6 +117,7 @@ package enum LatchkeyDescriptors {
         "latchkey.identity.v1.AuthService.Introspect",
         "latchkey.identity.v1.AuthService.GetJwks",
         "latchkey.identity.v1.AuthService.Logout",
+        "latchkey.identity.v1.AuthService.CreateWebSession",
       ],
       base64: """
         CidsYXRjaGtleS9pZGVudGl0eS92MS9hdXRoX3NlcnZpY2UucHJvdG8SFGxhdGNoa2V5LmlkZW50aXR5LnYxGh9nb29nbGUvcHJv\
@@ -211,167 +184,239 @@ package enum LatchkeyDescriptors {
         bmV4dBgCIAEoDjIgLmxhdGNoa2V5LmlkZW50aXR5LnYxLkxvZ291dE5leHRSBG5leHQi0QEKDkxvZ291dFJlc3BvbnNlEiUKDnNl\
         c3Npb25zX2VuZGVkGAEgASgDUg1zZXNzaW9uc0VuZGVkEjQKBnRva2VucxgCIAEoCzIcLmxhdGNoa2V5LmNvbW1vbi52MS5Ub2tl\
         blNldFIGdG9rZW5zEjUKB3N1YmplY3QYAyABKAsyGy5sYXRjaGtleS5jb21tb24udjEuU3ViamVjdFIHc3ViamVjdBIrChFzdG9y\
-        YWdlX25hbWVzcGFjZRgEIAEoCVIQc3RvcmFnZU5hbWVzcGFjZSphCgpPdHBQdXJwb3NlEhsKF09UUF9QVVJQT1NFX1VOU1BFQ0lG\
-        SUVEEAASFwoTT1RQX1BVUlBPU0VfU0lHTl9JThABEh0KGU9UUF9QVVJQT1NFX1BST1ZFX0FERFJFU1MQAipwCgpPbkNvbmZsaWN0\
-        EhsKF09OX0NPTkZMSUNUX1VOU1BFQ0lGSUVEEAASFgoST05fQ09ORkxJQ1RfUkVQT1JUEAESFQoRT05fQ09ORkxJQ1RfTUVSR0UQ\
-        AhIWChJPTl9DT05GTElDVF9TV0lUQ0gQAyp1CgtMb2dvdXRTY29wZRIcChhMT0dPVVRfU0NPUEVfVU5TUEVDSUZJRUQQABIWChJM\
-        T0dPVVRfU0NPUEVfTE9DQUwQARIXChNMT0dPVVRfU0NPUEVfT1RIRVJTEAISFwoTTE9HT1VUX1NDT1BFX0dMT0JBTBADKlYKCkxv\
-        Z291dE5leHQSGwoXTE9HT1VUX05FWFRfVU5TUEVDSUZJRUQQABIUChBMT0dPVVRfTkVYVF9OT05FEAESFQoRTE9HT1VUX05FWFRf\
-        R1VFU1QQAjLSBgoLQXV0aFNlcnZpY2USbgoPQ2hlY2tJZGVudGlmaWVyEiwubGF0Y2hrZXkuaWRlbnRpdHkudjEuQ2hlY2tJZGVu\
-        dGlmaWVyUmVxdWVzdBotLmxhdGNoa2V5LmlkZW50aXR5LnYxLkNoZWNrSWRlbnRpZmllclJlc3BvbnNlElYKB1NlbmRPdHASJC5s\
-        YXRjaGtleS5pZGVudGl0eS52MS5TZW5kT3RwUmVxdWVzdBolLmxhdGNoa2V5LmlkZW50aXR5LnYxLlNlbmRPdHBSZXNwb25zZRJZ\
-        CghSZWdpc3RlchIlLmxhdGNoa2V5LmlkZW50aXR5LnYxLlJlZ2lzdGVyUmVxdWVzdBomLmxhdGNoa2V5LmlkZW50aXR5LnYxLlJl\
-        Z2lzdGVyUmVzcG9uc2USZQoMQXV0aGVudGljYXRlEikubGF0Y2hrZXkuaWRlbnRpdHkudjEuQXV0aGVudGljYXRlUmVxdWVzdBoq\
-        LmxhdGNoa2V5LmlkZW50aXR5LnYxLkF1dGhlbnRpY2F0ZVJlc3BvbnNlElYKB1JlZnJlc2gSJC5sYXRjaGtleS5pZGVudGl0eS52\
-        MS5SZWZyZXNoUmVxdWVzdBolLmxhdGNoa2V5LmlkZW50aXR5LnYxLlJlZnJlc2hSZXNwb25zZRJTCgZSZXZva2USIy5sYXRjaGtl\
-        eS5pZGVudGl0eS52MS5SZXZva2VSZXF1ZXN0GiQubGF0Y2hrZXkuaWRlbnRpdHkudjEuUmV2b2tlUmVzcG9uc2USXwoKSW50cm9z\
-        cGVjdBInLmxhdGNoa2V5LmlkZW50aXR5LnYxLkludHJvc3BlY3RSZXF1ZXN0GigubGF0Y2hrZXkuaWRlbnRpdHkudjEuSW50cm9z\
-        cGVjdFJlc3BvbnNlElYKB0dldEp3a3MSJC5sYXRjaGtleS5pZGVudGl0eS52MS5HZXRKd2tzUmVxdWVzdBolLmxhdGNoa2V5Lmlk\
-        ZW50aXR5LnYxLkdldEp3a3NSZXNwb25zZRJTCgZMb2dvdXQSIy5sYXRjaGtleS5pZGVudGl0eS52MS5Mb2dvdXRSZXF1ZXN0GiQu\
-        bGF0Y2hrZXkuaWRlbnRpdHkudjEuTG9nb3V0UmVzcG9uc2ViBnByb3RvMw==
+        YWdlX25hbWVzcGFjZRgEIAEoCVIQc3RvcmFnZU5hbWVzcGFjZSIZChdDcmVhdGVXZWJTZXNzaW9uUmVxdWVzdCK1AgoYQ3JlYXRl\
+        V2ViU2Vzc2lvblJlc3BvbnNlEhIKBG5hbWUYASABKAlSBG5hbWUSFAoFdmFsdWUYAiABKAlSBXZhbHVlEhYKBmRvbWFpbhgDIAEo\
+        CVIGZG9tYWluEhIKBHBhdGgYBCABKAlSBHBhdGgSFgoGc2VjdXJlGAUgASgIUgZzZWN1cmUSGwoJaHR0cF9vbmx5GAYgASgIUgho\
+        dHRwT25seRIbCglzYW1lX3NpdGUYByABKAlSCHNhbWVTaXRlEhcKB21heF9hZ2UYCCABKANSBm1heEFnZRI5CgpleHBpcmVzX2F0\
+        GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcFIJZXhwaXJlc0F0Eh0KCnNldF9jb29raWUYCiABKAlSCXNldENvb2tp\
+        ZSphCgpPdHBQdXJwb3NlEhsKF09UUF9QVVJQT1NFX1VOU1BFQ0lGSUVEEAASFwoTT1RQX1BVUlBPU0VfU0lHTl9JThABEh0KGU9U\
+        UF9QVVJQT1NFX1BST1ZFX0FERFJFU1MQAipwCgpPbkNvbmZsaWN0EhsKF09OX0NPTkZMSUNUX1VOU1BFQ0lGSUVEEAASFgoST05f\
+        Q09ORkxJQ1RfUkVQT1JUEAESFQoRT05fQ09ORkxJQ1RfTUVSR0UQAhIWChJPTl9DT05GTElDVF9TV0lUQ0gQAyp1CgtMb2dvdXRT\
+        Y29wZRIcChhMT0dPVVRfU0NPUEVfVU5TUEVDSUZJRUQQABIWChJMT0dPVVRfU0NPUEVfTE9DQUwQARIXChNMT0dPVVRfU0NPUEVf\
+        T1RIRVJTEAISFwoTTE9HT1VUX1NDT1BFX0dMT0JBTBADKlYKCkxvZ291dE5leHQSGwoXTE9HT1VUX05FWFRfVU5TUEVDSUZJRUQQ\
+        ABIUChBMT0dPVVRfTkVYVF9OT05FEAESFQoRTE9HT1VUX05FWFRfR1VFU1QQAjLFBwoLQXV0aFNlcnZpY2USbgoPQ2hlY2tJZGVu\
+        dGlmaWVyEiwubGF0Y2hrZXkuaWRlbnRpdHkudjEuQ2hlY2tJZGVudGlmaWVyUmVxdWVzdBotLmxhdGNoa2V5LmlkZW50aXR5LnYx\
+        LkNoZWNrSWRlbnRpZmllclJlc3BvbnNlElYKB1NlbmRPdHASJC5sYXRjaGtleS5pZGVudGl0eS52MS5TZW5kT3RwUmVxdWVzdBol\
+        LmxhdGNoa2V5LmlkZW50aXR5LnYxLlNlbmRPdHBSZXNwb25zZRJZCghSZWdpc3RlchIlLmxhdGNoa2V5LmlkZW50aXR5LnYxLlJl\
+        Z2lzdGVyUmVxdWVzdBomLmxhdGNoa2V5LmlkZW50aXR5LnYxLlJlZ2lzdGVyUmVzcG9uc2USZQoMQXV0aGVudGljYXRlEikubGF0\
+        Y2hrZXkuaWRlbnRpdHkudjEuQXV0aGVudGljYXRlUmVxdWVzdBoqLmxhdGNoa2V5LmlkZW50aXR5LnYxLkF1dGhlbnRpY2F0ZVJl\
+        c3BvbnNlElYKB1JlZnJlc2gSJC5sYXRjaGtleS5pZGVudGl0eS52MS5SZWZyZXNoUmVxdWVzdBolLmxhdGNoa2V5LmlkZW50aXR5\
+        LnYxLlJlZnJlc2hSZXNwb25zZRJTCgZSZXZva2USIy5sYXRjaGtleS5pZGVudGl0eS52MS5SZXZva2VSZXF1ZXN0GiQubGF0Y2hr\
+        ZXkuaWRlbnRpdHkudjEuUmV2b2tlUmVzcG9uc2USXwoKSW50cm9zcGVjdBInLmxhdGNoa2V5LmlkZW50aXR5LnYxLkludHJvc3Bl\
+        Y3RSZXF1ZXN0GigubGF0Y2hrZXkuaWRlbnRpdHkudjEuSW50cm9zcGVjdFJlc3BvbnNlElYKB0dldEp3a3MSJC5sYXRjaGtleS5p\
+        ZGVudGl0eS52MS5HZXRKd2tzUmVxdWVzdBolLmxhdGNoa2V5LmlkZW50aXR5LnYxLkdldEp3a3NSZXNwb25zZRJTCgZMb2dvdXQS\
+        Iy5sYXRjaGtleS5pZGVudGl0eS52MS5Mb2dvdXRSZXF1ZXN0GiQubGF0Y2hrZXkuaWRlbnRpdHkudjEuTG9nb3V0UmVzcG9uc2US\
+        cQoQQ3JlYXRlV2ViU2Vzc2lvbhItLmxhdGNoa2V5LmlkZW50aXR5LnYxLkNyZWF0ZVdlYlNlc3Npb25SZXF1ZXN0Gi4ubGF0Y2hr\
+        ZXkuaWRlbnRpdHkudjEuQ3JlYXRlV2ViU2Vzc2lvblJlc3BvbnNlYgZwcm90bzM=
         """
     ),
     DescriptorFile(
-      name: "latchkey/identity/v1/device_service.proto",
+      name: "latchkey/identity/v1/link_service.proto",
+      imports: [
+        "google/protobuf/timestamp.proto",
+        "latchkey/identity/v1/auth_service.proto",
+      ],
+      symbols: [
+        "latchkey.identity.v1.LinkedIdentity",
+        "latchkey.identity.v1.ListIdentitiesRequest",
+        "latchkey.identity.v1.ListIdentitiesResponse",
+        "latchkey.identity.v1.DeviceKeyEnrolment",
+        "latchkey.identity.v1.PatternEnrolment",
+        "latchkey.identity.v1.LinkIdentityRequest",
+        "latchkey.identity.v1.LinkIdentityResponse",
+        "latchkey.identity.v1.UnlinkIdentityRequest",
+        "latchkey.identity.v1.UnlinkIdentityResponse",
+        "latchkey.identity.v1.LinkService",
+        "latchkey.identity.v1.LinkService.ListIdentities",
+        "latchkey.identity.v1.LinkService.LinkIdentity",
+        "latchkey.identity.v1.LinkService.UnlinkIdentity",
+      ],
+      base64: """
+        CidsYXRjaGtleS9pZGVudGl0eS92MS9saW5rX3NlcnZpY2UucHJvdG8SFGxhdGNoa2V5LmlkZW50aXR5LnYxGh9nb29nbGUvcHJv\
+        dG9idWYvdGltZXN0YW1wLnByb3RvGidsYXRjaGtleS9pZGVudGl0eS92MS9hdXRoX3NlcnZpY2UucHJvdG8ikgEKDkxpbmtlZElk\
+        ZW50aXR5Eh8KC2lkZW50aXR5X2lkGAEgASgJUgppZGVudGl0eUlkEhIKBGtpbmQYAiABKAlSBGtpbmQSEgoEbWFzaxgDIAEoCVIE\
+        bWFzaxI3CglsaW5rZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wUghsaW5rZWRBdCIXChVMaXN0SWRlbnRp\
+        dGllc1JlcXVlc3QiXgoWTGlzdElkZW50aXRpZXNSZXNwb25zZRJECgppZGVudGl0aWVzGAEgAygLMiQubGF0Y2hrZXkuaWRlbnRp\
+        dHkudjEuTGlua2VkSWRlbnRpdHlSCmlkZW50aXRpZXMiSgoSRGV2aWNlS2V5RW5yb2xtZW50EjQKBXByb29mGAEgASgLMh4ubGF0\
+        Y2hrZXkuaWRlbnRpdHkudjEuS2V5UHJvb2ZSBXByb29mImIKEFBhdHRlcm5FbnJvbG1lbnQSNAoFcHJvb2YYASABKAsyHi5sYXRj\
+        aGtleS5pZGVudGl0eS52MS5LZXlQcm9vZlIFcHJvb2YSGAoHcGF0dGVybhgCIAEoCVIHcGF0dGVybiL8AgoTTGlua0lkZW50aXR5\
+        UmVxdWVzdBIgCgppZGVudGlmaWVyGAEgASgJSABSCmlkZW50aWZpZXISNwoDb3RwGAMgASgLMiMubGF0Y2hrZXkuaWRlbnRpdHku\
+        djEuT3RwQ3JlZGVudGlhbEgAUgNvdHASUwoNY3VzdG9tX3NlY3JldBgEIAEoCzIsLmxhdGNoa2V5LmlkZW50aXR5LnYxLkN1c3Rv\
+        bVNlY3JldENyZWRlbnRpYWxIAFIMY3VzdG9tU2VjcmV0EkkKCmRldmljZV9rZXkYBSABKAsyKC5sYXRjaGtleS5pZGVudGl0eS52\
+        MS5EZXZpY2VLZXlFbnJvbG1lbnRIAFIJZGV2aWNlS2V5EkIKB3BhdHRlcm4YBiABKAsyJi5sYXRjaGtleS5pZGVudGl0eS52MS5Q\
+        YXR0ZXJuRW5yb2xtZW50SABSB3BhdHRlcm4SGgoIcGFzc3dvcmQYAiABKAlSCHBhc3N3b3JkQgoKCGlkZW50aXR5InAKFExpbmtJ\
+        ZGVudGl0eVJlc3BvbnNlEkAKCGlkZW50aXR5GAEgASgLMiQubGF0Y2hrZXkuaWRlbnRpdHkudjEuTGlua2VkSWRlbnRpdHlSCGlk\
+        ZW50aXR5EhYKBmxpbmtlZBgCIAEoCFIGbGlua2VkIlQKFVVubGlua0lkZW50aXR5UmVxdWVzdBIfCgtpZGVudGl0eV9pZBgBIAEo\
+        CVIKaWRlbnRpdHlJZBIaCghwYXNzd29yZBgCIAEoCVIIcGFzc3dvcmQiGAoWVW5saW5rSWRlbnRpdHlSZXNwb25zZTLOAgoLTGlu\
+        a1NlcnZpY2USawoOTGlzdElkZW50aXRpZXMSKy5sYXRjaGtleS5pZGVudGl0eS52MS5MaXN0SWRlbnRpdGllc1JlcXVlc3QaLC5s\
+        YXRjaGtleS5pZGVudGl0eS52MS5MaXN0SWRlbnRpdGllc1Jlc3BvbnNlEmUKDExpbmtJZGVudGl0eRIpLmxhdGNoa2V5LmlkZW50\
+        aXR5LnYxLkxpbmtJZGVudGl0eVJlcXVlc3QaKi5sYXRjaGtleS5pZGVudGl0eS52MS5MaW5rSWRlbnRpdHlSZXNwb25zZRJrCg5V\
+        bmxpbmtJZGVudGl0eRIrLmxhdGNoa2V5LmlkZW50aXR5LnYxLlVubGlua0lkZW50aXR5UmVxdWVzdBosLmxhdGNoa2V5LmlkZW50\
+        aXR5LnYxLlVubGlua0lkZW50aXR5UmVzcG9uc2ViBnByb3RvMw==
+        """
+    ),
+    DescriptorFile(
+      name: "latchkey/identity/v1/session_service.proto",
       imports: [
         "google/protobuf/timestamp.proto",
       ],
       symbols: [
-        "latchkey.identity.v1.ListedDevice",
-        "latchkey.identity.v1.ListDevicesRequest",
-        "latchkey.identity.v1.ListDevicesResponse",
-        "latchkey.identity.v1.RenameDeviceRequest",
-        "latchkey.identity.v1.RenameDeviceResponse",
-        "latchkey.identity.v1.RemoveDeviceRequest",
-        "latchkey.identity.v1.RemoveDeviceResponse",
-        "latchkey.identity.v1.DeviceService",
-        "latchkey.identity.v1.DeviceService.ListDevices",
-        "latchkey.identity.v1.DeviceService.RenameDevice",
-        "latchkey.identity.v1.DeviceService.RemoveDevice",
+        "latchkey.identity.v1.SessionEvent",
+        "latchkey.identity.v1.Session",
+        "latchkey.identity.v1.ListSessionsRequest",
+        "latchkey.identity.v1.ListSessionsResponse",
+        "latchkey.identity.v1.RevokeSessionRequest",
+        "latchkey.identity.v1.RevokeSessionResponse",
+        "latchkey.identity.v1.RevokeOtherSessionsRequest",
+        "latchkey.identity.v1.RevokeOtherSessionsResponse",
+        "latchkey.identity.v1.ConfirmSessionRequest",
+        "latchkey.identity.v1.ConfirmSessionResponse",
+        "latchkey.identity.v1.WatchSessionEventsRequest",
+        "latchkey.identity.v1.WatchSessionEventsResponse",
+        "latchkey.identity.v1.SessionService",
+        "latchkey.identity.v1.SessionService.ListSessions",
+        "latchkey.identity.v1.SessionService.RevokeSession",
+        "latchkey.identity.v1.SessionService.RevokeOtherSessions",
+        "latchkey.identity.v1.SessionService.ConfirmSession",
+        "latchkey.identity.v1.SessionService.WatchSessionEvents",
       ],
       base64: """
-        CilsYXRjaGtleS9pZGVudGl0eS92MS9kZXZpY2Vfc2VydmljZS5wcm90bxIUbGF0Y2hrZXkuaWRlbnRpdHkudjEaH2dvb2dsZS9w\
-        cm90b2J1Zi90aW1lc3RhbXAucHJvdG8i2wIKDExpc3RlZERldmljZRIlCg5rZXlfdGh1bWJwcmludBgBIAEoCVINa2V5VGh1bWJw\
-        cmludBIUCgVsYWJlbBgCIAEoCVIFbGFiZWwSGgoIcGxhdGZvcm0YAyABKAlSCHBsYXRmb3JtEh0KCm9zX3ZlcnNpb24YBCABKAlS\
-        CW9zVmVyc2lvbhIfCgthcHBfdmVyc2lvbhgFIAEoCVIKYXBwVmVyc2lvbhI+Cg1maXJzdF9zZWVuX2F0GAYgASgLMhouZ29vZ2xl\
-        LnByb3RvYnVmLlRpbWVzdGFtcFILZmlyc3RTZWVuQXQSPAoMbGFzdF9zZWVuX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRp\
-        bWVzdGFtcFIKbGFzdFNlZW5BdBIaCghzZXNzaW9ucxgIIAEoA1IIc2Vzc2lvbnMSGAoHY3VycmVudBgJIAEoCFIHY3VycmVudCIU\
-        ChJMaXN0RGV2aWNlc1JlcXVlc3QiUwoTTGlzdERldmljZXNSZXNwb25zZRI8CgdkZXZpY2VzGAEgAygLMiIubGF0Y2hrZXkuaWRl\
-        bnRpdHkudjEuTGlzdGVkRGV2aWNlUgdkZXZpY2VzIlIKE1JlbmFtZURldmljZVJlcXVlc3QSJQoOa2V5X3RodW1icHJpbnQYASAB\
-        KAlSDWtleVRodW1icHJpbnQSFAoFbGFiZWwYAiABKAlSBWxhYmVsIhYKFFJlbmFtZURldmljZVJlc3BvbnNlIjwKE1JlbW92ZURl\
-        dmljZVJlcXVlc3QSJQoOa2V5X3RodW1icHJpbnQYASABKAlSDWtleVRodW1icHJpbnQiPQoUUmVtb3ZlRGV2aWNlUmVzcG9uc2US\
-        JQoOc2Vzc2lvbnNfZW5kZWQYASABKANSDXNlc3Npb25zRW5kZWQywQIKDURldmljZVNlcnZpY2USYgoLTGlzdERldmljZXMSKC5s\
-        YXRjaGtleS5pZGVudGl0eS52MS5MaXN0RGV2aWNlc1JlcXVlc3QaKS5sYXRjaGtleS5pZGVudGl0eS52MS5MaXN0RGV2aWNlc1Jl\
-        c3BvbnNlEmUKDFJlbmFtZURldmljZRIpLmxhdGNoa2V5LmlkZW50aXR5LnYxLlJlbmFtZURldmljZVJlcXVlc3QaKi5sYXRjaGtl\
-        eS5pZGVudGl0eS52MS5SZW5hbWVEZXZpY2VSZXNwb25zZRJlCgxSZW1vdmVEZXZpY2USKS5sYXRjaGtleS5pZGVudGl0eS52MS5S\
-        ZW1vdmVEZXZpY2VSZXF1ZXN0GioubGF0Y2hrZXkuaWRlbnRpdHkudjEuUmVtb3ZlRGV2aWNlUmVzcG9uc2ViBnByb3RvMw==
+        CipsYXRjaGtleS9pZGVudGl0eS92MS9zZXNzaW9uX3NlcnZpY2UucHJvdG8SFGxhdGNoa2V5LmlkZW50aXR5LnYxGh9nb29nbGUv\
+        cHJvdG9idWYvdGltZXN0YW1wLnByb3RvIpEDCgdTZXNzaW9uEhAKA3NpZBgBIAEoCVIDc2lkEhsKCWNsaWVudF9pZBgCIAEoCVII\
+        Y2xpZW50SWQSFAoFc2NvcGUYAyABKAlSBXNjb3BlEhYKBm1ldGhvZBgEIAEoCVIGbWV0aG9kEiEKDGRldmljZV9sYWJlbBgFIAEo\
+        CVILZGV2aWNlTGFiZWwSGgoIcGxhdGZvcm0YBiABKAlSCHBsYXRmb3JtEjkKCmNyZWF0ZWRfYXQYByABKAsyGi5nb29nbGUucHJv\
+        dG9idWYuVGltZXN0YW1wUgljcmVhdGVkQXQSPAoMbGFzdF91c2VkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFt\
+        cFIKbGFzdFVzZWRBdBI5CgpleHBpcmVzX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcFIJZXhwaXJlc0F0EhgK\
+        B2N1cnJlbnQYCiABKAhSB2N1cnJlbnQSHAoJY29uZmlybWVkGAsgASgIUgljb25maXJtZWQiFQoTTGlzdFNlc3Npb25zUmVxdWVz\
+        dCJRChRMaXN0U2Vzc2lvbnNSZXNwb25zZRI5CghzZXNzaW9ucxgBIAMoCzIdLmxhdGNoa2V5LmlkZW50aXR5LnYxLlNlc3Npb25S\
+        CHNlc3Npb25zIigKFFJldm9rZVNlc3Npb25SZXF1ZXN0EhAKA3NpZBgBIAEoCVIDc2lkIi0KFVJldm9rZVNlc3Npb25SZXNwb25z\
+        ZRIUCgVlbmRlZBgBIAEoCFIFZW5kZWQiHAoaUmV2b2tlT3RoZXJTZXNzaW9uc1JlcXVlc3QiRAobUmV2b2tlT3RoZXJTZXNzaW9u\
+        c1Jlc3BvbnNlEiUKDnNlc3Npb25zX2VuZGVkGAEgASgDUg1zZXNzaW9uc0VuZGVkIikKFUNvbmZpcm1TZXNzaW9uUmVxdWVzdBIQ\
+        CgNzaWQYASABKAlSA3NpZCIYChZDb25maXJtU2Vzc2lvblJlc3BvbnNlIhsKGVdhdGNoU2Vzc2lvbkV2ZW50c1JlcXVlc3Qi8AEK\
+        GldhdGNoU2Vzc2lvbkV2ZW50c1Jlc3BvbnNlEjgKBWV2ZW50GAEgASgOMiIubGF0Y2hrZXkuaWRlbnRpdHkudjEuU2Vzc2lvbkV2\
+        ZW50UgVldmVudBIQCgNzaWQYAiABKAlSA3NpZBIqCgJhdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBSAmF0EjcK\
+        B3Nlc3Npb24YBCABKAsyHS5sYXRjaGtleS5pZGVudGl0eS52MS5TZXNzaW9uUgdzZXNzaW9uEiEKDG1pZ3JhdGlvbl9pZBgFIAEo\
+        CVILbWlncmF0aW9uSWQqwwEKDFNlc3Npb25FdmVudBIdChlTRVNTSU9OX0VWRU5UX1VOU1BFQ0lGSUVEEAASGgoWU0VTU0lPTl9F\
+        VkVOVF9XQVRDSElORxABEhkKFVNFU1NJT05fRVZFTlRfU1RBUlRFRBACEhcKE1NFU1NJT05fRVZFTlRfRU5ERUQQAxIgChxTRVNT\
+        SU9OX0VWRU5UX1JFRlJFU0hfUkVVU0VEEAQSIgoeU0VTU0lPTl9FVkVOVF9NSUdSQVRJT05fRkFJTEVEEAUyxQQKDlNlc3Npb25T\
+        ZXJ2aWNlEmUKDExpc3RTZXNzaW9ucxIpLmxhdGNoa2V5LmlkZW50aXR5LnYxLkxpc3RTZXNzaW9uc1JlcXVlc3QaKi5sYXRjaGtl\
+        eS5pZGVudGl0eS52MS5MaXN0U2Vzc2lvbnNSZXNwb25zZRJoCg1SZXZva2VTZXNzaW9uEioubGF0Y2hrZXkuaWRlbnRpdHkudjEu\
+        UmV2b2tlU2Vzc2lvblJlcXVlc3QaKy5sYXRjaGtleS5pZGVudGl0eS52MS5SZXZva2VTZXNzaW9uUmVzcG9uc2USegoTUmV2b2tl\
+        T3RoZXJTZXNzaW9ucxIwLmxhdGNoa2V5LmlkZW50aXR5LnYxLlJldm9rZU90aGVyU2Vzc2lvbnNSZXF1ZXN0GjEubGF0Y2hrZXku\
+        aWRlbnRpdHkudjEuUmV2b2tlT3RoZXJTZXNzaW9uc1Jlc3BvbnNlEmsKDkNvbmZpcm1TZXNzaW9uEisubGF0Y2hrZXkuaWRlbnRp\
+        dHkudjEuQ29uZmlybVNlc3Npb25SZXF1ZXN0GiwubGF0Y2hrZXkuaWRlbnRpdHkudjEuQ29uZmlybVNlc3Npb25SZXNwb25zZRJ5\
+        ChJXYXRjaFNlc3Npb25FdmVudHMSLy5sYXRjaGtleS5pZGVudGl0eS52MS5XYXRjaFNlc3Npb25FdmVudHNSZXF1ZXN0GjAubGF0\
+        Y2hrZXkuaWRlbnRpdHkudjEuV2F0Y2hTZXNzaW9uRXZlbnRzUmVzcG9uc2UwAWIGcHJvdG8z
         """
     ),
     DescriptorFile(
-      name: "latchkey/identity/v1/grant_service.proto",
+      name: "latchkey/identity/v1/admin_service.proto",
       imports: [
         "google/protobuf/timestamp.proto",
         "latchkey/common/v1/common.proto",
+        "latchkey/identity/v1/link_service.proto",
+        "latchkey/identity/v1/session_service.proto",
       ],
       symbols: [
-        "latchkey.identity.v1.QrGrantKind",
-        "latchkey.identity.v1.IssueForQrRequest",
-        "latchkey.identity.v1.IssueForQrResponse",
-        "latchkey.identity.v1.RevokeForQrRequest",
-        "latchkey.identity.v1.RevokeForQrResponse",
-        "latchkey.identity.v1.SignConfirmationRequest",
-        "latchkey.identity.v1.SignConfirmationResponse",
-        "latchkey.identity.v1.DescribeSubjectRequest",
-        "latchkey.identity.v1.DescribeSubjectResponse",
-        "latchkey.identity.v1.CompleteMigrationRequest",
-        "latchkey.identity.v1.CompleteMigrationResponse",
-        "latchkey.identity.v1.WatchRevocationsRequest",
-        "latchkey.identity.v1.WatchRevocationsResponse",
-        "latchkey.identity.v1.GrantService",
-        "latchkey.identity.v1.GrantService.IssueForQr",
-        "latchkey.identity.v1.GrantService.SignConfirmation",
-        "latchkey.identity.v1.GrantService.RevokeForQr",
-        "latchkey.identity.v1.GrantService.DescribeSubject",
-        "latchkey.identity.v1.GrantService.CompleteMigration",
-        "latchkey.identity.v1.GrantService.WatchRevocations",
+        "latchkey.identity.v1.SubjectKind",
+        "latchkey.identity.v1.Document",
+        "latchkey.identity.v1.GetSubjectRequest",
+        "latchkey.identity.v1.GetSubjectResponse",
+        "latchkey.identity.v1.DisableSubjectRequest",
+        "latchkey.identity.v1.DisableSubjectResponse",
+        "latchkey.identity.v1.EnableSubjectRequest",
+        "latchkey.identity.v1.EnableSubjectResponse",
+        "latchkey.identity.v1.DeleteSubjectRequest",
+        "latchkey.identity.v1.DeleteSubjectResponse",
+        "latchkey.identity.v1.EndSessionsRequest",
+        "latchkey.identity.v1.EndSessionsResponse",
+        "latchkey.identity.v1.RotateSigningKeyRequest",
+        "latchkey.identity.v1.RotateSigningKeyResponse",
+        "latchkey.identity.v1.GetDocumentRequest",
+        "latchkey.identity.v1.GetDocumentResponse",
+        "latchkey.identity.v1.SetDocumentRequest",
+        "latchkey.identity.v1.SetDocumentResponse",
+        "latchkey.identity.v1.AdminService",
+        "latchkey.identity.v1.AdminService.GetSubject",
+        "latchkey.identity.v1.AdminService.DisableSubject",
+        "latchkey.identity.v1.AdminService.EnableSubject",
+        "latchkey.identity.v1.AdminService.DeleteSubject",
+        "latchkey.identity.v1.AdminService.EndSessions",
+        "latchkey.identity.v1.AdminService.RotateSigningKey",
+        "latchkey.identity.v1.AdminService.GetDocument",
+        "latchkey.identity.v1.AdminService.SetDocument",
       ],
       base64: """
-        CihsYXRjaGtleS9pZGVudGl0eS92MS9ncmFudF9zZXJ2aWNlLnByb3RvEhRsYXRjaGtleS5pZGVudGl0eS52MRofZ29vZ2xlL3By\
-        b3RvYnVmL3RpbWVzdGFtcC5wcm90bxofbGF0Y2hrZXkvY29tbW9uL3YxL2NvbW1vbi5wcm90byLcAgoRSXNzdWVGb3JRclJlcXVl\
-        c3QSIgoNcXJfc2Vzc2lvbl9pZBgBIAEoCVILcXJTZXNzaW9uSWQSEAoDc3ViGAIgASgJUgNzdWISKAoQY29uZmlybWVkX2J5X3Np\
-        ZBgDIAEoCVIOY29uZmlybWVkQnlTaWQSGwoJY2xpZW50X2lkGAQgASgJUghjbGllbnRJZBIUCgVzY29wZRgFIAEoCVIFc2NvcGUS\
-        IQoMZGV2aWNlX2xhYmVsGAYgASgJUgtkZXZpY2VMYWJlbBIaCghwbGF0Zm9ybRgHIAEoCVIIcGxhdGZvcm0SPgoKZGV2aWNlX2tl\
-        eRgIIAEoCzIfLmxhdGNoa2V5LmNvbW1vbi52MS5FY1B1YmxpY0p3a1IJZGV2aWNlS2V5EjUKBGtpbmQYCSABKA4yIS5sYXRjaGtl\
-        eS5pZGVudGl0eS52MS5RckdyYW50S2luZFIEa2luZCK4AQoSSXNzdWVGb3JRclJlc3BvbnNlEjQKBnRva2VucxgBIAEoCzIcLmxh\
-        dGNoa2V5LmNvbW1vbi52MS5Ub2tlblNldFIGdG9rZW5zEjUKB3N1YmplY3QYAiABKAsyGy5sYXRjaGtleS5jb21tb24udjEuU3Vi\
-        amVjdFIHc3ViamVjdBI1Cgdwcm9maWxlGAMgASgLMhsubGF0Y2hrZXkuY29tbW9uLnYxLlByb2ZpbGVSB3Byb2ZpbGUiUAoSUmV2\
-        b2tlRm9yUXJSZXF1ZXN0EiIKDXFyX3Nlc3Npb25faWQYASABKAlSC3FyU2Vzc2lvbklkEhYKBnJlYXNvbhgCIAEoCVIGcmVhc29u\
-        IjwKE1Jldm9rZUZvclFyUmVzcG9uc2USJQoOc2Vzc2lvbnNfZW5kZWQYASABKANSDXNlc3Npb25zRW5kZWQi8AMKF1NpZ25Db25m\
-        aXJtYXRpb25SZXF1ZXN0EiIKDXFyX3Nlc3Npb25faWQYASABKAlSC3FyU2Vzc2lvbklkEhAKA3N1YhgCIAEoCVIDc3ViEigKEGNv\
-        bmZpcm1lZF9ieV9zaWQYAyABKAlSDmNvbmZpcm1lZEJ5U2lkEhsKCWNsaWVudF9pZBgEIAEoCVIIY2xpZW50SWQSPQoMY29uZmly\
-        bWVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcFILY29uZmlybWVkQXQSHwoLYWN0aW9uX3RleHQYBiABKAlS\
-        CmFjdGlvblRleHQSFgoGYW1vdW50GAcgASgJUgZhbW91bnQSGgoIY3VycmVuY3kYCCABKAlSCGN1cnJlbmN5EhwKCXJlZmVyZW5j\
-        ZRgJIAEoCVIJcmVmZXJlbmNlEiMKDWFjdGlvbl9kaWdlc3QYCiABKAlSDGFjdGlvbkRpZ2VzdBI+CgpkZXZpY2Vfa2V5GAsgASgL\
-        Mh8ubGF0Y2hrZXkuY29tbW9uLnYxLkVjUHVibGljSndrUglkZXZpY2VLZXkSHAoJc2lnbmF0dXJlGAwgASgMUglzaWduYXR1cmUS\
-        IwoNdGlja2V0X2RpZ2VzdBgNIAEoCVIMdGlja2V0RGlnZXN0IiwKGFNpZ25Db25maXJtYXRpb25SZXNwb25zZRIQCgNqd3MYASAB\
-        KAlSA2p3cyI8ChZEZXNjcmliZVN1YmplY3RSZXF1ZXN0EhAKA3N1YhgBIAEoCVIDc3ViEhAKA3NpZBgCIAEoCVIDc2lkImEKF0Rl\
-        c2NyaWJlU3ViamVjdFJlc3BvbnNlEhIKBG1hc2sYASABKAlSBG1hc2sSMgoVZGV2aWNlX2tleV90aHVtYnByaW50GAIgASgJUhNk\
-        ZXZpY2VLZXlUaHVtYnByaW50InkKGENvbXBsZXRlTWlncmF0aW9uUmVxdWVzdBIhCgxtaWdyYXRpb25faWQYASABKAlSC21pZ3Jh\
-        dGlvbklkEhsKCWd1ZXN0X3N1YhgCIAEoCVIIZ3Vlc3RTdWISHQoKdGFyZ2V0X3N1YhgDIAEoCVIJdGFyZ2V0U3ViIhsKGUNvbXBs\
-        ZXRlTWlncmF0aW9uUmVzcG9uc2UiGQoXV2F0Y2hSZXZvY2F0aW9uc1JlcXVlc3QigwEKGFdhdGNoUmV2b2NhdGlvbnNSZXNwb25z\
-        ZRIdCgplbmRlZF9zaWRzGAEgAygJUgllbmRlZFNpZHMSGwoJY2F1Z2h0X3VwGAIgASgIUghjYXVnaHRVcBIrChFyZXRlbnRpb25f\
-        c2Vjb25kcxgDIAEoA1IQcmV0ZW50aW9uU2Vjb25kcyqCAQoLUXJHcmFudEtpbmQSHQoZUVJfR1JBTlRfS0lORF9VTlNQRUNJRklF\
-        RBAAEhkKFVFSX0dSQU5UX0tJTkRfU0lHTl9JThABEh0KGVFSX0dSQU5UX0tJTkRfQklORF9ERVZJQ0UQAhIaChZRUl9HUkFOVF9L\
-        SU5EX1RSQU5TRkVSEAMyoQUKDEdyYW50U2VydmljZRJfCgpJc3N1ZUZvclFyEicubGF0Y2hrZXkuaWRlbnRpdHkudjEuSXNzdWVG\
-        b3JRclJlcXVlc3QaKC5sYXRjaGtleS5pZGVudGl0eS52MS5Jc3N1ZUZvclFyUmVzcG9uc2UScQoQU2lnbkNvbmZpcm1hdGlvbhIt\
-        LmxhdGNoa2V5LmlkZW50aXR5LnYxLlNpZ25Db25maXJtYXRpb25SZXF1ZXN0Gi4ubGF0Y2hrZXkuaWRlbnRpdHkudjEuU2lnbkNv\
-        bmZpcm1hdGlvblJlc3BvbnNlEmIKC1Jldm9rZUZvclFyEigubGF0Y2hrZXkuaWRlbnRpdHkudjEuUmV2b2tlRm9yUXJSZXF1ZXN0\
-        GikubGF0Y2hrZXkuaWRlbnRpdHkudjEuUmV2b2tlRm9yUXJSZXNwb25zZRJuCg9EZXNjcmliZVN1YmplY3QSLC5sYXRjaGtleS5p\
-        ZGVudGl0eS52MS5EZXNjcmliZVN1YmplY3RSZXF1ZXN0Gi0ubGF0Y2hrZXkuaWRlbnRpdHkudjEuRGVzY3JpYmVTdWJqZWN0UmVz\
-        cG9uc2USdAoRQ29tcGxldGVNaWdyYXRpb24SLi5sYXRjaGtleS5pZGVudGl0eS52MS5Db21wbGV0ZU1pZ3JhdGlvblJlcXVlc3Qa\
-        Ly5sYXRjaGtleS5pZGVudGl0eS52MS5Db21wbGV0ZU1pZ3JhdGlvblJlc3BvbnNlEnMKEFdhdGNoUmV2b2NhdGlvbnMSLS5sYXRj\
-        aGtleS5pZGVudGl0eS52MS5XYXRjaFJldm9jYXRpb25zUmVxdWVzdBouLmxhdGNoa2V5LmlkZW50aXR5LnYxLldhdGNoUmV2b2Nh\
-        dGlvbnNSZXNwb25zZTABYgZwcm90bzM=
+        CihsYXRjaGtleS9pZGVudGl0eS92MS9hZG1pbl9zZXJ2aWNlLnByb3RvEhRsYXRjaGtleS5pZGVudGl0eS52MRofZ29vZ2xlL3By\
+        b3RvYnVmL3RpbWVzdGFtcC5wcm90bxofbGF0Y2hrZXkvY29tbW9uL3YxL2NvbW1vbi5wcm90bxonbGF0Y2hrZXkvaWRlbnRpdHkv\
+        djEvbGlua19zZXJ2aWNlLnByb3RvGipsYXRjaGtleS9pZGVudGl0eS92MS9zZXNzaW9uX3NlcnZpY2UucHJvdG8iUAoRR2V0U3Vi\
+        amVjdFJlcXVlc3QSEgoDc3ViGAEgASgJSABSA3N1YhIgCgppZGVudGlmaWVyGAIgASgJSABSCmlkZW50aWZpZXJCBQoDd2hvIqkE\
+        ChJHZXRTdWJqZWN0UmVzcG9uc2USEAoDc3ViGAEgASgJUgNzdWISNQoEa2luZBgCIAEoDjIhLmxhdGNoa2V5LmlkZW50aXR5LnYx\
+        LlN1YmplY3RLaW5kUgRraW5kEh8KC21lcmdlZF9pbnRvGAMgASgJUgptZXJnZWRJbnRvEjkKCmNyZWF0ZWRfYXQYBCABKAsyGi5n\
+        b29nbGUucHJvdG9idWYuVGltZXN0YW1wUgljcmVhdGVkQXQSPAoMbGFzdF9zZWVuX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVm\
+        LlRpbWVzdGFtcFIKbGFzdFNlZW5BdBI7CgtkaXNhYmxlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBSCmRp\
+        c2FibGVkQXQSOwoLZXhwb3J0ZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wUgpleHBvcnRlZEF0EjUKB3By\
+        b2ZpbGUYCCABKAsyGy5sYXRjaGtleS5jb21tb24udjEuUHJvZmlsZVIHcHJvZmlsZRJECgppZGVudGl0aWVzGAkgAygLMiQubGF0\
+        Y2hrZXkuaWRlbnRpdHkudjEuTGlua2VkSWRlbnRpdHlSCmlkZW50aXRpZXMSOQoIc2Vzc2lvbnMYCiADKAsyHS5sYXRjaGtleS5p\
+        ZGVudGl0eS52MS5TZXNzaW9uUghzZXNzaW9ucyJBChVEaXNhYmxlU3ViamVjdFJlcXVlc3QSEAoDc3ViGAEgASgJUgNzdWISFgoG\
+        cmVhc29uGAIgASgJUgZyZWFzb24iPwoWRGlzYWJsZVN1YmplY3RSZXNwb25zZRIlCg5zZXNzaW9uc19lbmRlZBgBIAEoA1INc2Vz\
+        c2lvbnNFbmRlZCJAChRFbmFibGVTdWJqZWN0UmVxdWVzdBIQCgNzdWIYASABKAlSA3N1YhIWCgZyZWFzb24YAiABKAlSBnJlYXNv\
+        biIXChVFbmFibGVTdWJqZWN0UmVzcG9uc2UiQAoURGVsZXRlU3ViamVjdFJlcXVlc3QSEAoDc3ViGAEgASgJUgNzdWISFgoGcmVh\
+        c29uGAIgASgJUgZyZWFzb24iZwoVRGVsZXRlU3ViamVjdFJlc3BvbnNlEiUKDnNlc3Npb25zX2VuZGVkGAEgASgDUg1zZXNzaW9u\
+        c0VuZGVkEicKD3JlY29yZHNfZGVsZXRlZBgCIAEoCFIOcmVjb3Jkc0RlbGV0ZWQiaQoSRW5kU2Vzc2lvbnNSZXF1ZXN0EhIKA3N1\
+        YhgBIAEoCUgAUgNzdWISHgoJZXZlcnlib2R5GAIgASgISABSCWV2ZXJ5Ym9keRIWCgZyZWFzb24YAyABKAlSBnJlYXNvbkIHCgV3\
+        aG9zZSI8ChNFbmRTZXNzaW9uc1Jlc3BvbnNlEiUKDnNlc3Npb25zX2VuZGVkGAEgASgDUg1zZXNzaW9uc0VuZGVkIjEKF1JvdGF0\
+        ZVNpZ25pbmdLZXlSZXF1ZXN0EhYKBnJlYXNvbhgBIAEoCVIGcmVhc29uImcKGFJvdGF0ZVNpZ25pbmdLZXlSZXNwb25zZRIQCgNr\
+        aWQYASABKAlSA2tpZBI5CgpzaWduc19mcm9tGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcFIJc2lnbnNGcm9tIlAK\
+        EkdldERvY3VtZW50UmVxdWVzdBI6Cghkb2N1bWVudBgBIAEoDjIeLmxhdGNoa2V5LmlkZW50aXR5LnYxLkRvY3VtZW50Ughkb2N1\
+        bWVudCIpChNHZXREb2N1bWVudFJlc3BvbnNlEhIKBGpzb24YASABKAlSBGpzb24ifAoSU2V0RG9jdW1lbnRSZXF1ZXN0EjoKCGRv\
+        Y3VtZW50GAEgASgOMh4ubGF0Y2hrZXkuaWRlbnRpdHkudjEuRG9jdW1lbnRSCGRvY3VtZW50EhIKBGpzb24YAiABKAlSBGpzb24S\
+        FgoGcmVhc29uGAMgASgJUgZyZWFzb24iFQoTU2V0RG9jdW1lbnRSZXNwb25zZSqQAQoLU3ViamVjdEtpbmQSHAoYU1VCSkVDVF9L\
+        SU5EX1VOU1BFQ0lGSUVEEAASFgoSU1VCSkVDVF9LSU5EX0dVRVNUEAESGAoUU1VCSkVDVF9LSU5EX0FDQ09VTlQQAhIXChNTVUJK\
+        RUNUX0tJTkRfTUVSR0VEEAMSGAoUU1VCSkVDVF9LSU5EX0RFTEVURUQQBCpQCghEb2N1bWVudBIYChRET0NVTUVOVF9VTlNQRUNJ\
+        RklFRBAAEhUKEURPQ1VNRU5UX1BPTElDSUVTEAESEwoPRE9DVU1FTlRfR1VJREVTEAIyzwYKDEFkbWluU2VydmljZRJfCgpHZXRT\
+        dWJqZWN0EicubGF0Y2hrZXkuaWRlbnRpdHkudjEuR2V0U3ViamVjdFJlcXVlc3QaKC5sYXRjaGtleS5pZGVudGl0eS52MS5HZXRT\
+        dWJqZWN0UmVzcG9uc2USawoORGlzYWJsZVN1YmplY3QSKy5sYXRjaGtleS5pZGVudGl0eS52MS5EaXNhYmxlU3ViamVjdFJlcXVl\
+        c3QaLC5sYXRjaGtleS5pZGVudGl0eS52MS5EaXNhYmxlU3ViamVjdFJlc3BvbnNlEmgKDUVuYWJsZVN1YmplY3QSKi5sYXRjaGtl\
+        eS5pZGVudGl0eS52MS5FbmFibGVTdWJqZWN0UmVxdWVzdBorLmxhdGNoa2V5LmlkZW50aXR5LnYxLkVuYWJsZVN1YmplY3RSZXNw\
+        b25zZRJoCg1EZWxldGVTdWJqZWN0EioubGF0Y2hrZXkuaWRlbnRpdHkudjEuRGVsZXRlU3ViamVjdFJlcXVlc3QaKy5sYXRjaGtl\
+        eS5pZGVudGl0eS52MS5EZWxldGVTdWJqZWN0UmVzcG9uc2USYgoLRW5kU2Vzc2lvbnMSKC5sYXRjaGtleS5pZGVudGl0eS52MS5F\
+        bmRTZXNzaW9uc1JlcXVlc3QaKS5sYXRjaGtleS5pZGVudGl0eS52MS5FbmRTZXNzaW9uc1Jlc3BvbnNlEnEKEFJvdGF0ZVNpZ25p\
+        bmdLZXkSLS5sYXRjaGtleS5pZGVudGl0eS52MS5Sb3RhdGVTaWduaW5nS2V5UmVxdWVzdBouLmxhdGNoa2V5LmlkZW50aXR5LnYx\
+        LlJvdGF0ZVNpZ25pbmdLZXlSZXNwb25zZRJiCgtHZXREb2N1bWVudBIoLmxhdGNoa2V5LmlkZW50aXR5LnYxLkdldERvY3VtZW50\
+        UmVxdWVzdBopLmxhdGNoa2V5LmlkZW50aXR5LnYxLkdldERvY3VtZW50UmVzcG9uc2USYgoLU2V0RG9jdW1lbnQSKC5sYXRjaGtl\
+        eS5pZGVudGl0eS52MS5TZXREb2N1bWVudFJlcXVlc3QaKS5sYXRjaGtleS5pZGVudGl0eS52MS5TZXREb2N1bWVudFJlc3BvbnNl\
+        YgZwcm90bzM=
         """
     ),
     DescriptorFile(
-      name: "latchkey/identity/v1/guest_service.proto",
+      name: "latchkey/identity/v1/audit_service.proto",
       imports: [
         "google/protobuf/timestamp.proto",
-        "latchkey/common/v1/common.proto",
       ],
       symbols: [
-        "latchkey.identity.v1.GetChallengeRequest",
-        "latchkey.identity.v1.GetChallengeResponse",
-        "latchkey.identity.v1.Device",
-        "latchkey.identity.v1.IssueGuestRequest",
-        "latchkey.identity.v1.LastLoginHint",
-        "latchkey.identity.v1.IssueGuestResponse",
-        "latchkey.identity.v1.GuestService",
-        "latchkey.identity.v1.GuestService.GetChallenge",
-        "latchkey.identity.v1.GuestService.IssueGuest",
+        "latchkey.identity.v1.ListAuditEventsRequest",
+        "latchkey.identity.v1.AuditEvent",
+        "latchkey.identity.v1.ListAuditEventsResponse",
+        "latchkey.identity.v1.VerifyAuditLogRequest",
+        "latchkey.identity.v1.VerifyAuditLogResponse",
+        "latchkey.identity.v1.AuditService",
+        "latchkey.identity.v1.AuditService.ListAuditEvents",
+        "latchkey.identity.v1.AuditService.VerifyAuditLog",
       ],
       base64: """
-        CihsYXRjaGtleS9pZGVudGl0eS92MS9ndWVzdF9zZXJ2aWNlLnByb3RvEhRsYXRjaGtleS5pZGVudGl0eS52MRofZ29vZ2xlL3By\
-        b3RvYnVmL3RpbWVzdGFtcC5wcm90bxofbGF0Y2hrZXkvY29tbW9uL3YxL2NvbW1vbi5wcm90byJyChNHZXRDaGFsbGVuZ2VSZXF1\
-        ZXN0EhsKCWNsaWVudF9pZBgBIAEoCVIIY2xpZW50SWQSPgoKZGV2aWNlX2tleRgCIAEoCzIfLmxhdGNoa2V5LmNvbW1vbi52MS5F\
-        Y1B1YmxpY0p3a1IJZGV2aWNlS2V5Im4KFEdldENoYWxsZW5nZVJlc3BvbnNlEhwKCWNoYWxsZW5nZRgBIAEoCVIJY2hhbGxlbmdl\
-        EhkKCHBvd19iaXRzGAIgASgFUgdwb3dCaXRzEh0KCmV4cGlyZXNfaW4YAyABKANSCWV4cGlyZXNJbiL5AQoGRGV2aWNlEhsKCWRl\
-        dmljZV9pZBgBIAEoCVIIZGV2aWNlSWQSPgoKcHVibGljX2tleRgCIAEoCzIfLmxhdGNoa2V5LmNvbW1vbi52MS5FY1B1YmxpY0p3\
-        a1IJcHVibGljS2V5EhQKBWxhYmVsGAMgASgJUgVsYWJlbBIaCghwbGF0Zm9ybRgEIAEoCVIIcGxhdGZvcm0SHQoKb3NfdmVyc2lv\
-        bhgFIAEoCVIJb3NWZXJzaW9uEh8KC2FwcF92ZXJzaW9uGAYgASgJUgphcHBWZXJzaW9uEiAKC3JlaW5zdGFsbGVkGAcgASgIUgty\
-        ZWluc3RhbGxlZCLVAQoRSXNzdWVHdWVzdFJlcXVlc3QSGwoJY2xpZW50X2lkGAEgASgJUghjbGllbnRJZBI0CgZkZXZpY2UYAiAB\
-        KAsyHC5sYXRjaGtleS5pZGVudGl0eS52MS5EZXZpY2VSBmRldmljZRIcCgljaGFsbGVuZ2UYAyABKAlSCWNoYWxsZW5nZRIUCgVw\
-        cm9vZhgEIAEoDFIFcHJvb2YSIQoMcG93X3NvbHV0aW9uGAUgASgMUgtwb3dTb2x1dGlvbhIWCgZsb2NhbGUYBiABKAlSBmxvY2Fs\
-        ZSJ2Cg1MYXN0TG9naW5IaW50EhYKBm1ldGhvZBgBIAEoCVIGbWV0aG9kEiEKDGFjY291bnRfbWFzaxgCIAEoCVILYWNjb3VudE1h\
-        c2sSKgoCYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wUgJhdCLFAgoSSXNzdWVHdWVzdFJlc3BvbnNlEjQKBnRv\
-        a2VucxgBIAEoCzIcLmxhdGNoa2V5LmNvbW1vbi52MS5Ub2tlblNldFIGdG9rZW5zEjUKB3N1YmplY3QYAiABKAsyGy5sYXRjaGtl\
-        eS5jb21tb24udjEuU3ViamVjdFIHc3ViamVjdBIYCgdjcmVhdGVkGAMgASgIUgdjcmVhdGVkEksKD2xhc3RfbG9naW5faGludBgE\
-        IAEoCzIjLmxhdGNoa2V5LmlkZW50aXR5LnYxLkxhc3RMb2dpbkhpbnRSDWxhc3RMb2dpbkhpbnQSKwoRc3RvcmFnZV9uYW1lc3Bh\
-        Y2UYBSABKAlSEHN0b3JhZ2VOYW1lc3BhY2USLgoTZ2F0ZV9wb2xpY3lfdmVyc2lvbhgGIAEoA1IRZ2F0ZVBvbGljeVZlcnNpb24y\
-        1gEKDEd1ZXN0U2VydmljZRJlCgxHZXRDaGFsbGVuZ2USKS5sYXRjaGtleS5pZGVudGl0eS52MS5HZXRDaGFsbGVuZ2VSZXF1ZXN0\
-        GioubGF0Y2hrZXkuaWRlbnRpdHkudjEuR2V0Q2hhbGxlbmdlUmVzcG9uc2USXwoKSXNzdWVHdWVzdBInLmxhdGNoa2V5LmlkZW50\
-        aXR5LnYxLklzc3VlR3Vlc3RSZXF1ZXN0GigubGF0Y2hrZXkuaWRlbnRpdHkudjEuSXNzdWVHdWVzdFJlc3BvbnNlYgZwcm90bzM=
+        CihsYXRjaGtleS9pZGVudGl0eS92MS9hdWRpdF9zZXJ2aWNlLnByb3RvEhRsYXRjaGtleS5pZGVudGl0eS52MRofZ29vZ2xlL3By\
+        b3RvYnVmL3RpbWVzdGFtcC5wcm90byJWChZMaXN0QXVkaXRFdmVudHNSZXF1ZXN0EhQKBWFmdGVyGAEgASgDUgVhZnRlchIUCgVs\
+        aW1pdBgCIAEoBVIFbGltaXQSEAoDc3ViGAMgASgJUgNzdWIi0gEKCkF1ZGl0RXZlbnQSGgoIc2VxdWVuY2UYASABKANSCHNlcXVl\
+        bmNlEioKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcFICYXQSEgoEa2luZBgDIAEoCVIEa2luZBIQCgNzdWIY\
+        BCABKAlSA3N1YhIQCgNzaWQYBSABKAlSA3NpZBIYCgdhZGRyZXNzGAYgASgJUgdhZGRyZXNzEhYKBmRldGFpbBgHIAEoCVIGZGV0\
+        YWlsEhIKBGxpbmsYCCABKAlSBGxpbmsiUwoXTGlzdEF1ZGl0RXZlbnRzUmVzcG9uc2USOAoGZXZlbnRzGAEgAygLMiAubGF0Y2hr\
+        ZXkuaWRlbnRpdHkudjEuQXVkaXRFdmVudFIGZXZlbnRzIhcKFVZlcmlmeUF1ZGl0TG9nUmVxdWVzdCJgChZWZXJpZnlBdWRpdExv\
+        Z1Jlc3BvbnNlEhYKBmludGFjdBgBIAEoCFIGaW50YWN0EhoKCHZlcmlmaWVkGAIgASgDUgh2ZXJpZmllZBISCgRoZWFkGAMgASgJ\
+        UgRoZWFkMusBCgxBdWRpdFNlcnZpY2USbgoPTGlzdEF1ZGl0RXZlbnRzEiwubGF0Y2hrZXkuaWRlbnRpdHkudjEuTGlzdEF1ZGl0\
+        RXZlbnRzUmVxdWVzdBotLmxhdGNoa2V5LmlkZW50aXR5LnYxLkxpc3RBdWRpdEV2ZW50c1Jlc3BvbnNlEmsKDlZlcmlmeUF1ZGl0\
+        TG9nEisubGF0Y2hrZXkuaWRlbnRpdHkudjEuVmVyaWZ5QXVkaXRMb2dSZXF1ZXN0GiwubGF0Y2hrZXkuaWRlbnRpdHkudjEuVmVy\
+        aWZ5QXVkaXRMb2dSZXNwb25zZWIGcHJvdG8z
         """
     ),
     DescriptorFile(
@@ -438,48 +483,362 @@ package enum LatchkeyDescriptors {
         """
     ),
     DescriptorFile(
-      name: "latchkey/identity/v1/link_service.proto",
+      name: "latchkey/migration/v1/migration_service.proto",
       imports: [
         "google/protobuf/timestamp.proto",
-        "latchkey/identity/v1/auth_service.proto",
       ],
       symbols: [
-        "latchkey.identity.v1.LinkedIdentity",
-        "latchkey.identity.v1.ListIdentitiesRequest",
-        "latchkey.identity.v1.ListIdentitiesResponse",
-        "latchkey.identity.v1.DeviceKeyEnrolment",
-        "latchkey.identity.v1.PatternEnrolment",
-        "latchkey.identity.v1.LinkIdentityRequest",
-        "latchkey.identity.v1.LinkIdentityResponse",
-        "latchkey.identity.v1.UnlinkIdentityRequest",
-        "latchkey.identity.v1.UnlinkIdentityResponse",
-        "latchkey.identity.v1.LinkService",
-        "latchkey.identity.v1.LinkService.ListIdentities",
-        "latchkey.identity.v1.LinkService.LinkIdentity",
-        "latchkey.identity.v1.LinkService.UnlinkIdentity",
+        "latchkey.migration.v1.Policy",
+        "latchkey.migration.v1.Step",
+        "latchkey.migration.v1.MigrationState",
+        "latchkey.migration.v1.PolicyOverride",
+        "latchkey.migration.v1.PlanMigrationRequest",
+        "latchkey.migration.v1.CollectionPlan",
+        "latchkey.migration.v1.PlanMigrationResponse",
+        "latchkey.migration.v1.StartMigrationRequest",
+        "latchkey.migration.v1.StartMigrationResponse",
+        "latchkey.migration.v1.GetMigrationRequest",
+        "latchkey.migration.v1.CollectionReport",
+        "latchkey.migration.v1.Migration",
+        "latchkey.migration.v1.GetMigrationResponse",
+        "latchkey.migration.v1.WatchMigrationRequest",
+        "latchkey.migration.v1.WatchMigrationResponse",
+        "latchkey.migration.v1.RetryMigrationRequest",
+        "latchkey.migration.v1.RetryMigrationResponse",
+        "latchkey.migration.v1.MigrationService",
+        "latchkey.migration.v1.MigrationService.PlanMigration",
+        "latchkey.migration.v1.MigrationService.StartMigration",
+        "latchkey.migration.v1.MigrationService.GetMigration",
+        "latchkey.migration.v1.MigrationService.WatchMigration",
+        "latchkey.migration.v1.MigrationService.RetryMigration",
       ],
       base64: """
-        CidsYXRjaGtleS9pZGVudGl0eS92MS9saW5rX3NlcnZpY2UucHJvdG8SFGxhdGNoa2V5LmlkZW50aXR5LnYxGh9nb29nbGUvcHJv\
-        dG9idWYvdGltZXN0YW1wLnByb3RvGidsYXRjaGtleS9pZGVudGl0eS92MS9hdXRoX3NlcnZpY2UucHJvdG8ikgEKDkxpbmtlZElk\
-        ZW50aXR5Eh8KC2lkZW50aXR5X2lkGAEgASgJUgppZGVudGl0eUlkEhIKBGtpbmQYAiABKAlSBGtpbmQSEgoEbWFzaxgDIAEoCVIE\
-        bWFzaxI3CglsaW5rZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wUghsaW5rZWRBdCIXChVMaXN0SWRlbnRp\
-        dGllc1JlcXVlc3QiXgoWTGlzdElkZW50aXRpZXNSZXNwb25zZRJECgppZGVudGl0aWVzGAEgAygLMiQubGF0Y2hrZXkuaWRlbnRp\
-        dHkudjEuTGlua2VkSWRlbnRpdHlSCmlkZW50aXRpZXMiSgoSRGV2aWNlS2V5RW5yb2xtZW50EjQKBXByb29mGAEgASgLMh4ubGF0\
-        Y2hrZXkuaWRlbnRpdHkudjEuS2V5UHJvb2ZSBXByb29mImIKEFBhdHRlcm5FbnJvbG1lbnQSNAoFcHJvb2YYASABKAsyHi5sYXRj\
-        aGtleS5pZGVudGl0eS52MS5LZXlQcm9vZlIFcHJvb2YSGAoHcGF0dGVybhgCIAEoCVIHcGF0dGVybiL8AgoTTGlua0lkZW50aXR5\
-        UmVxdWVzdBIgCgppZGVudGlmaWVyGAEgASgJSABSCmlkZW50aWZpZXISNwoDb3RwGAMgASgLMiMubGF0Y2hrZXkuaWRlbnRpdHku\
-        djEuT3RwQ3JlZGVudGlhbEgAUgNvdHASUwoNY3VzdG9tX3NlY3JldBgEIAEoCzIsLmxhdGNoa2V5LmlkZW50aXR5LnYxLkN1c3Rv\
-        bVNlY3JldENyZWRlbnRpYWxIAFIMY3VzdG9tU2VjcmV0EkkKCmRldmljZV9rZXkYBSABKAsyKC5sYXRjaGtleS5pZGVudGl0eS52\
-        MS5EZXZpY2VLZXlFbnJvbG1lbnRIAFIJZGV2aWNlS2V5EkIKB3BhdHRlcm4YBiABKAsyJi5sYXRjaGtleS5pZGVudGl0eS52MS5Q\
-        YXR0ZXJuRW5yb2xtZW50SABSB3BhdHRlcm4SGgoIcGFzc3dvcmQYAiABKAlSCHBhc3N3b3JkQgoKCGlkZW50aXR5InAKFExpbmtJ\
-        ZGVudGl0eVJlc3BvbnNlEkAKCGlkZW50aXR5GAEgASgLMiQubGF0Y2hrZXkuaWRlbnRpdHkudjEuTGlua2VkSWRlbnRpdHlSCGlk\
-        ZW50aXR5EhYKBmxpbmtlZBgCIAEoCFIGbGlua2VkIlQKFVVubGlua0lkZW50aXR5UmVxdWVzdBIfCgtpZGVudGl0eV9pZBgBIAEo\
-        CVIKaWRlbnRpdHlJZBIaCghwYXNzd29yZBgCIAEoCVIIcGFzc3dvcmQiGAoWVW5saW5rSWRlbnRpdHlSZXNwb25zZTLOAgoLTGlu\
-        a1NlcnZpY2USawoOTGlzdElkZW50aXRpZXMSKy5sYXRjaGtleS5pZGVudGl0eS52MS5MaXN0SWRlbnRpdGllc1JlcXVlc3QaLC5s\
-        YXRjaGtleS5pZGVudGl0eS52MS5MaXN0SWRlbnRpdGllc1Jlc3BvbnNlEmUKDExpbmtJZGVudGl0eRIpLmxhdGNoa2V5LmlkZW50\
-        aXR5LnYxLkxpbmtJZGVudGl0eVJlcXVlc3QaKi5sYXRjaGtleS5pZGVudGl0eS52MS5MaW5rSWRlbnRpdHlSZXNwb25zZRJrCg5V\
-        bmxpbmtJZGVudGl0eRIrLmxhdGNoa2V5LmlkZW50aXR5LnYxLlVubGlua0lkZW50aXR5UmVxdWVzdBosLmxhdGNoa2V5LmlkZW50\
-        aXR5LnYxLlVubGlua0lkZW50aXR5UmVzcG9uc2ViBnByb3RvMw==
+        Ci1sYXRjaGtleS9taWdyYXRpb24vdjEvbWlncmF0aW9uX3NlcnZpY2UucHJvdG8SFWxhdGNoa2V5Lm1pZ3JhdGlvbi52MRofZ29v\
+        Z2xlL3Byb3RvYnVmL3RpbWVzdGFtcC5wcm90byJnCg5Qb2xpY3lPdmVycmlkZRIeCgpjb2xsZWN0aW9uGAEgASgJUgpjb2xsZWN0\
+        aW9uEjUKBnBvbGljeRgCIAEoDjIdLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5Qb2xpY3lSBnBvbGljeSLfAQoUUGxhbk1pZ3JhdGlv\
+        blJlcXVlc3QSHwoLZ3Vlc3RfcHJvb2YYASABKAlSCmd1ZXN0UHJvb2YSIQoMdGFyZ2V0X3Byb29mGAIgASgJUgt0YXJnZXRQcm9v\
+        ZhJQChBwb2xpY3lfb3ZlcnJpZGVzGAMgAygLMiUubGF0Y2hrZXkubWlncmF0aW9uLnYxLlBvbGljeU92ZXJyaWRlUg9wb2xpY3lP\
+        dmVycmlkZXMSMQoVZmlyc3RfbG9naW5fb25fZGV2aWNlGAQgASgIUhJmaXJzdExvZ2luT25EZXZpY2Ui2QEKDkNvbGxlY3Rpb25Q\
+        bGFuEhIKBG5hbWUYASABKAlSBG5hbWUSIQoMc291cmNlX2NvdW50GAIgASgDUgtzb3VyY2VDb3VudBIhCgx0YXJnZXRfY291bnQY\
+        AyABKANSC3RhcmdldENvdW50EhwKCWNvbmZsaWN0cxgEIAEoA1IJY29uZmxpY3RzEjUKBnBvbGljeRgFIAEoDjIdLmxhdGNoa2V5\
+        Lm1pZ3JhdGlvbi52MS5Qb2xpY3lSBnBvbGljeRIYCgdyZWZ1c2VkGAYgASgDUgdyZWZ1c2VkIuMBChVQbGFuTWlncmF0aW9uUmVz\
+        cG9uc2USFwoHcGxhbl9pZBgBIAEoCVIGcGxhbklkEhYKBmRpZ2VzdBgCIAEoCVIGZGlnZXN0EkcKC2NvbGxlY3Rpb25zGAMgAygL\
+        MiUubGF0Y2hrZXkubWlncmF0aW9uLnYxLkNvbGxlY3Rpb25QbGFuUgtjb2xsZWN0aW9ucxIdCgpleHBpcmVzX2luGAQgASgDUgll\
+        eHBpcmVzSW4SMQoVZmlyc3RfbG9naW5fb25fZGV2aWNlGAUgASgIUhJmaXJzdExvZ2luT25EZXZpY2UicQoVU3RhcnRNaWdyYXRp\
+        b25SZXF1ZXN0EhcKB3BsYW5faWQYASABKAlSBnBsYW5JZBIWCgZkaWdlc3QYAiABKAlSBmRpZ2VzdBInCg9pZGVtcG90ZW5jeV9r\
+        ZXkYAyABKAlSDmlkZW1wb3RlbmN5S2V5IjsKFlN0YXJ0TWlncmF0aW9uUmVzcG9uc2USIQoMbWlncmF0aW9uX2lkGAEgASgJUgtt\
+        aWdyYXRpb25JZCI4ChNHZXRNaWdyYXRpb25SZXF1ZXN0EiEKDG1pZ3JhdGlvbl9pZBgBIAEoCVILbWlncmF0aW9uSWQi+AEKEENv\
+        bGxlY3Rpb25SZXBvcnQSEgoEbmFtZRgBIAEoCVIEbmFtZRI1CgZwb2xpY3kYAiABKA4yHS5sYXRjaGtleS5taWdyYXRpb24udjEu\
+        UG9saWN5UgZwb2xpY3kSFAoFbW92ZWQYAyABKANSBW1vdmVkEhIKBGtlcHQYBCABKANSBGtlcHQSGgoIcmVwbGFjZWQYBSABKANS\
+        CHJlcGxhY2VkEhYKBnN1bW1lZBgGIAEoA1IGc3VtbWVkEhgKB3JlZnVzZWQYByABKANSB3JlZnVzZWQSIQoMdGFyZ2V0X2NvdW50\
+        GAggASgDUgt0YXJnZXRDb3VudCLVAwoJTWlncmF0aW9uEiEKDG1pZ3JhdGlvbl9pZBgBIAEoCVILbWlncmF0aW9uSWQSOwoFc3Rh\
+        dGUYAiABKA4yJS5sYXRjaGtleS5taWdyYXRpb24udjEuTWlncmF0aW9uU3RhdGVSBXN0YXRlEi8KBHN0ZXAYAyABKA4yGy5sYXRj\
+        aGtleS5taWdyYXRpb24udjEuU3RlcFIEc3RlcBISCgRkb25lGAQgASgDUgRkb25lEhQKBXRvdGFsGAUgASgDUgV0b3RhbBI/CgZy\
+        ZXBvcnQYBiADKAsyJy5sYXRjaGtleS5taWdyYXRpb24udjEuQ29sbGVjdGlvblJlcG9ydFIGcmVwb3J0EhgKB2ZhaWx1cmUYByAB\
+        KAlSB2ZhaWx1cmUSOQoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBSCWNyZWF0ZWRBdBI7Cgtm\
+        aW5pc2hlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBSCmZpbmlzaGVkQXQSGwoJZ3Vlc3Rfc3ViGAogASgJ\
+        UghndWVzdFN1YhIdCgp0YXJnZXRfc3ViGAsgASgJUgl0YXJnZXRTdWIiVgoUR2V0TWlncmF0aW9uUmVzcG9uc2USPgoJbWlncmF0\
+        aW9uGAEgASgLMiAubGF0Y2hrZXkubWlncmF0aW9uLnYxLk1pZ3JhdGlvblIJbWlncmF0aW9uIjoKFVdhdGNoTWlncmF0aW9uUmVx\
+        dWVzdBIhCgxtaWdyYXRpb25faWQYASABKAlSC21pZ3JhdGlvbklkIlgKFldhdGNoTWlncmF0aW9uUmVzcG9uc2USPgoJbWlncmF0\
+        aW9uGAEgASgLMiAubGF0Y2hrZXkubWlncmF0aW9uLnYxLk1pZ3JhdGlvblIJbWlncmF0aW9uIjoKFVJldHJ5TWlncmF0aW9uUmVx\
+        dWVzdBIhCgxtaWdyYXRpb25faWQYASABKAlSC21pZ3JhdGlvbklkIjIKFlJldHJ5TWlncmF0aW9uUmVzcG9uc2USGAoHcmV0cmll\
+        ZBgBIAEoCFIHcmV0cmllZCq/AQoGUG9saWN5EhYKElBPTElDWV9VTlNQRUNJRklFRBAAEhYKElBPTElDWV9LRUVQX1RBUkdFVBAB\
+        EhYKElBPTElDWV9LRUVQX1NPVVJDRRACEhEKDVBPTElDWV9ORVdFU1QQAxIXChNQT0xJQ1lfVU5JT05fQllfS0VZEAQSDgoKUE9M\
+        SUNZX1NVTRAFEg4KClBPTElDWV9NQVgQBhIRCg1QT0xJQ1lfQVBQRU5EEAcSDgoKUE9MSUNZX0FTSxAIKoIBCgRTdGVwEhQKEFNU\
+        RVBfVU5TUEVDSUZJRUQQABIPCgtTVEVQX0ZSRUVaRRABEhEKDVNURVBfU05BUFNIT1QQAhIOCgpTVEVQX0FQUExZEAMSDwoLU1RF\
+        UF9WRVJJRlkQBBIPCgtTVEVQX1NXSVRDSBAFEg4KClNURVBfUFVSR0UQBiq9AQoOTWlncmF0aW9uU3RhdGUSHwobTUlHUkFUSU9O\
+        X1NUQVRFX1VOU1BFQ0lGSUVEEAASGgoWTUlHUkFUSU9OX1NUQVRFX1FVRVVFRBABEhsKF01JR1JBVElPTl9TVEFURV9SVU5OSU5H\
+        EAISGAoUTUlHUkFUSU9OX1NUQVRFX0RPTkUQAxIaChZNSUdSQVRJT05fU1RBVEVfRkFJTEVEEAQSGwoXTUlHUkFUSU9OX1NUQVRF\
+        X1VORE9JTkcQBTK2BAoQTWlncmF0aW9uU2VydmljZRJqCg1QbGFuTWlncmF0aW9uEisubGF0Y2hrZXkubWlncmF0aW9uLnYxLlBs\
+        YW5NaWdyYXRpb25SZXF1ZXN0GiwubGF0Y2hrZXkubWlncmF0aW9uLnYxLlBsYW5NaWdyYXRpb25SZXNwb25zZRJtCg5TdGFydE1p\
+        Z3JhdGlvbhIsLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5TdGFydE1pZ3JhdGlvblJlcXVlc3QaLS5sYXRjaGtleS5taWdyYXRpb24u\
+        djEuU3RhcnRNaWdyYXRpb25SZXNwb25zZRJnCgxHZXRNaWdyYXRpb24SKi5sYXRjaGtleS5taWdyYXRpb24udjEuR2V0TWlncmF0\
+        aW9uUmVxdWVzdBorLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5HZXRNaWdyYXRpb25SZXNwb25zZRJvCg5XYXRjaE1pZ3JhdGlvbhIs\
+        LmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5XYXRjaE1pZ3JhdGlvblJlcXVlc3QaLS5sYXRjaGtleS5taWdyYXRpb24udjEuV2F0Y2hN\
+        aWdyYXRpb25SZXNwb25zZTABEm0KDlJldHJ5TWlncmF0aW9uEiwubGF0Y2hrZXkubWlncmF0aW9uLnYxLlJldHJ5TWlncmF0aW9u\
+        UmVxdWVzdBotLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5SZXRyeU1pZ3JhdGlvblJlc3BvbnNlYgZwcm90bzM=
+        """
+    ),
+    DescriptorFile(
+      name: "latchkey/migration/v1/record_service.proto",
+      imports: [
+        "google/protobuf/timestamp.proto",
+        "latchkey/migration/v1/migration_service.proto",
+      ],
+      symbols: [
+        "latchkey.migration.v1.Record",
+        "latchkey.migration.v1.PutRecordsRequest",
+        "latchkey.migration.v1.PutRecordsResponse",
+        "latchkey.migration.v1.GetRecordRequest",
+        "latchkey.migration.v1.GetRecordResponse",
+        "latchkey.migration.v1.ListRecordsRequest",
+        "latchkey.migration.v1.ListRecordsResponse",
+        "latchkey.migration.v1.DeleteRecordRequest",
+        "latchkey.migration.v1.DeleteRecordResponse",
+        "latchkey.migration.v1.ListCollectionsRequest",
+        "latchkey.migration.v1.CollectionSummary",
+        "latchkey.migration.v1.ListCollectionsResponse",
+        "latchkey.migration.v1.DescribeRecordsRequest",
+        "latchkey.migration.v1.DescribeRecordsResponse",
+        "latchkey.migration.v1.PurgeRecordsRequest",
+        "latchkey.migration.v1.PurgeRecordsResponse",
+        "latchkey.migration.v1.RecordService",
+        "latchkey.migration.v1.RecordService.PutRecords",
+        "latchkey.migration.v1.RecordService.GetRecord",
+        "latchkey.migration.v1.RecordService.ListRecords",
+        "latchkey.migration.v1.RecordService.DeleteRecord",
+        "latchkey.migration.v1.RecordService.ListCollections",
+        "latchkey.migration.v1.RecordService.DescribeRecords",
+        "latchkey.migration.v1.RecordService.PurgeRecords",
+      ],
+      base64: """
+        CipsYXRjaGtleS9taWdyYXRpb24vdjEvcmVjb3JkX3NlcnZpY2UucHJvdG8SFWxhdGNoa2V5Lm1pZ3JhdGlvbi52MRofZ29vZ2xl\
+        L3Byb3RvYnVmL3RpbWVzdGFtcC5wcm90bxotbGF0Y2hrZXkvbWlncmF0aW9uL3YxL21pZ3JhdGlvbl9zZXJ2aWNlLnByb3RvIr8B\
+        CgZSZWNvcmQSHgoKY29sbGVjdGlvbhgBIAEoCVIKY29sbGVjdGlvbhIQCgNrZXkYAiABKAlSA2tleRIUCgV2YWx1ZRgDIAEoDFIF\
+        dmFsdWUSFgoGbnVtYmVyGAQgASgDUgZudW1iZXISOQoKdXBkYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3Rh\
+        bXBSCXVwZGF0ZWRBdBIaCghyZXZpc2lvbhgGIAEoA1IIcmV2aXNpb24iTAoRUHV0UmVjb3Jkc1JlcXVlc3QSNwoHcmVjb3JkcxgB\
+        IAMoCzIdLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5SZWNvcmRSB3JlY29yZHMiLgoSUHV0UmVjb3Jkc1Jlc3BvbnNlEhgKB3dyaXR0\
+        ZW4YASABKANSB3dyaXR0ZW4iRAoQR2V0UmVjb3JkUmVxdWVzdBIeCgpjb2xsZWN0aW9uGAEgASgJUgpjb2xsZWN0aW9uEhAKA2tl\
+        eRgCIAEoCVIDa2V5IkoKEUdldFJlY29yZFJlc3BvbnNlEjUKBnJlY29yZBgBIAEoCzIdLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5S\
+        ZWNvcmRSBnJlY29yZCJwChJMaXN0UmVjb3Jkc1JlcXVlc3QSHgoKY29sbGVjdGlvbhgBIAEoCVIKY29sbGVjdGlvbhIbCglwYWdl\
+        X3NpemUYAiABKAVSCHBhZ2VTaXplEh0KCnBhZ2VfdG9rZW4YAyABKAlSCXBhZ2VUb2tlbiJ2ChNMaXN0UmVjb3Jkc1Jlc3BvbnNl\
+        EjcKB3JlY29yZHMYASADKAsyHS5sYXRjaGtleS5taWdyYXRpb24udjEuUmVjb3JkUgdyZWNvcmRzEiYKD25leHRfcGFnZV90b2tl\
+        bhgCIAEoCVINbmV4dFBhZ2VUb2tlbiJ0ChNEZWxldGVSZWNvcmRSZXF1ZXN0Eh4KCmNvbGxlY3Rpb24YASABKAlSCmNvbGxlY3Rp\
+        b24SEAoDa2V5GAIgASgJUgNrZXkSKwoRZXhwZWN0ZWRfcmV2aXNpb24YAyABKANSEGV4cGVjdGVkUmV2aXNpb24iMAoURGVsZXRl\
+        UmVjb3JkUmVzcG9uc2USGAoHZGVsZXRlZBgBIAEoCFIHZGVsZXRlZCIYChZMaXN0Q29sbGVjdGlvbnNSZXF1ZXN0InQKEUNvbGxl\
+        Y3Rpb25TdW1tYXJ5EhIKBG5hbWUYASABKAlSBG5hbWUSFAoFY291bnQYAiABKANSBWNvdW50EjUKBnBvbGljeRgDIAEoDjIdLmxh\
+        dGNoa2V5Lm1pZ3JhdGlvbi52MS5Qb2xpY3lSBnBvbGljeSJ/ChdMaXN0Q29sbGVjdGlvbnNSZXNwb25zZRJKCgtjb2xsZWN0aW9u\
+        cxgBIAMoCzIoLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5Db2xsZWN0aW9uU3VtbWFyeVILY29sbGVjdGlvbnMSGAoHdmVyc2lvbhgC\
+        IAEoA1IHdmVyc2lvbiIqChZEZXNjcmliZVJlY29yZHNSZXF1ZXN0EhAKA3N1YhgBIAEoCVIDc3ViIk0KF0Rlc2NyaWJlUmVjb3Jk\
+        c1Jlc3BvbnNlEhgKB3JlY29yZHMYASABKANSB3JlY29yZHMSGAoHdmVyc2lvbhgCIAEoA1IHdmVyc2lvbiInChNQdXJnZVJlY29y\
+        ZHNSZXF1ZXN0EhAKA3N1YhgBIAEoCVIDc3ViIjAKFFB1cmdlUmVjb3Jkc1Jlc3BvbnNlEhgKB2RlbGV0ZWQYASABKANSB2RlbGV0\
+        ZWQy8AUKDVJlY29yZFNlcnZpY2USYwoKUHV0UmVjb3JkcxIoLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5QdXRSZWNvcmRzUmVxdWVz\
+        dBopLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5QdXRSZWNvcmRzUmVzcG9uc2UoARJeCglHZXRSZWNvcmQSJy5sYXRjaGtleS5taWdy\
+        YXRpb24udjEuR2V0UmVjb3JkUmVxdWVzdBooLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5HZXRSZWNvcmRSZXNwb25zZRJkCgtMaXN0\
+        UmVjb3JkcxIpLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5MaXN0UmVjb3Jkc1JlcXVlc3QaKi5sYXRjaGtleS5taWdyYXRpb24udjEu\
+        TGlzdFJlY29yZHNSZXNwb25zZRJnCgxEZWxldGVSZWNvcmQSKi5sYXRjaGtleS5taWdyYXRpb24udjEuRGVsZXRlUmVjb3JkUmVx\
+        dWVzdBorLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5EZWxldGVSZWNvcmRSZXNwb25zZRJwCg9MaXN0Q29sbGVjdGlvbnMSLS5sYXRj\
+        aGtleS5taWdyYXRpb24udjEuTGlzdENvbGxlY3Rpb25zUmVxdWVzdBouLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5MaXN0Q29sbGVj\
+        dGlvbnNSZXNwb25zZRJwCg9EZXNjcmliZVJlY29yZHMSLS5sYXRjaGtleS5taWdyYXRpb24udjEuRGVzY3JpYmVSZWNvcmRzUmVx\
+        dWVzdBouLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5EZXNjcmliZVJlY29yZHNSZXNwb25zZRJnCgxQdXJnZVJlY29yZHMSKi5sYXRj\
+        aGtleS5taWdyYXRpb24udjEuUHVyZ2VSZWNvcmRzUmVxdWVzdBorLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5QdXJnZVJlY29yZHNS\
+        ZXNwb25zZWIGcHJvdG8z
+        """
+    ),
+    DescriptorFile(
+      name: "latchkey/identity/v1/guest_service.proto",
+      imports: [
+        "google/protobuf/timestamp.proto",
+        "latchkey/common/v1/common.proto",
+        "latchkey/identity/v1/guide_service.proto",
+        "latchkey/identity/v1/link_service.proto",
+        "latchkey/identity/v1/session_service.proto",
+        "latchkey/migration/v1/record_service.proto",
+      ],
+      symbols: [
+        "latchkey.identity.v1.GetChallengeRequest",
+        "latchkey.identity.v1.GetChallengeResponse",
+        "latchkey.identity.v1.Device",
+        "latchkey.identity.v1.IssueGuestRequest",
+        "latchkey.identity.v1.LastLoginHint",
+        "latchkey.identity.v1.IssueGuestResponse",
+        "latchkey.identity.v1.ExportGuestRequest",
+        "latchkey.identity.v1.ExportedSubject",
+        "latchkey.identity.v1.ExportedDevice",
+        "latchkey.identity.v1.ExportedGuide",
+        "latchkey.identity.v1.ExportedRecords",
+        "latchkey.identity.v1.ExportSummary",
+        "latchkey.identity.v1.ExportGuestResponse",
+        "latchkey.identity.v1.DeleteGuestRequest",
+        "latchkey.identity.v1.DeleteGuestResponse",
+        "latchkey.identity.v1.GuestService",
+        "latchkey.identity.v1.GuestService.GetChallenge",
+        "latchkey.identity.v1.GuestService.IssueGuest",
+        "latchkey.identity.v1.GuestService.ExportGuest",
+        "latchkey.identity.v1.GuestService.DeleteGuest",
+      ],
+      base64: """
+        CihsYXRjaGtleS9pZGVudGl0eS92MS9ndWVzdF9zZXJ2aWNlLnByb3RvEhRsYXRjaGtleS5pZGVudGl0eS52MRofZ29vZ2xlL3By\
+        b3RvYnVmL3RpbWVzdGFtcC5wcm90bxofbGF0Y2hrZXkvY29tbW9uL3YxL2NvbW1vbi5wcm90bxoobGF0Y2hrZXkvaWRlbnRpdHkv\
+        djEvZ3VpZGVfc2VydmljZS5wcm90bxonbGF0Y2hrZXkvaWRlbnRpdHkvdjEvbGlua19zZXJ2aWNlLnByb3RvGipsYXRjaGtleS9p\
+        ZGVudGl0eS92MS9zZXNzaW9uX3NlcnZpY2UucHJvdG8aKmxhdGNoa2V5L21pZ3JhdGlvbi92MS9yZWNvcmRfc2VydmljZS5wcm90\
+        byJyChNHZXRDaGFsbGVuZ2VSZXF1ZXN0EhsKCWNsaWVudF9pZBgBIAEoCVIIY2xpZW50SWQSPgoKZGV2aWNlX2tleRgCIAEoCzIf\
+        LmxhdGNoa2V5LmNvbW1vbi52MS5FY1B1YmxpY0p3a1IJZGV2aWNlS2V5Im4KFEdldENoYWxsZW5nZVJlc3BvbnNlEhwKCWNoYWxs\
+        ZW5nZRgBIAEoCVIJY2hhbGxlbmdlEhkKCHBvd19iaXRzGAIgASgFUgdwb3dCaXRzEh0KCmV4cGlyZXNfaW4YAyABKANSCWV4cGly\
+        ZXNJbiL5AQoGRGV2aWNlEhsKCWRldmljZV9pZBgBIAEoCVIIZGV2aWNlSWQSPgoKcHVibGljX2tleRgCIAEoCzIfLmxhdGNoa2V5\
+        LmNvbW1vbi52MS5FY1B1YmxpY0p3a1IJcHVibGljS2V5EhQKBWxhYmVsGAMgASgJUgVsYWJlbBIaCghwbGF0Zm9ybRgEIAEoCVII\
+        cGxhdGZvcm0SHQoKb3NfdmVyc2lvbhgFIAEoCVIJb3NWZXJzaW9uEh8KC2FwcF92ZXJzaW9uGAYgASgJUgphcHBWZXJzaW9uEiAK\
+        C3JlaW5zdGFsbGVkGAcgASgIUgtyZWluc3RhbGxlZCLvAQoRSXNzdWVHdWVzdFJlcXVlc3QSGwoJY2xpZW50X2lkGAEgASgJUghj\
+        bGllbnRJZBI0CgZkZXZpY2UYAiABKAsyHC5sYXRjaGtleS5pZGVudGl0eS52MS5EZXZpY2VSBmRldmljZRIcCgljaGFsbGVuZ2UY\
+        AyABKAlSCWNoYWxsZW5nZRIUCgVwcm9vZhgEIAEoDFIFcHJvb2YSIQoMcG93X3NvbHV0aW9uGAUgASgMUgtwb3dTb2x1dGlvbhIW\
+        CgZsb2NhbGUYBiABKAlSBmxvY2FsZRIYCgdjb3VudGVyGAcgASgDUgdjb3VudGVyInYKDUxhc3RMb2dpbkhpbnQSFgoGbWV0aG9k\
+        GAEgASgJUgZtZXRob2QSIQoMYWNjb3VudF9tYXNrGAIgASgJUgthY2NvdW50TWFzaxIqCgJhdBgDIAEoCzIaLmdvb2dsZS5wcm90\
+        b2J1Zi5UaW1lc3RhbXBSAmF0IsUCChJJc3N1ZUd1ZXN0UmVzcG9uc2USNAoGdG9rZW5zGAEgASgLMhwubGF0Y2hrZXkuY29tbW9u\
+        LnYxLlRva2VuU2V0UgZ0b2tlbnMSNQoHc3ViamVjdBgCIAEoCzIbLmxhdGNoa2V5LmNvbW1vbi52MS5TdWJqZWN0UgdzdWJqZWN0\
+        EhgKB2NyZWF0ZWQYAyABKAhSB2NyZWF0ZWQSSwoPbGFzdF9sb2dpbl9oaW50GAQgASgLMiMubGF0Y2hrZXkuaWRlbnRpdHkudjEu\
+        TGFzdExvZ2luSGludFINbGFzdExvZ2luSGludBIrChFzdG9yYWdlX25hbWVzcGFjZRgFIAEoCVIQc3RvcmFnZU5hbWVzcGFjZRIu\
+        ChNnYXRlX3BvbGljeV92ZXJzaW9uGAYgASgDUhFnYXRlUG9saWN5VmVyc2lvbiIUChJFeHBvcnRHdWVzdFJlcXVlc3Qi7gEKD0V4\
+        cG9ydGVkU3ViamVjdBIQCgNzdWIYASABKAlSA3N1YhIZCghpc19ndWVzdBgCIAEoCFIHaXNHdWVzdBI5CgpjcmVhdGVkX2F0GAMg\
+        ASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcFIJY3JlYXRlZEF0EjwKDGxhc3Rfc2Vlbl9hdBgEIAEoCzIaLmdvb2dsZS5w\
+        cm90b2J1Zi5UaW1lc3RhbXBSCmxhc3RTZWVuQXQSNQoHcHJvZmlsZRgFIAEoCzIbLmxhdGNoa2V5LmNvbW1vbi52MS5Qcm9maWxl\
+        Ugdwcm9maWxlIqcCCg5FeHBvcnRlZERldmljZRIlCg5rZXlfdGh1bWJwcmludBgBIAEoCVINa2V5VGh1bWJwcmludBIUCgVsYWJl\
+        bBgCIAEoCVIFbGFiZWwSGgoIcGxhdGZvcm0YAyABKAlSCHBsYXRmb3JtEh0KCm9zX3ZlcnNpb24YBCABKAlSCW9zVmVyc2lvbhIf\
+        CgthcHBfdmVyc2lvbhgFIAEoCVIKYXBwVmVyc2lvbhI+Cg1maXJzdF9zZWVuX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRp\
+        bWVzdGFtcFILZmlyc3RTZWVuQXQSPAoMbGFzdF9zZWVuX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcFIKbGFz\
+        dFNlZW5BdCJrCg1FeHBvcnRlZEd1aWRlEhkKCGd1aWRlX2lkGAEgASgJUgdndWlkZUlkEj8KCHByb2dyZXNzGAIgASgLMiMubGF0\
+        Y2hrZXkuaWRlbnRpdHkudjEuR3VpZGVQcm9ncmVzc1IIcHJvZ3Jlc3MiSgoPRXhwb3J0ZWRSZWNvcmRzEjcKB3JlY29yZHMYASAD\
+        KAsyHS5sYXRjaGtleS5taWdyYXRpb24udjEuUmVjb3JkUgdyZWNvcmRzIlIKDUV4cG9ydFN1bW1hcnkSGAoHcmVjb3JkcxgBIAEo\
+        A1IHcmVjb3JkcxInCg9yZWNvcmRzX3ZlcnNpb24YAiABKANSDnJlY29yZHNWZXJzaW9uIuIDChNFeHBvcnRHdWVzdFJlc3BvbnNl\
+        EkEKB3N1YmplY3QYASABKAsyJS5sYXRjaGtleS5pZGVudGl0eS52MS5FeHBvcnRlZFN1YmplY3RIAFIHc3ViamVjdBJCCghpZGVu\
+        dGl0eRgCIAEoCzIkLmxhdGNoa2V5LmlkZW50aXR5LnYxLkxpbmtlZElkZW50aXR5SABSCGlkZW50aXR5Ej4KBmRldmljZRgDIAEo\
+        CzIkLmxhdGNoa2V5LmlkZW50aXR5LnYxLkV4cG9ydGVkRGV2aWNlSABSBmRldmljZRI5CgdzZXNzaW9uGAQgASgLMh0ubGF0Y2hr\
+        ZXkuaWRlbnRpdHkudjEuU2Vzc2lvbkgAUgdzZXNzaW9uEjsKBWd1aWRlGAUgASgLMiMubGF0Y2hrZXkuaWRlbnRpdHkudjEuRXhw\
+        b3J0ZWRHdWlkZUgAUgVndWlkZRJBCgdyZWNvcmRzGAYgASgLMiUubGF0Y2hrZXkuaWRlbnRpdHkudjEuRXhwb3J0ZWRSZWNvcmRz\
+        SABSB3JlY29yZHMSQQoIY29tcGxldGUYByABKAsyIy5sYXRjaGtleS5pZGVudGl0eS52MS5FeHBvcnRTdW1tYXJ5SABSCGNvbXBs\
+        ZXRlQgYKBHBhcnQiJgoSRGVsZXRlR3Vlc3RSZXF1ZXN0EhAKA3N1YhgBIAEoCVIDc3ViIj4KE0RlbGV0ZUd1ZXN0UmVzcG9uc2US\
+        JwoPcmVjb3Jkc19kZWxldGVkGAEgASgIUg5yZWNvcmRzRGVsZXRlZDKgAwoMR3Vlc3RTZXJ2aWNlEmUKDEdldENoYWxsZW5nZRIp\
+        LmxhdGNoa2V5LmlkZW50aXR5LnYxLkdldENoYWxsZW5nZVJlcXVlc3QaKi5sYXRjaGtleS5pZGVudGl0eS52MS5HZXRDaGFsbGVu\
+        Z2VSZXNwb25zZRJfCgpJc3N1ZUd1ZXN0EicubGF0Y2hrZXkuaWRlbnRpdHkudjEuSXNzdWVHdWVzdFJlcXVlc3QaKC5sYXRjaGtl\
+        eS5pZGVudGl0eS52MS5Jc3N1ZUd1ZXN0UmVzcG9uc2USZAoLRXhwb3J0R3Vlc3QSKC5sYXRjaGtleS5pZGVudGl0eS52MS5FeHBv\
+        cnRHdWVzdFJlcXVlc3QaKS5sYXRjaGtleS5pZGVudGl0eS52MS5FeHBvcnRHdWVzdFJlc3BvbnNlMAESYgoLRGVsZXRlR3Vlc3QS\
+        KC5sYXRjaGtleS5pZGVudGl0eS52MS5EZWxldGVHdWVzdFJlcXVlc3QaKS5sYXRjaGtleS5pZGVudGl0eS52MS5EZWxldGVHdWVz\
+        dFJlc3BvbnNlYgZwcm90bzM=
+        """
+    ),
+    DescriptorFile(
+      name: "latchkey/identity/v1/device_service.proto",
+      imports: [
+        "google/protobuf/timestamp.proto",
+        "latchkey/common/v1/common.proto",
+        "latchkey/identity/v1/guest_service.proto",
+      ],
+      symbols: [
+        "latchkey.identity.v1.CloneChoice",
+        "latchkey.identity.v1.ListedDevice",
+        "latchkey.identity.v1.ListDevicesRequest",
+        "latchkey.identity.v1.ListDevicesResponse",
+        "latchkey.identity.v1.RenameDeviceRequest",
+        "latchkey.identity.v1.RenameDeviceResponse",
+        "latchkey.identity.v1.RemoveDeviceRequest",
+        "latchkey.identity.v1.RemoveDeviceResponse",
+        "latchkey.identity.v1.RotateDeviceKeyRequest",
+        "latchkey.identity.v1.RotateDeviceKeyResponse",
+        "latchkey.identity.v1.ResolveCloneRequest",
+        "latchkey.identity.v1.ResolveCloneResponse",
+        "latchkey.identity.v1.DeviceService",
+        "latchkey.identity.v1.DeviceService.ListDevices",
+        "latchkey.identity.v1.DeviceService.RenameDevice",
+        "latchkey.identity.v1.DeviceService.RemoveDevice",
+        "latchkey.identity.v1.DeviceService.RotateDeviceKey",
+        "latchkey.identity.v1.DeviceService.ResolveClone",
+      ],
+      base64: """
+        CilsYXRjaGtleS9pZGVudGl0eS92MS9kZXZpY2Vfc2VydmljZS5wcm90bxIUbGF0Y2hrZXkuaWRlbnRpdHkudjEaH2dvb2dsZS9w\
+        cm90b2J1Zi90aW1lc3RhbXAucHJvdG8aH2xhdGNoa2V5L2NvbW1vbi92MS9jb21tb24ucHJvdG8aKGxhdGNoa2V5L2lkZW50aXR5\
+        L3YxL2d1ZXN0X3NlcnZpY2UucHJvdG8i2wIKDExpc3RlZERldmljZRIlCg5rZXlfdGh1bWJwcmludBgBIAEoCVINa2V5VGh1bWJw\
+        cmludBIUCgVsYWJlbBgCIAEoCVIFbGFiZWwSGgoIcGxhdGZvcm0YAyABKAlSCHBsYXRmb3JtEh0KCm9zX3ZlcnNpb24YBCABKAlS\
+        CW9zVmVyc2lvbhIfCgthcHBfdmVyc2lvbhgFIAEoCVIKYXBwVmVyc2lvbhI+Cg1maXJzdF9zZWVuX2F0GAYgASgLMhouZ29vZ2xl\
+        LnByb3RvYnVmLlRpbWVzdGFtcFILZmlyc3RTZWVuQXQSPAoMbGFzdF9zZWVuX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRp\
+        bWVzdGFtcFIKbGFzdFNlZW5BdBIaCghzZXNzaW9ucxgIIAEoA1IIc2Vzc2lvbnMSGAoHY3VycmVudBgJIAEoCFIHY3VycmVudCIU\
+        ChJMaXN0RGV2aWNlc1JlcXVlc3QiUwoTTGlzdERldmljZXNSZXNwb25zZRI8CgdkZXZpY2VzGAEgAygLMiIubGF0Y2hrZXkuaWRl\
+        bnRpdHkudjEuTGlzdGVkRGV2aWNlUgdkZXZpY2VzIlIKE1JlbmFtZURldmljZVJlcXVlc3QSJQoOa2V5X3RodW1icHJpbnQYASAB\
+        KAlSDWtleVRodW1icHJpbnQSFAoFbGFiZWwYAiABKAlSBWxhYmVsIhYKFFJlbmFtZURldmljZVJlc3BvbnNlIjwKE1JlbW92ZURl\
+        dmljZVJlcXVlc3QSJQoOa2V5X3RodW1icHJpbnQYASABKAlSDWtleVRodW1icHJpbnQiPQoUUmVtb3ZlRGV2aWNlUmVzcG9uc2US\
+        JQoOc2Vzc2lvbnNfZW5kZWQYASABKANSDXNlc3Npb25zRW5kZWQioAIKFlJvdGF0ZURldmljZUtleVJlcXVlc3QSGwoJY2xpZW50\
+        X2lkGAEgASgJUghjbGllbnRJZBI4CgdvbGRfa2V5GAIgASgLMh8ubGF0Y2hrZXkuY29tbW9uLnYxLkVjUHVibGljSndrUgZvbGRL\
+        ZXkSNAoGZGV2aWNlGAMgASgLMhwubGF0Y2hrZXkuaWRlbnRpdHkudjEuRGV2aWNlUgZkZXZpY2USHAoJY2hhbGxlbmdlGAQgASgJ\
+        UgljaGFsbGVuZ2USIQoMcG93X3NvbHV0aW9uGAUgASgMUgtwb3dTb2x1dGlvbhIbCglvbGRfcHJvb2YYBiABKAxSCG9sZFByb29m\
+        EhsKCW5ld19wcm9vZhgHIAEoDFIIbmV3UHJvb2YiZwoXUm90YXRlRGV2aWNlS2V5UmVzcG9uc2USJQoOa2V5X3RodW1icHJpbnQY\
+        ASABKAlSDWtleVRodW1icHJpbnQSJQoOc2Vzc2lvbnNfbW92ZWQYAiABKANSDXNlc3Npb25zTW92ZWQi2AIKE1Jlc29sdmVDbG9u\
+        ZVJlcXVlc3QSGwoJY2xpZW50X2lkGAEgASgJUghjbGllbnRJZBI5CgZjaG9pY2UYAiABKA4yIS5sYXRjaGtleS5pZGVudGl0eS52\
+        MS5DbG9uZUNob2ljZVIGY2hvaWNlEjgKB29sZF9rZXkYAyABKAsyHy5sYXRjaGtleS5jb21tb24udjEuRWNQdWJsaWNKd2tSBm9s\
+        ZEtleRI0CgZkZXZpY2UYBCABKAsyHC5sYXRjaGtleS5pZGVudGl0eS52MS5EZXZpY2VSBmRldmljZRIcCgljaGFsbGVuZ2UYBSAB\
+        KAlSCWNoYWxsZW5nZRIhCgxwb3dfc29sdXRpb24YBiABKAxSC3Bvd1NvbHV0aW9uEhsKCW9sZF9wcm9vZhgHIAEoDFIIb2xkUHJv\
+        b2YSGwoJbmV3X3Byb29mGAggASgMUghuZXdQcm9vZiLKAQoUUmVzb2x2ZUNsb25lUmVzcG9uc2USNAoGdG9rZW5zGAEgASgLMhwu\
+        bGF0Y2hrZXkuY29tbW9uLnYxLlRva2VuU2V0UgZ0b2tlbnMSNQoHc3ViamVjdBgCIAEoCzIbLmxhdGNoa2V5LmNvbW1vbi52MS5T\
+        dWJqZWN0UgdzdWJqZWN0EhgKB2NyZWF0ZWQYAyABKAhSB2NyZWF0ZWQSKwoRc3RvcmFnZV9uYW1lc3BhY2UYBCABKAlSEHN0b3Jh\
+        Z2VOYW1lc3BhY2UqXgoLQ2xvbmVDaG9pY2USHAoYQ0xPTkVfQ0hPSUNFX1VOU1BFQ0lGSUVEEAASFgoSQ0xPTkVfQ0hPSUNFX1NQ\
+        TElUEAESGQoVQ0xPTkVfQ0hPSUNFX1RSQU5TRkVSEAIymAQKDURldmljZVNlcnZpY2USYgoLTGlzdERldmljZXMSKC5sYXRjaGtl\
+        eS5pZGVudGl0eS52MS5MaXN0RGV2aWNlc1JlcXVlc3QaKS5sYXRjaGtleS5pZGVudGl0eS52MS5MaXN0RGV2aWNlc1Jlc3BvbnNl\
+        EmUKDFJlbmFtZURldmljZRIpLmxhdGNoa2V5LmlkZW50aXR5LnYxLlJlbmFtZURldmljZVJlcXVlc3QaKi5sYXRjaGtleS5pZGVu\
+        dGl0eS52MS5SZW5hbWVEZXZpY2VSZXNwb25zZRJlCgxSZW1vdmVEZXZpY2USKS5sYXRjaGtleS5pZGVudGl0eS52MS5SZW1vdmVE\
+        ZXZpY2VSZXF1ZXN0GioubGF0Y2hrZXkuaWRlbnRpdHkudjEuUmVtb3ZlRGV2aWNlUmVzcG9uc2USbgoPUm90YXRlRGV2aWNlS2V5\
+        EiwubGF0Y2hrZXkuaWRlbnRpdHkudjEuUm90YXRlRGV2aWNlS2V5UmVxdWVzdBotLmxhdGNoa2V5LmlkZW50aXR5LnYxLlJvdGF0\
+        ZURldmljZUtleVJlc3BvbnNlEmUKDFJlc29sdmVDbG9uZRIpLmxhdGNoa2V5LmlkZW50aXR5LnYxLlJlc29sdmVDbG9uZVJlcXVl\
+        c3QaKi5sYXRjaGtleS5pZGVudGl0eS52MS5SZXNvbHZlQ2xvbmVSZXNwb25zZWIGcHJvdG8z
+        """
+    ),
+    DescriptorFile(
+      name: "latchkey/identity/v1/grant_service.proto",
+      imports: [
+        "google/protobuf/timestamp.proto",
+        "latchkey/common/v1/common.proto",
+      ],
+      symbols: [
+        "latchkey.identity.v1.QrGrantKind",
+        "latchkey.identity.v1.IssueForQrRequest",
+        "latchkey.identity.v1.IssueForQrResponse",
+        "latchkey.identity.v1.RevokeForQrRequest",
+        "latchkey.identity.v1.RevokeForQrResponse",
+        "latchkey.identity.v1.SignConfirmationRequest",
+        "latchkey.identity.v1.SignConfirmationResponse",
+        "latchkey.identity.v1.DescribeSubjectRequest",
+        "latchkey.identity.v1.DescribeSubjectResponse",
+        "latchkey.identity.v1.CompleteMigrationRequest",
+        "latchkey.identity.v1.CompleteMigrationResponse",
+        "latchkey.identity.v1.FailMigrationRequest",
+        "latchkey.identity.v1.FailMigrationResponse",
+        "latchkey.identity.v1.WatchRevocationsRequest",
+        "latchkey.identity.v1.WatchRevocationsResponse",
+        "latchkey.identity.v1.GrantService",
+        "latchkey.identity.v1.GrantService.IssueForQr",
+        "latchkey.identity.v1.GrantService.SignConfirmation",
+        "latchkey.identity.v1.GrantService.RevokeForQr",
+        "latchkey.identity.v1.GrantService.DescribeSubject",
+        "latchkey.identity.v1.GrantService.CompleteMigration",
+        "latchkey.identity.v1.GrantService.FailMigration",
+        "latchkey.identity.v1.GrantService.WatchRevocations",
+      ],
+      base64: """
+        CihsYXRjaGtleS9pZGVudGl0eS92MS9ncmFudF9zZXJ2aWNlLnByb3RvEhRsYXRjaGtleS5pZGVudGl0eS52MRofZ29vZ2xlL3By\
+        b3RvYnVmL3RpbWVzdGFtcC5wcm90bxofbGF0Y2hrZXkvY29tbW9uL3YxL2NvbW1vbi5wcm90byLcAgoRSXNzdWVGb3JRclJlcXVl\
+        c3QSIgoNcXJfc2Vzc2lvbl9pZBgBIAEoCVILcXJTZXNzaW9uSWQSEAoDc3ViGAIgASgJUgNzdWISKAoQY29uZmlybWVkX2J5X3Np\
+        ZBgDIAEoCVIOY29uZmlybWVkQnlTaWQSGwoJY2xpZW50X2lkGAQgASgJUghjbGllbnRJZBIUCgVzY29wZRgFIAEoCVIFc2NvcGUS\
+        IQoMZGV2aWNlX2xhYmVsGAYgASgJUgtkZXZpY2VMYWJlbBIaCghwbGF0Zm9ybRgHIAEoCVIIcGxhdGZvcm0SPgoKZGV2aWNlX2tl\
+        eRgIIAEoCzIfLmxhdGNoa2V5LmNvbW1vbi52MS5FY1B1YmxpY0p3a1IJZGV2aWNlS2V5EjUKBGtpbmQYCSABKA4yIS5sYXRjaGtl\
+        eS5pZGVudGl0eS52MS5RckdyYW50S2luZFIEa2luZCK4AQoSSXNzdWVGb3JRclJlc3BvbnNlEjQKBnRva2VucxgBIAEoCzIcLmxh\
+        dGNoa2V5LmNvbW1vbi52MS5Ub2tlblNldFIGdG9rZW5zEjUKB3N1YmplY3QYAiABKAsyGy5sYXRjaGtleS5jb21tb24udjEuU3Vi\
+        amVjdFIHc3ViamVjdBI1Cgdwcm9maWxlGAMgASgLMhsubGF0Y2hrZXkuY29tbW9uLnYxLlByb2ZpbGVSB3Byb2ZpbGUiUAoSUmV2\
+        b2tlRm9yUXJSZXF1ZXN0EiIKDXFyX3Nlc3Npb25faWQYASABKAlSC3FyU2Vzc2lvbklkEhYKBnJlYXNvbhgCIAEoCVIGcmVhc29u\
+        IjwKE1Jldm9rZUZvclFyUmVzcG9uc2USJQoOc2Vzc2lvbnNfZW5kZWQYASABKANSDXNlc3Npb25zRW5kZWQi8AMKF1NpZ25Db25m\
+        aXJtYXRpb25SZXF1ZXN0EiIKDXFyX3Nlc3Npb25faWQYASABKAlSC3FyU2Vzc2lvbklkEhAKA3N1YhgCIAEoCVIDc3ViEigKEGNv\
+        bmZpcm1lZF9ieV9zaWQYAyABKAlSDmNvbmZpcm1lZEJ5U2lkEhsKCWNsaWVudF9pZBgEIAEoCVIIY2xpZW50SWQSPQoMY29uZmly\
+        bWVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcFILY29uZmlybWVkQXQSHwoLYWN0aW9uX3RleHQYBiABKAlS\
+        CmFjdGlvblRleHQSFgoGYW1vdW50GAcgASgJUgZhbW91bnQSGgoIY3VycmVuY3kYCCABKAlSCGN1cnJlbmN5EhwKCXJlZmVyZW5j\
+        ZRgJIAEoCVIJcmVmZXJlbmNlEiMKDWFjdGlvbl9kaWdlc3QYCiABKAlSDGFjdGlvbkRpZ2VzdBI+CgpkZXZpY2Vfa2V5GAsgASgL\
+        Mh8ubGF0Y2hrZXkuY29tbW9uLnYxLkVjUHVibGljSndrUglkZXZpY2VLZXkSHAoJc2lnbmF0dXJlGAwgASgMUglzaWduYXR1cmUS\
+        IwoNdGlja2V0X2RpZ2VzdBgNIAEoCVIMdGlja2V0RGlnZXN0IiwKGFNpZ25Db25maXJtYXRpb25SZXNwb25zZRIQCgNqd3MYASAB\
+        KAlSA2p3cyI8ChZEZXNjcmliZVN1YmplY3RSZXF1ZXN0EhAKA3N1YhgBIAEoCVIDc3ViEhAKA3NpZBgCIAEoCVIDc2lkImEKF0Rl\
+        c2NyaWJlU3ViamVjdFJlc3BvbnNlEhIKBG1hc2sYASABKAlSBG1hc2sSMgoVZGV2aWNlX2tleV90aHVtYnByaW50GAIgASgJUhNk\
+        ZXZpY2VLZXlUaHVtYnByaW50InkKGENvbXBsZXRlTWlncmF0aW9uUmVxdWVzdBIhCgxtaWdyYXRpb25faWQYASABKAlSC21pZ3Jh\
+        dGlvbklkEhsKCWd1ZXN0X3N1YhgCIAEoCVIIZ3Vlc3RTdWISHQoKdGFyZ2V0X3N1YhgDIAEoCVIJdGFyZ2V0U3ViIhsKGUNvbXBs\
+        ZXRlTWlncmF0aW9uUmVzcG9uc2UijQEKFEZhaWxNaWdyYXRpb25SZXF1ZXN0EiEKDG1pZ3JhdGlvbl9pZBgBIAEoCVILbWlncmF0\
+        aW9uSWQSGwoJZ3Vlc3Rfc3ViGAIgASgJUghndWVzdFN1YhIdCgp0YXJnZXRfc3ViGAMgASgJUgl0YXJnZXRTdWISFgoGcmVhc29u\
+        GAQgASgJUgZyZWFzb24iFwoVRmFpbE1pZ3JhdGlvblJlc3BvbnNlIhkKF1dhdGNoUmV2b2NhdGlvbnNSZXF1ZXN0IoMBChhXYXRj\
+        aFJldm9jYXRpb25zUmVzcG9uc2USHQoKZW5kZWRfc2lkcxgBIAMoCVIJZW5kZWRTaWRzEhsKCWNhdWdodF91cBgCIAEoCFIIY2F1\
+        Z2h0VXASKwoRcmV0ZW50aW9uX3NlY29uZHMYAyABKANSEHJldGVudGlvblNlY29uZHMqggEKC1FyR3JhbnRLaW5kEh0KGVFSX0dS\
+        QU5UX0tJTkRfVU5TUEVDSUZJRUQQABIZChVRUl9HUkFOVF9LSU5EX1NJR05fSU4QARIdChlRUl9HUkFOVF9LSU5EX0JJTkRfREVW\
+        SUNFEAISGgoWUVJfR1JBTlRfS0lORF9UUkFOU0ZFUhADMosGCgxHcmFudFNlcnZpY2USXwoKSXNzdWVGb3JRchInLmxhdGNoa2V5\
+        LmlkZW50aXR5LnYxLklzc3VlRm9yUXJSZXF1ZXN0GigubGF0Y2hrZXkuaWRlbnRpdHkudjEuSXNzdWVGb3JRclJlc3BvbnNlEnEK\
+        EFNpZ25Db25maXJtYXRpb24SLS5sYXRjaGtleS5pZGVudGl0eS52MS5TaWduQ29uZmlybWF0aW9uUmVxdWVzdBouLmxhdGNoa2V5\
+        LmlkZW50aXR5LnYxLlNpZ25Db25maXJtYXRpb25SZXNwb25zZRJiCgtSZXZva2VGb3JRchIoLmxhdGNoa2V5LmlkZW50aXR5LnYx\
+        LlJldm9rZUZvclFyUmVxdWVzdBopLmxhdGNoa2V5LmlkZW50aXR5LnYxLlJldm9rZUZvclFyUmVzcG9uc2USbgoPRGVzY3JpYmVT\
+        dWJqZWN0EiwubGF0Y2hrZXkuaWRlbnRpdHkudjEuRGVzY3JpYmVTdWJqZWN0UmVxdWVzdBotLmxhdGNoa2V5LmlkZW50aXR5LnYx\
+        LkRlc2NyaWJlU3ViamVjdFJlc3BvbnNlEnQKEUNvbXBsZXRlTWlncmF0aW9uEi4ubGF0Y2hrZXkuaWRlbnRpdHkudjEuQ29tcGxl\
+        dGVNaWdyYXRpb25SZXF1ZXN0Gi8ubGF0Y2hrZXkuaWRlbnRpdHkudjEuQ29tcGxldGVNaWdyYXRpb25SZXNwb25zZRJoCg1GYWls\
+        TWlncmF0aW9uEioubGF0Y2hrZXkuaWRlbnRpdHkudjEuRmFpbE1pZ3JhdGlvblJlcXVlc3QaKy5sYXRjaGtleS5pZGVudGl0eS52\
+        MS5GYWlsTWlncmF0aW9uUmVzcG9uc2UScwoQV2F0Y2hSZXZvY2F0aW9ucxItLmxhdGNoa2V5LmlkZW50aXR5LnYxLldhdGNoUmV2\
+        b2NhdGlvbnNSZXF1ZXN0Gi4ubGF0Y2hrZXkuaWRlbnRpdHkudjEuV2F0Y2hSZXZvY2F0aW9uc1Jlc3BvbnNlMAFiBnByb3RvMw==
         """
     ),
     DescriptorFile(
@@ -525,59 +884,6 @@ package enum LatchkeyDescriptors {
         cXVlc3QaKy5sYXRjaGtleS5pZGVudGl0eS52MS5HZXRHYXRlUG9saWN5UmVzcG9uc2USYgoLQ2hlY2tBY2Nlc3MSKC5sYXRjaGtl\
         eS5pZGVudGl0eS52MS5DaGVja0FjY2Vzc1JlcXVlc3QaKS5sYXRjaGtleS5pZGVudGl0eS52MS5DaGVja0FjY2Vzc1Jlc3BvbnNl\
         YgZwcm90bzM=
-        """
-    ),
-    DescriptorFile(
-      name: "latchkey/identity/v1/session_service.proto",
-      imports: [
-        "google/protobuf/timestamp.proto",
-      ],
-      symbols: [
-        "latchkey.identity.v1.SessionEvent",
-        "latchkey.identity.v1.Session",
-        "latchkey.identity.v1.ListSessionsRequest",
-        "latchkey.identity.v1.ListSessionsResponse",
-        "latchkey.identity.v1.RevokeSessionRequest",
-        "latchkey.identity.v1.RevokeSessionResponse",
-        "latchkey.identity.v1.RevokeOtherSessionsRequest",
-        "latchkey.identity.v1.RevokeOtherSessionsResponse",
-        "latchkey.identity.v1.ConfirmSessionRequest",
-        "latchkey.identity.v1.ConfirmSessionResponse",
-        "latchkey.identity.v1.WatchSessionEventsRequest",
-        "latchkey.identity.v1.WatchSessionEventsResponse",
-        "latchkey.identity.v1.SessionService",
-        "latchkey.identity.v1.SessionService.ListSessions",
-        "latchkey.identity.v1.SessionService.RevokeSession",
-        "latchkey.identity.v1.SessionService.RevokeOtherSessions",
-        "latchkey.identity.v1.SessionService.ConfirmSession",
-        "latchkey.identity.v1.SessionService.WatchSessionEvents",
-      ],
-      base64: """
-        CipsYXRjaGtleS9pZGVudGl0eS92MS9zZXNzaW9uX3NlcnZpY2UucHJvdG8SFGxhdGNoa2V5LmlkZW50aXR5LnYxGh9nb29nbGUv\
-        cHJvdG9idWYvdGltZXN0YW1wLnByb3RvIpEDCgdTZXNzaW9uEhAKA3NpZBgBIAEoCVIDc2lkEhsKCWNsaWVudF9pZBgCIAEoCVII\
-        Y2xpZW50SWQSFAoFc2NvcGUYAyABKAlSBXNjb3BlEhYKBm1ldGhvZBgEIAEoCVIGbWV0aG9kEiEKDGRldmljZV9sYWJlbBgFIAEo\
-        CVILZGV2aWNlTGFiZWwSGgoIcGxhdGZvcm0YBiABKAlSCHBsYXRmb3JtEjkKCmNyZWF0ZWRfYXQYByABKAsyGi5nb29nbGUucHJv\
-        dG9idWYuVGltZXN0YW1wUgljcmVhdGVkQXQSPAoMbGFzdF91c2VkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFt\
-        cFIKbGFzdFVzZWRBdBI5CgpleHBpcmVzX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcFIJZXhwaXJlc0F0EhgK\
-        B2N1cnJlbnQYCiABKAhSB2N1cnJlbnQSHAoJY29uZmlybWVkGAsgASgIUgljb25maXJtZWQiFQoTTGlzdFNlc3Npb25zUmVxdWVz\
-        dCJRChRMaXN0U2Vzc2lvbnNSZXNwb25zZRI5CghzZXNzaW9ucxgBIAMoCzIdLmxhdGNoa2V5LmlkZW50aXR5LnYxLlNlc3Npb25S\
-        CHNlc3Npb25zIigKFFJldm9rZVNlc3Npb25SZXF1ZXN0EhAKA3NpZBgBIAEoCVIDc2lkIi0KFVJldm9rZVNlc3Npb25SZXNwb25z\
-        ZRIUCgVlbmRlZBgBIAEoCFIFZW5kZWQiHAoaUmV2b2tlT3RoZXJTZXNzaW9uc1JlcXVlc3QiRAobUmV2b2tlT3RoZXJTZXNzaW9u\
-        c1Jlc3BvbnNlEiUKDnNlc3Npb25zX2VuZGVkGAEgASgDUg1zZXNzaW9uc0VuZGVkIikKFUNvbmZpcm1TZXNzaW9uUmVxdWVzdBIQ\
-        CgNzaWQYASABKAlSA3NpZCIYChZDb25maXJtU2Vzc2lvblJlc3BvbnNlIhsKGVdhdGNoU2Vzc2lvbkV2ZW50c1JlcXVlc3QizQEK\
-        GldhdGNoU2Vzc2lvbkV2ZW50c1Jlc3BvbnNlEjgKBWV2ZW50GAEgASgOMiIubGF0Y2hrZXkuaWRlbnRpdHkudjEuU2Vzc2lvbkV2\
-        ZW50UgVldmVudBIQCgNzaWQYAiABKAlSA3NpZBIqCgJhdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBSAmF0EjcK\
-        B3Nlc3Npb24YBCABKAsyHS5sYXRjaGtleS5pZGVudGl0eS52MS5TZXNzaW9uUgdzZXNzaW9uKp8BCgxTZXNzaW9uRXZlbnQSHQoZ\
-        U0VTU0lPTl9FVkVOVF9VTlNQRUNJRklFRBAAEhoKFlNFU1NJT05fRVZFTlRfV0FUQ0hJTkcQARIZChVTRVNTSU9OX0VWRU5UX1NU\
-        QVJURUQQAhIXChNTRVNTSU9OX0VWRU5UX0VOREVEEAMSIAocU0VTU0lPTl9FVkVOVF9SRUZSRVNIX1JFVVNFRBAEMsUECg5TZXNz\
-        aW9uU2VydmljZRJlCgxMaXN0U2Vzc2lvbnMSKS5sYXRjaGtleS5pZGVudGl0eS52MS5MaXN0U2Vzc2lvbnNSZXF1ZXN0GioubGF0\
-        Y2hrZXkuaWRlbnRpdHkudjEuTGlzdFNlc3Npb25zUmVzcG9uc2USaAoNUmV2b2tlU2Vzc2lvbhIqLmxhdGNoa2V5LmlkZW50aXR5\
-        LnYxLlJldm9rZVNlc3Npb25SZXF1ZXN0GisubGF0Y2hrZXkuaWRlbnRpdHkudjEuUmV2b2tlU2Vzc2lvblJlc3BvbnNlEnoKE1Jl\
-        dm9rZU90aGVyU2Vzc2lvbnMSMC5sYXRjaGtleS5pZGVudGl0eS52MS5SZXZva2VPdGhlclNlc3Npb25zUmVxdWVzdBoxLmxhdGNo\
-        a2V5LmlkZW50aXR5LnYxLlJldm9rZU90aGVyU2Vzc2lvbnNSZXNwb25zZRJrCg5Db25maXJtU2Vzc2lvbhIrLmxhdGNoa2V5Lmlk\
-        ZW50aXR5LnYxLkNvbmZpcm1TZXNzaW9uUmVxdWVzdBosLmxhdGNoa2V5LmlkZW50aXR5LnYxLkNvbmZpcm1TZXNzaW9uUmVzcG9u\
-        c2USeQoSV2F0Y2hTZXNzaW9uRXZlbnRzEi8ubGF0Y2hrZXkuaWRlbnRpdHkudjEuV2F0Y2hTZXNzaW9uRXZlbnRzUmVxdWVzdBow\
-        LmxhdGNoa2V5LmlkZW50aXR5LnYxLldhdGNoU2Vzc2lvbkV2ZW50c1Jlc3BvbnNlMAFiBnByb3RvMw==
         """
     ),
     DescriptorFile(
@@ -633,131 +939,6 @@ package enum LatchkeyDescriptors {
         eS52MS5SZWRlZW1UcmFuc2ZlclJlcXVlc3QaLC5sYXRjaGtleS5pZGVudGl0eS52MS5SZWRlZW1UcmFuc2ZlclJlc3BvbnNlEmsK\
         DkNhbmNlbFRyYW5zZmVyEisubGF0Y2hrZXkuaWRlbnRpdHkudjEuQ2FuY2VsVHJhbnNmZXJSZXF1ZXN0GiwubGF0Y2hrZXkuaWRl\
         bnRpdHkudjEuQ2FuY2VsVHJhbnNmZXJSZXNwb25zZWIGcHJvdG8z
-        """
-    ),
-    DescriptorFile(
-      name: "latchkey/migration/v1/migration_service.proto",
-      imports: [
-        "google/protobuf/timestamp.proto",
-      ],
-      symbols: [
-        "latchkey.migration.v1.Policy",
-        "latchkey.migration.v1.Step",
-        "latchkey.migration.v1.MigrationState",
-        "latchkey.migration.v1.PolicyOverride",
-        "latchkey.migration.v1.PlanMigrationRequest",
-        "latchkey.migration.v1.CollectionPlan",
-        "latchkey.migration.v1.PlanMigrationResponse",
-        "latchkey.migration.v1.StartMigrationRequest",
-        "latchkey.migration.v1.StartMigrationResponse",
-        "latchkey.migration.v1.GetMigrationRequest",
-        "latchkey.migration.v1.CollectionReport",
-        "latchkey.migration.v1.Migration",
-        "latchkey.migration.v1.GetMigrationResponse",
-        "latchkey.migration.v1.WatchMigrationRequest",
-        "latchkey.migration.v1.WatchMigrationResponse",
-        "latchkey.migration.v1.MigrationService",
-        "latchkey.migration.v1.MigrationService.PlanMigration",
-        "latchkey.migration.v1.MigrationService.StartMigration",
-        "latchkey.migration.v1.MigrationService.GetMigration",
-        "latchkey.migration.v1.MigrationService.WatchMigration",
-      ],
-      base64: """
-        Ci1sYXRjaGtleS9taWdyYXRpb24vdjEvbWlncmF0aW9uX3NlcnZpY2UucHJvdG8SFWxhdGNoa2V5Lm1pZ3JhdGlvbi52MRofZ29v\
-        Z2xlL3Byb3RvYnVmL3RpbWVzdGFtcC5wcm90byJnCg5Qb2xpY3lPdmVycmlkZRIeCgpjb2xsZWN0aW9uGAEgASgJUgpjb2xsZWN0\
-        aW9uEjUKBnBvbGljeRgCIAEoDjIdLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5Qb2xpY3lSBnBvbGljeSLfAQoUUGxhbk1pZ3JhdGlv\
-        blJlcXVlc3QSHwoLZ3Vlc3RfcHJvb2YYASABKAlSCmd1ZXN0UHJvb2YSIQoMdGFyZ2V0X3Byb29mGAIgASgJUgt0YXJnZXRQcm9v\
-        ZhJQChBwb2xpY3lfb3ZlcnJpZGVzGAMgAygLMiUubGF0Y2hrZXkubWlncmF0aW9uLnYxLlBvbGljeU92ZXJyaWRlUg9wb2xpY3lP\
-        dmVycmlkZXMSMQoVZmlyc3RfbG9naW5fb25fZGV2aWNlGAQgASgIUhJmaXJzdExvZ2luT25EZXZpY2Ui2QEKDkNvbGxlY3Rpb25Q\
-        bGFuEhIKBG5hbWUYASABKAlSBG5hbWUSIQoMc291cmNlX2NvdW50GAIgASgDUgtzb3VyY2VDb3VudBIhCgx0YXJnZXRfY291bnQY\
-        AyABKANSC3RhcmdldENvdW50EhwKCWNvbmZsaWN0cxgEIAEoA1IJY29uZmxpY3RzEjUKBnBvbGljeRgFIAEoDjIdLmxhdGNoa2V5\
-        Lm1pZ3JhdGlvbi52MS5Qb2xpY3lSBnBvbGljeRIYCgdyZWZ1c2VkGAYgASgDUgdyZWZ1c2VkIuMBChVQbGFuTWlncmF0aW9uUmVz\
-        cG9uc2USFwoHcGxhbl9pZBgBIAEoCVIGcGxhbklkEhYKBmRpZ2VzdBgCIAEoCVIGZGlnZXN0EkcKC2NvbGxlY3Rpb25zGAMgAygL\
-        MiUubGF0Y2hrZXkubWlncmF0aW9uLnYxLkNvbGxlY3Rpb25QbGFuUgtjb2xsZWN0aW9ucxIdCgpleHBpcmVzX2luGAQgASgDUgll\
-        eHBpcmVzSW4SMQoVZmlyc3RfbG9naW5fb25fZGV2aWNlGAUgASgIUhJmaXJzdExvZ2luT25EZXZpY2UicQoVU3RhcnRNaWdyYXRp\
-        b25SZXF1ZXN0EhcKB3BsYW5faWQYASABKAlSBnBsYW5JZBIWCgZkaWdlc3QYAiABKAlSBmRpZ2VzdBInCg9pZGVtcG90ZW5jeV9r\
-        ZXkYAyABKAlSDmlkZW1wb3RlbmN5S2V5IjsKFlN0YXJ0TWlncmF0aW9uUmVzcG9uc2USIQoMbWlncmF0aW9uX2lkGAEgASgJUgtt\
-        aWdyYXRpb25JZCI4ChNHZXRNaWdyYXRpb25SZXF1ZXN0EiEKDG1pZ3JhdGlvbl9pZBgBIAEoCVILbWlncmF0aW9uSWQi+AEKEENv\
-        bGxlY3Rpb25SZXBvcnQSEgoEbmFtZRgBIAEoCVIEbmFtZRI1CgZwb2xpY3kYAiABKA4yHS5sYXRjaGtleS5taWdyYXRpb24udjEu\
-        UG9saWN5UgZwb2xpY3kSFAoFbW92ZWQYAyABKANSBW1vdmVkEhIKBGtlcHQYBCABKANSBGtlcHQSGgoIcmVwbGFjZWQYBSABKANS\
-        CHJlcGxhY2VkEhYKBnN1bW1lZBgGIAEoA1IGc3VtbWVkEhgKB3JlZnVzZWQYByABKANSB3JlZnVzZWQSIQoMdGFyZ2V0X2NvdW50\
-        GAggASgDUgt0YXJnZXRDb3VudCLVAwoJTWlncmF0aW9uEiEKDG1pZ3JhdGlvbl9pZBgBIAEoCVILbWlncmF0aW9uSWQSOwoFc3Rh\
-        dGUYAiABKA4yJS5sYXRjaGtleS5taWdyYXRpb24udjEuTWlncmF0aW9uU3RhdGVSBXN0YXRlEi8KBHN0ZXAYAyABKA4yGy5sYXRj\
-        aGtleS5taWdyYXRpb24udjEuU3RlcFIEc3RlcBISCgRkb25lGAQgASgDUgRkb25lEhQKBXRvdGFsGAUgASgDUgV0b3RhbBI/CgZy\
-        ZXBvcnQYBiADKAsyJy5sYXRjaGtleS5taWdyYXRpb24udjEuQ29sbGVjdGlvblJlcG9ydFIGcmVwb3J0EhgKB2ZhaWx1cmUYByAB\
-        KAlSB2ZhaWx1cmUSOQoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBSCWNyZWF0ZWRBdBI7Cgtm\
-        aW5pc2hlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBSCmZpbmlzaGVkQXQSGwoJZ3Vlc3Rfc3ViGAogASgJ\
-        UghndWVzdFN1YhIdCgp0YXJnZXRfc3ViGAsgASgJUgl0YXJnZXRTdWIiVgoUR2V0TWlncmF0aW9uUmVzcG9uc2USPgoJbWlncmF0\
-        aW9uGAEgASgLMiAubGF0Y2hrZXkubWlncmF0aW9uLnYxLk1pZ3JhdGlvblIJbWlncmF0aW9uIjoKFVdhdGNoTWlncmF0aW9uUmVx\
-        dWVzdBIhCgxtaWdyYXRpb25faWQYASABKAlSC21pZ3JhdGlvbklkIlgKFldhdGNoTWlncmF0aW9uUmVzcG9uc2USPgoJbWlncmF0\
-        aW9uGAEgASgLMiAubGF0Y2hrZXkubWlncmF0aW9uLnYxLk1pZ3JhdGlvblIJbWlncmF0aW9uKr8BCgZQb2xpY3kSFgoSUE9MSUNZ\
-        X1VOU1BFQ0lGSUVEEAASFgoSUE9MSUNZX0tFRVBfVEFSR0VUEAESFgoSUE9MSUNZX0tFRVBfU09VUkNFEAISEQoNUE9MSUNZX05F\
-        V0VTVBADEhcKE1BPTElDWV9VTklPTl9CWV9LRVkQBBIOCgpQT0xJQ1lfU1VNEAUSDgoKUE9MSUNZX01BWBAGEhEKDVBPTElDWV9B\
-        UFBFTkQQBxIOCgpQT0xJQ1lfQVNLEAgqggEKBFN0ZXASFAoQU1RFUF9VTlNQRUNJRklFRBAAEg8KC1NURVBfRlJFRVpFEAESEQoN\
-        U1RFUF9TTkFQU0hPVBACEg4KClNURVBfQVBQTFkQAxIPCgtTVEVQX1ZFUklGWRAEEg8KC1NURVBfU1dJVENIEAUSDgoKU1RFUF9Q\
-        VVJHRRAGKqABCg5NaWdyYXRpb25TdGF0ZRIfChtNSUdSQVRJT05fU1RBVEVfVU5TUEVDSUZJRUQQABIaChZNSUdSQVRJT05fU1RB\
-        VEVfUVVFVUVEEAESGwoXTUlHUkFUSU9OX1NUQVRFX1JVTk5JTkcQAhIYChRNSUdSQVRJT05fU1RBVEVfRE9ORRADEhoKFk1JR1JB\
-        VElPTl9TVEFURV9GQUlMRUQQBDLHAwoQTWlncmF0aW9uU2VydmljZRJqCg1QbGFuTWlncmF0aW9uEisubGF0Y2hrZXkubWlncmF0\
-        aW9uLnYxLlBsYW5NaWdyYXRpb25SZXF1ZXN0GiwubGF0Y2hrZXkubWlncmF0aW9uLnYxLlBsYW5NaWdyYXRpb25SZXNwb25zZRJt\
-        Cg5TdGFydE1pZ3JhdGlvbhIsLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5TdGFydE1pZ3JhdGlvblJlcXVlc3QaLS5sYXRjaGtleS5t\
-        aWdyYXRpb24udjEuU3RhcnRNaWdyYXRpb25SZXNwb25zZRJnCgxHZXRNaWdyYXRpb24SKi5sYXRjaGtleS5taWdyYXRpb24udjEu\
-        R2V0TWlncmF0aW9uUmVxdWVzdBorLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5HZXRNaWdyYXRpb25SZXNwb25zZRJvCg5XYXRjaE1p\
-        Z3JhdGlvbhIsLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5XYXRjaE1pZ3JhdGlvblJlcXVlc3QaLS5sYXRjaGtleS5taWdyYXRpb24u\
-        djEuV2F0Y2hNaWdyYXRpb25SZXNwb25zZTABYgZwcm90bzM=
-        """
-    ),
-    DescriptorFile(
-      name: "latchkey/migration/v1/record_service.proto",
-      imports: [
-        "google/protobuf/timestamp.proto",
-        "latchkey/migration/v1/migration_service.proto",
-      ],
-      symbols: [
-        "latchkey.migration.v1.Record",
-        "latchkey.migration.v1.PutRecordsRequest",
-        "latchkey.migration.v1.PutRecordsResponse",
-        "latchkey.migration.v1.GetRecordRequest",
-        "latchkey.migration.v1.GetRecordResponse",
-        "latchkey.migration.v1.ListRecordsRequest",
-        "latchkey.migration.v1.ListRecordsResponse",
-        "latchkey.migration.v1.DeleteRecordRequest",
-        "latchkey.migration.v1.DeleteRecordResponse",
-        "latchkey.migration.v1.ListCollectionsRequest",
-        "latchkey.migration.v1.CollectionSummary",
-        "latchkey.migration.v1.ListCollectionsResponse",
-        "latchkey.migration.v1.RecordService",
-        "latchkey.migration.v1.RecordService.PutRecords",
-        "latchkey.migration.v1.RecordService.GetRecord",
-        "latchkey.migration.v1.RecordService.ListRecords",
-        "latchkey.migration.v1.RecordService.DeleteRecord",
-        "latchkey.migration.v1.RecordService.ListCollections",
-      ],
-      base64: """
-        CipsYXRjaGtleS9taWdyYXRpb24vdjEvcmVjb3JkX3NlcnZpY2UucHJvdG8SFWxhdGNoa2V5Lm1pZ3JhdGlvbi52MRofZ29vZ2xl\
-        L3Byb3RvYnVmL3RpbWVzdGFtcC5wcm90bxotbGF0Y2hrZXkvbWlncmF0aW9uL3YxL21pZ3JhdGlvbl9zZXJ2aWNlLnByb3RvIr8B\
-        CgZSZWNvcmQSHgoKY29sbGVjdGlvbhgBIAEoCVIKY29sbGVjdGlvbhIQCgNrZXkYAiABKAlSA2tleRIUCgV2YWx1ZRgDIAEoDFIF\
-        dmFsdWUSFgoGbnVtYmVyGAQgASgDUgZudW1iZXISOQoKdXBkYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3Rh\
-        bXBSCXVwZGF0ZWRBdBIaCghyZXZpc2lvbhgGIAEoA1IIcmV2aXNpb24iTAoRUHV0UmVjb3Jkc1JlcXVlc3QSNwoHcmVjb3JkcxgB\
-        IAMoCzIdLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5SZWNvcmRSB3JlY29yZHMiLgoSUHV0UmVjb3Jkc1Jlc3BvbnNlEhgKB3dyaXR0\
-        ZW4YASABKANSB3dyaXR0ZW4iRAoQR2V0UmVjb3JkUmVxdWVzdBIeCgpjb2xsZWN0aW9uGAEgASgJUgpjb2xsZWN0aW9uEhAKA2tl\
-        eRgCIAEoCVIDa2V5IkoKEUdldFJlY29yZFJlc3BvbnNlEjUKBnJlY29yZBgBIAEoCzIdLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5S\
-        ZWNvcmRSBnJlY29yZCJwChJMaXN0UmVjb3Jkc1JlcXVlc3QSHgoKY29sbGVjdGlvbhgBIAEoCVIKY29sbGVjdGlvbhIbCglwYWdl\
-        X3NpemUYAiABKAVSCHBhZ2VTaXplEh0KCnBhZ2VfdG9rZW4YAyABKAlSCXBhZ2VUb2tlbiJ2ChNMaXN0UmVjb3Jkc1Jlc3BvbnNl\
-        EjcKB3JlY29yZHMYASADKAsyHS5sYXRjaGtleS5taWdyYXRpb24udjEuUmVjb3JkUgdyZWNvcmRzEiYKD25leHRfcGFnZV90b2tl\
-        bhgCIAEoCVINbmV4dFBhZ2VUb2tlbiJ0ChNEZWxldGVSZWNvcmRSZXF1ZXN0Eh4KCmNvbGxlY3Rpb24YASABKAlSCmNvbGxlY3Rp\
-        b24SEAoDa2V5GAIgASgJUgNrZXkSKwoRZXhwZWN0ZWRfcmV2aXNpb24YAyABKANSEGV4cGVjdGVkUmV2aXNpb24iMAoURGVsZXRl\
-        UmVjb3JkUmVzcG9uc2USGAoHZGVsZXRlZBgBIAEoCFIHZGVsZXRlZCIYChZMaXN0Q29sbGVjdGlvbnNSZXF1ZXN0InQKEUNvbGxl\
-        Y3Rpb25TdW1tYXJ5EhIKBG5hbWUYASABKAlSBG5hbWUSFAoFY291bnQYAiABKANSBWNvdW50EjUKBnBvbGljeRgDIAEoDjIdLmxh\
-        dGNoa2V5Lm1pZ3JhdGlvbi52MS5Qb2xpY3lSBnBvbGljeSJlChdMaXN0Q29sbGVjdGlvbnNSZXNwb25zZRJKCgtjb2xsZWN0aW9u\
-        cxgBIAMoCzIoLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5Db2xsZWN0aW9uU3VtbWFyeVILY29sbGVjdGlvbnMylQQKDVJlY29yZFNl\
-        cnZpY2USYwoKUHV0UmVjb3JkcxIoLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5QdXRSZWNvcmRzUmVxdWVzdBopLmxhdGNoa2V5Lm1p\
-        Z3JhdGlvbi52MS5QdXRSZWNvcmRzUmVzcG9uc2UoARJeCglHZXRSZWNvcmQSJy5sYXRjaGtleS5taWdyYXRpb24udjEuR2V0UmVj\
-        b3JkUmVxdWVzdBooLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5HZXRSZWNvcmRSZXNwb25zZRJkCgtMaXN0UmVjb3JkcxIpLmxhdGNo\
-        a2V5Lm1pZ3JhdGlvbi52MS5MaXN0UmVjb3Jkc1JlcXVlc3QaKi5sYXRjaGtleS5taWdyYXRpb24udjEuTGlzdFJlY29yZHNSZXNw\
-        b25zZRJnCgxEZWxldGVSZWNvcmQSKi5sYXRjaGtleS5taWdyYXRpb24udjEuRGVsZXRlUmVjb3JkUmVxdWVzdBorLmxhdGNoa2V5\
-        Lm1pZ3JhdGlvbi52MS5EZWxldGVSZWNvcmRSZXNwb25zZRJwCg9MaXN0Q29sbGVjdGlvbnMSLS5sYXRjaGtleS5taWdyYXRpb24u\
-        djEuTGlzdENvbGxlY3Rpb25zUmVxdWVzdBouLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5MaXN0Q29sbGVjdGlvbnNSZXNwb25zZWIG\
-        cHJvdG8z
         """
     ),
     DescriptorFile(

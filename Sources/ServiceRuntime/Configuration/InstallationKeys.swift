@@ -11,7 +11,7 @@ package enum InstallationKeys {
       [
         "token.accessLifetime", "token.refreshIdle", "token.refreshAbsoluteGuest", "token.refreshAbsoluteAccount",
         "token.refreshAbsoluteQr", "token.audiences", "signingKey.period", "signingKey.rotate", "guest.perHour",
-        "guest.retention", "audit.retention",
+        "guest.retention", "audit.retention", "web.cookieDomain",
         "password.memoryKiB", "password.passes", "password.threads", "guide.file",
         "register.perHour", "signIn.perHour", "otp.perHour",
       ]

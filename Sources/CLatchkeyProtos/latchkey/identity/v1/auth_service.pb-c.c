@@ -1312,6 +1312,96 @@ void   latchkey__identity__v1__logout_response__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__logout_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__identity__v1__create_web_session_request__init
+                     (Latchkey__Identity__V1__CreateWebSessionRequest         *message)
+{
+  static const Latchkey__Identity__V1__CreateWebSessionRequest init_value = LATCHKEY__IDENTITY__V1__CREATE_WEB_SESSION_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__create_web_session_request__get_packed_size
+                     (const Latchkey__Identity__V1__CreateWebSessionRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__create_web_session_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__create_web_session_request__pack
+                     (const Latchkey__Identity__V1__CreateWebSessionRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__create_web_session_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__create_web_session_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__CreateWebSessionRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__create_web_session_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__CreateWebSessionRequest *
+       latchkey__identity__v1__create_web_session_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__CreateWebSessionRequest *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__create_web_session_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__create_web_session_request__free_unpacked
+                     (Latchkey__Identity__V1__CreateWebSessionRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__create_web_session_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__create_web_session_response__init
+                     (Latchkey__Identity__V1__CreateWebSessionResponse         *message)
+{
+  static const Latchkey__Identity__V1__CreateWebSessionResponse init_value = LATCHKEY__IDENTITY__V1__CREATE_WEB_SESSION_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__create_web_session_response__get_packed_size
+                     (const Latchkey__Identity__V1__CreateWebSessionResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__create_web_session_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__create_web_session_response__pack
+                     (const Latchkey__Identity__V1__CreateWebSessionResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__create_web_session_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__create_web_session_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__CreateWebSessionResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__create_web_session_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__CreateWebSessionResponse *
+       latchkey__identity__v1__create_web_session_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__CreateWebSessionResponse *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__create_web_session_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__create_web_session_response__free_unpacked
+                     (Latchkey__Identity__V1__CreateWebSessionResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__create_web_session_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 static const ProtobufCFieldDescriptor latchkey__identity__v1__password_credential__field_descriptors[2] =
 {
   {
@@ -3310,6 +3400,179 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__logout_response__descri
   latchkey__identity__v1__logout_response__field_indices_by_name,
   1,  latchkey__identity__v1__logout_response__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__logout_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+#define latchkey__identity__v1__create_web_session_request__field_descriptors NULL
+#define latchkey__identity__v1__create_web_session_request__field_indices_by_name NULL
+#define latchkey__identity__v1__create_web_session_request__number_ranges NULL
+const ProtobufCMessageDescriptor latchkey__identity__v1__create_web_session_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.CreateWebSessionRequest",
+  "CreateWebSessionRequest",
+  "Latchkey__Identity__V1__CreateWebSessionRequest",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__CreateWebSessionRequest),
+  0,
+  latchkey__identity__v1__create_web_session_request__field_descriptors,
+  latchkey__identity__v1__create_web_session_request__field_indices_by_name,
+  0,  latchkey__identity__v1__create_web_session_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__create_web_session_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__create_web_session_response__field_descriptors[10] =
+{
+  {
+    "name",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__CreateWebSessionResponse, name),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "value",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__CreateWebSessionResponse, value),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "domain",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__CreateWebSessionResponse, domain),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "path",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__CreateWebSessionResponse, path),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "secure",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__CreateWebSessionResponse, secure),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "http_only",
+    6,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__CreateWebSessionResponse, http_only),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "same_site",
+    7,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__CreateWebSessionResponse, same_site),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "max_age",
+    8,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__CreateWebSessionResponse, max_age),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "expires_at",
+    9,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__CreateWebSessionResponse, expires_at),
+    &google__protobuf__timestamp__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "set_cookie",
+    10,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__CreateWebSessionResponse, set_cookie),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__create_web_session_response__field_indices_by_name[] = {
+  2,   /* field[2] = domain */
+  8,   /* field[8] = expires_at */
+  5,   /* field[5] = http_only */
+  7,   /* field[7] = max_age */
+  0,   /* field[0] = name */
+  3,   /* field[3] = path */
+  6,   /* field[6] = same_site */
+  4,   /* field[4] = secure */
+  9,   /* field[9] = set_cookie */
+  1,   /* field[1] = value */
+};
+static const ProtobufCIntRange latchkey__identity__v1__create_web_session_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 10 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__create_web_session_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.CreateWebSessionResponse",
+  "CreateWebSessionResponse",
+  "Latchkey__Identity__V1__CreateWebSessionResponse",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__CreateWebSessionResponse),
+  10,
+  latchkey__identity__v1__create_web_session_response__field_descriptors,
+  latchkey__identity__v1__create_web_session_response__field_indices_by_name,
+  1,  latchkey__identity__v1__create_web_session_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__create_web_session_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
 static const ProtobufCEnumValue latchkey__identity__v1__otp_purpose__enum_values_by_number[3] =

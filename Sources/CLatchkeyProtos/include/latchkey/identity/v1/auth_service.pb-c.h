@@ -46,6 +46,8 @@ typedef struct Latchkey__Identity__V1__GetJwksRequest Latchkey__Identity__V1__Ge
 typedef struct Latchkey__Identity__V1__GetJwksResponse Latchkey__Identity__V1__GetJwksResponse;
 typedef struct Latchkey__Identity__V1__LogoutRequest Latchkey__Identity__V1__LogoutRequest;
 typedef struct Latchkey__Identity__V1__LogoutResponse Latchkey__Identity__V1__LogoutResponse;
+typedef struct Latchkey__Identity__V1__CreateWebSessionRequest Latchkey__Identity__V1__CreateWebSessionRequest;
+typedef struct Latchkey__Identity__V1__CreateWebSessionResponse Latchkey__Identity__V1__CreateWebSessionResponse;
 
 
 /* --- enums --- */
@@ -621,6 +623,46 @@ struct  Latchkey__Identity__V1__LogoutResponse
     , 0, NULL, NULL, {0,NULL} }
 
 
+struct  Latchkey__Identity__V1__CreateWebSessionRequest
+{
+  ProtobufCMessage base;
+};
+#define LATCHKEY__IDENTITY__V1__CREATE_WEB_SESSION_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__create_web_session_request__descriptor) \
+     }
+
+
+struct  Latchkey__Identity__V1__CreateWebSessionResponse
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData name;
+  ProtobufCBinaryData value;
+  /*
+   * Empty: only for the host that set it.
+   */
+  ProtobufCBinaryData domain;
+  ProtobufCBinaryData path;
+  protobuf_c_boolean secure;
+  protobuf_c_boolean http_only;
+  /*
+   * Lax, Strict or None.
+   */
+  ProtobufCBinaryData same_site;
+  /*
+   * Seconds.
+   */
+  int64_t max_age;
+  Google__Protobuf__Timestamp *expires_at;
+  /*
+   * All of it as the value of a Set-Cookie header (RFC 6265).
+   */
+  ProtobufCBinaryData set_cookie;
+};
+#define LATCHKEY__IDENTITY__V1__CREATE_WEB_SESSION_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__create_web_session_response__descriptor) \
+    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, 0, 0, {0,NULL}, 0, NULL, {0,NULL} }
+
+
 /* Latchkey__Identity__V1__PasswordCredential methods */
 void   latchkey__identity__v1__password_credential__init
                      (Latchkey__Identity__V1__PasswordCredential         *message);
@@ -1172,6 +1214,44 @@ Latchkey__Identity__V1__LogoutResponse *
 void   latchkey__identity__v1__logout_response__free_unpacked
                      (Latchkey__Identity__V1__LogoutResponse *message,
                       ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__CreateWebSessionRequest methods */
+void   latchkey__identity__v1__create_web_session_request__init
+                     (Latchkey__Identity__V1__CreateWebSessionRequest         *message);
+size_t latchkey__identity__v1__create_web_session_request__get_packed_size
+                     (const Latchkey__Identity__V1__CreateWebSessionRequest   *message);
+size_t latchkey__identity__v1__create_web_session_request__pack
+                     (const Latchkey__Identity__V1__CreateWebSessionRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__create_web_session_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__CreateWebSessionRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__CreateWebSessionRequest *
+       latchkey__identity__v1__create_web_session_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__create_web_session_request__free_unpacked
+                     (Latchkey__Identity__V1__CreateWebSessionRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__CreateWebSessionResponse methods */
+void   latchkey__identity__v1__create_web_session_response__init
+                     (Latchkey__Identity__V1__CreateWebSessionResponse         *message);
+size_t latchkey__identity__v1__create_web_session_response__get_packed_size
+                     (const Latchkey__Identity__V1__CreateWebSessionResponse   *message);
+size_t latchkey__identity__v1__create_web_session_response__pack
+                     (const Latchkey__Identity__V1__CreateWebSessionResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__create_web_session_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__CreateWebSessionResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__CreateWebSessionResponse *
+       latchkey__identity__v1__create_web_session_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__create_web_session_response__free_unpacked
+                     (Latchkey__Identity__V1__CreateWebSessionResponse *message,
+                      ProtobufCAllocator *allocator);
 /* --- per-message closures --- */
 
 typedef void (*Latchkey__Identity__V1__PasswordCredential_Closure)
@@ -1261,6 +1341,12 @@ typedef void (*Latchkey__Identity__V1__LogoutRequest_Closure)
 typedef void (*Latchkey__Identity__V1__LogoutResponse_Closure)
                  (const Latchkey__Identity__V1__LogoutResponse *message,
                   void *closure_data);
+typedef void (*Latchkey__Identity__V1__CreateWebSessionRequest_Closure)
+                 (const Latchkey__Identity__V1__CreateWebSessionRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__CreateWebSessionResponse_Closure)
+                 (const Latchkey__Identity__V1__CreateWebSessionResponse *message,
+                  void *closure_data);
 
 /* --- services --- */
 
@@ -1300,6 +1386,8 @@ extern const ProtobufCMessageDescriptor latchkey__identity__v1__get_jwks_request
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__get_jwks_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__logout_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__logout_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__create_web_session_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__create_web_session_response__descriptor;
 
 PROTOBUF_C__END_DECLS
 

@@ -1,0 +1,36 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+extension AuthHandlers {
+  /// A cookie in the name of the caller's session. Nothing is written: it lives and ends with the session.
+  package func createWebSession(
+    _ request: IdentityV1.CreateWebSessionRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.CreateWebSessionResponse {
+    let caller = try context.callerSession()
+    let now = core.clock.now()
+    let session = try await core.stored { () throws(StorageError) in try await core.sessions.session(caller) }
+    guard let session, session.isLive(at: now) else { throw .sessionRevoked }
+    // A cookie is for whoever holds it: it must not undo what binding the tokens to a key is for.
+    guard session.boundKeyThumbprint == nil else {
+      throw RPCError(
+        .failedPrecondition, "the session is bound to a key, which no cookie is", reason: "SESSION_BOUND")
+    }
+    let cookies = core.webCookies
+    let cookie = cookies.make(for: session, at: now)
+    return IdentityV1.CreateWebSessionResponse(
+      name: cookies.name,
+      value: cookie.value,
+      domain: cookies.domain,
+      path: "/",
+      secure: cookies.isSecure,
+      httpOnly: true,
+      sameSite: "Lax",
+      maxAge: cookie.maximumAge.components.seconds,
+      expiresAt: GoogleProtobuf.Timestamp(cookie.expiry),
+      setCookie: cookies.header(cookie)
+    )
+  }
+}

@@ -1,0 +1,58 @@
+import Cryptography
+import LatchkeyModel
+import Storage
+import Transport
+
+/// `/web-session`: whether the browser's cookie stands for a session that is live now, and whose. For the web servers
+/// of an app, which hand the cookie on, and for scripts of the same origin.
+package enum WebSessionPage {
+  package static func make(_ core: IdentityCore) -> Page {
+    Page("GET", "/web-session") { request in
+      let now = core.clock.now()
+      let found: Found?
+      do throws(StorageError) {
+        found = try await find(request.header("cookie"), core, at: now)
+      } catch {
+        core.logger.error("storage failed", metadata: ["cause": "\(error)"])
+        return answer(503, ["active": false])
+      }
+      guard let found else { return answer(401, ["active": false]) }
+      return answer(
+        200,
+        [
+          "active": true,
+          "sub": .string(found.session.subject.description),
+          "sid": .string(found.session.id.description),
+          "is_guest": .bool(found.session.isGuest),
+          "name": .string(found.name),
+          "expires_in": .integer((found.expiry - now).components.seconds),
+        ])
+    }
+  }
+
+  private struct Found {
+    var session: Session
+    var name: String
+    var expiry: Timestamp
+  }
+
+  private static func find(
+    _ header: String?, _ core: IdentityCore, at now: Timestamp
+  ) async throws(StorageError) -> Found? {
+    guard let header, let value = core.webCookies.value(in: header),
+      let (id, expiry) = core.webCookies.recognise(value, at: now), !core.endedSessions.hasEnded(id),
+      let session = try await core.sessions.session(id), session.isLive(at: now),
+      let subject = try await core.accounts.subject(session.subject), subject.isUsable
+    else { return nil }
+    return Found(session: session, name: subject.profile.nickname?.description ?? "", expiry: expiry)
+  }
+
+  private static func answer(_ status: Int, _ document: JSONValue) -> PageResponse {
+    PageResponse(
+      status: status,
+      headers: [
+        ("content-type", "application/json"), ("cache-control", "no-store"), ("x-content-type-options", "nosniff"),
+      ],
+      body: document.encoded())
+  }
+}

@@ -163,9 +163,9 @@ extension DeviceClient {
     return session
   }
 
-  func deviceRecord() throws(ClientError) -> DeviceRecord? {
-    guard let bytes = try read(DeviceRecord.name) else { return nil }
-    guard let record = DeviceRecord(bytes) else { throw .unreadableSecret(name: DeviceRecord.name) }
+  func deviceRecord(named name: String = DeviceRecord.name) throws(ClientError) -> DeviceRecord? {
+    guard let bytes = try read(name) else { return nil }
+    guard let record = DeviceRecord(bytes) else { throw .unreadableSecret(name: name) }
     return record
   }
 
@@ -179,14 +179,18 @@ extension DeviceClient {
     } catch { throw .secretStore(error) }
   }
 
-  func keep(_ record: DeviceRecord) throws(ClientError) {
+  func keep(_ record: DeviceRecord, as name: String = DeviceRecord.name) throws(ClientError) {
     do throws(SecretStoreError) {
-      try secrets.save(record.encoded(), as: DeviceRecord.name)
+      try secrets.save(record.encoded(), as: name)
     } catch { throw .secretStore(error) }
   }
 
   func forgetSession(_ slot: SessionSlot = .current) throws(ClientError) {
-    do throws(SecretStoreError) { try secrets.removeSecret(named: slot.rawValue) } catch {
+    try removeSecret(slot.rawValue)
+  }
+
+  func removeSecret(_ name: String) throws(ClientError) {
+    do throws(SecretStoreError) { try secrets.removeSecret(named: name) } catch {
       throw .secretStore(error)
     }
   }

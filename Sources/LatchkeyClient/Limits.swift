@@ -52,4 +52,8 @@ enum Limits {
 
   /// Leading zero bits that this client will search for: 2^24 hashes are some seconds on a phone.
   static let proofOfWorkBits: Int32 = 24
+
+  /// Calls that redeem a transfer, the first included, when answers are lost: the code is used up by the first that
+  /// arrives, and only the same proof is answered again.
+  static let redeemTries = 3
 }

@@ -18,6 +18,7 @@ struct LatchkeyCommand: AsyncParsableCommand {
       GuestCommand.self, RegisterCommand.self, LoginCommand.self, LogoutCommand.self,
       QRCommand.self, MigrateCommand.self, RecordCommand.self, SessionCommand.self,
       HealthCommand.self, ConfigCommand.self, LoadCommand.self, AdminCommandGroup.self,
+      TransferCommand.self, DeviceCommandGroup.self, LinkCommand.self, GuideCommand.self,
     ]
   )
 }

@@ -9,6 +9,7 @@ extension DeviceClient {
   /// Idempotent, also across lost answers and crashes: the key is kept before the first call, and one key has one
   /// guest. A secret store that cannot be read ends the attempt; it never makes a second key.
   public func startAsGuest(_ device: DeviceDescription) async throws(ClientError) -> GuestStart {
+    try await finishKeyRotation(device)
     var record = try deviceRecordOrNew()
     let answer = try await issueGuest(record, device)
     let session = try guestSession(answer)
@@ -59,26 +60,14 @@ extension DeviceClient {
     _ device: DeviceDescription
   ) async throws(ClientError) -> IdentityV1.IssueGuestResponse {
     let key = try privateKey(of: record)
-    let jwk = CommonV1.EcPublicJwk(key.publicKey)
     let guests = IdentityV1.GuestServiceClient(channel: identity)
-
-    let ask = IdentityV1.GetChallengeRequest(clientID: configuration.clientID, deviceKey: jwk)
-    let challenge = try await open { options throws(RPCError) in
-      try await guests.getChallenge(ask, options: options)
-    }
+    let challenge = try await challenge(for: key.publicKey)
     let request = IdentityV1.IssueGuestRequest(
       clientID: configuration.clientID,
-      device: IdentityV1.Device(
-        deviceID: record.deviceID,
-        publicKey: jwk,
-        label: device.label,
-        platform: device.platform,
-        osVersion: device.osVersion,
-        appVersion: device.appVersion,
-        reinstalled: device.isReinstalled
-      ),
+      device: IdentityV1.Device(device, id: record.deviceID, key: key.publicKey),
       challenge: challenge.challenge,
-      proof: try proof(of: key, record.deviceID, challenge.challenge),
+      proof: try signature(
+        of: key, DeviceProof.issueGuestContext, [configuration.clientID, record.deviceID, challenge.challenge]),
       powSolution: try ProofOfWork.solution(of: challenge.challenge, leadingZeroBits: challenge.powBits),
       locale: device.locale
     )
@@ -131,18 +120,34 @@ extension DeviceClient {
     }
   }
 
-  /// The device key's signature over what guest_service.proto says.
-  private func proof(
-    of key: P256PrivateKey,
-    _ deviceID: String,
-    _ challenge: String
-  ) throws(ClientError) -> [UInt8] {
-    let parts = ["latchkey-device-proof-v1", configuration.clientID, deviceID, challenge]
-    let message = Array(parts.map { Array($0.utf8) }.joined(separator: [0]))
-    do throws(CryptographyError) {
-      return try key.sign(message)
-    } catch {
-      throw .deviceKey("\(error)")
+  /// Everything that the service knows of whoever uses this device, as lines of JSON. The last line says that all was
+  /// there; without it the export is not complete.
+  public func exportData(_ take: @Sendable (String) async -> Void) async throws(ClientError) {
+    let guests = IdentityV1.GuestServiceClient(channel: identity)
+    let isComplete = try await authorized(timeout: Limits.uploadTimeout) { options throws(RPCError) in
+      try await guests.exportGuest(IdentityV1.ExportGuestRequest(), options: options) { responses throws(RPCError) in
+        var isComplete = false
+        for try await response in responses {
+          guard let part = response.part else { continue }
+          if case .complete = part { isComplete = true }
+          for line in part.lines { await take(line) }
+        }
+        return isComplete
+      }
     }
+    guard isComplete else { throw .incompleteAnswer("ExportGuestResponse.complete") }
+  }
+
+  /// Deletes this device's guest for good, with its records. The device key stays, and gets another guest when it asks.
+  ///
+  /// Returns false while the records could not be reached; the service deletes them as soon as they can.
+  public func deleteGuest() async throws(ClientError) -> Bool {
+    guard let session = try storedSession(), session.isGuest else { throw .signedOut }
+    let guests = IdentityV1.GuestServiceClient(channel: identity)
+    let answer = try await authorized { options throws(RPCError) in
+      try await guests.deleteGuest(IdentityV1.DeleteGuestRequest(sub: session.sub), options: options)
+    }
+    try forgetSession()
+    return answer.recordsDeleted
   }
 }

@@ -13,6 +13,8 @@ struct DeviceRecord: Equatable {
   }
 
   static let name = "device"
+  /// A key that is to take the place of the device's, until the service has said so.
+  static let nextName = "device-next"
 
   /// Random, made at the first start; never a hardware identifier.
   var deviceID: String

@@ -3,9 +3,11 @@ import ArgumentParser
 struct SessionCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "session",
-    abstract: "Look at this profile's session.",
+    abstract: "Look at this profile's session, and at your others.",
     subcommands: [
       SessionShowCommand.self, SessionIntrospectCommand.self, SessionRefreshCommand.self, SessionTokenCommand.self,
+      SessionListCommand.self, SessionEndCommand.self, SessionEndOthersCommand.self, SessionConfirmCommand.self,
+      SessionWebCommand.self,
     ],
     defaultSubcommand: SessionShowCommand.self
   )

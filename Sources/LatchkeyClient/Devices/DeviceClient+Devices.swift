@@ -1,0 +1,109 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+
+extension DeviceClient {
+  /// The devices with a live session of whoever uses this one, the one seen last first.
+  public func devices() async throws(ClientError) -> [ListedDevice] {
+    let service = IdentityV1.DeviceServiceClient(channel: identity)
+    let answer = try await authorized { options throws(RPCError) in
+      try await service.listDevices(IdentityV1.ListDevicesRequest(), options: options)
+    }
+    return answer.devices.map { device in
+      ListedDevice(
+        keyThumbprint: device.keyThumbprint,
+        label: device.label,
+        platform: device.platform,
+        osVersion: device.osVersion,
+        appVersion: device.appVersion,
+        firstSeenAt: device.firstSeenAt?.millisecondsSinceEpoch,
+        lastSeenAt: device.lastSeenAt?.millisecondsSinceEpoch,
+        sessions: device.sessions,
+        isCurrent: device.current
+      )
+    }
+  }
+
+  public func renameDevice(_ keyThumbprint: String, to label: String) async throws(ClientError) {
+    let service = IdentityV1.DeviceServiceClient(channel: identity)
+    let request = IdentityV1.RenameDeviceRequest(keyThumbprint: keyThumbprint, label: label)
+    _ = try await authorized { options throws(RPCError) in
+      try await service.renameDevice(request, options: options)
+    }
+  }
+
+  /// Ends one's sessions on a device. Returns how many.
+  public func removeDevice(_ keyThumbprint: String) async throws(ClientError) -> Int64 {
+    let service = IdentityV1.DeviceServiceClient(channel: identity)
+    let request = IdentityV1.RemoveDeviceRequest(keyThumbprint: keyThumbprint)
+    return try await authorized { options throws(RPCError) in
+      try await service.removeDevice(request, options: options)
+    }.sessionsEnded
+  }
+
+  /// Puts a new key in the place of this device's key. Guest and sessions go on under it.
+  ///
+  /// The new key is kept before the service hears of it, so that neither a lost answer nor a crash loses the guest:
+  /// calling again, or starting as a guest, finds out how far it came. Returns the new key's thumbprint.
+  public func rotateDeviceKey(_ device: DeviceDescription) async throws(ClientError) -> String {
+    if let adopted = try await finishKeyRotation(device) { return adopted }
+    guard let old = try deviceRecord() else { throw .signedOut }
+    let next: DeviceRecord
+    do throws(CryptographyError) {
+      let key = try P256PrivateKey()
+      next = DeviceRecord(
+        deviceID: old.deviceID, privateKey: String(decoding: try key.pem(), as: UTF8.self), registration: .pending)
+    } catch {
+      throw .deviceKey("\(error)")
+    }
+    try keep(next, as: DeviceRecord.nextName)
+    guard let adopted = try await finishKeyRotation(device) else { throw .incompleteAnswer("the next key") }
+    return adopted
+  }
+
+  /// Takes a rotation to its end that was begun. Nil when none was.
+  @discardableResult
+  func finishKeyRotation(_ device: DeviceDescription) async throws(ClientError) -> String? {
+    guard var next = try deviceRecord(named: DeviceRecord.nextName), let old = try deviceRecord() else { return nil }
+    let newKey = try privateKey(of: next)
+    let thumbprint = newKey.publicKey.thumbprint
+    if old.privateKey != next.privateKey {
+      do throws(ClientError) {
+        try await rotate(from: old, to: next, newKey, device)
+      } catch {
+        // The session runs under another key than the old one: the answer was lost, the change was not.
+        guard case .call(let failure) = error, failure.reason == "OTHER_DEVICE" else { throw error }
+      }
+      next.registration = .registered
+      try keep(next)
+    }
+    try removeSecret(DeviceRecord.nextName)
+    return thumbprint
+  }
+
+  private func rotate(
+    from old: DeviceRecord, to next: DeviceRecord, _ newKey: P256PrivateKey, _ device: DeviceDescription
+  ) async throws(ClientError) {
+    let oldKey = try privateKey(of: old)
+    let challenge = try await challenge(for: oldKey.publicKey)
+    let parts = [configuration.clientID, next.deviceID, challenge.challenge]
+    let oldProof = try signature(
+      of: oldKey, DeviceProof.rotationContext, parts + [newKey.publicKey.thumbprint])
+    let newProof = try signature(
+      of: newKey, DeviceProof.rotatedContext, parts + [oldKey.publicKey.thumbprint])
+    let request = IdentityV1.RotateDeviceKeyRequest(
+      clientID: configuration.clientID,
+      oldKey: CommonV1.EcPublicJwk(oldKey.publicKey),
+      device: IdentityV1.Device(device, id: next.deviceID, key: newKey.publicKey),
+      challenge: challenge.challenge,
+      powSolution: try ProofOfWork.solution(of: challenge.challenge, leadingZeroBits: challenge.powBits),
+      oldProof: oldProof,
+      newProof: newProof
+    )
+    let service = IdentityV1.DeviceServiceClient(channel: identity)
+    _ = try await authorized { options throws(RPCError) in
+      try await service.rotateDeviceKey(request, options: options)
+    }
+  }
+}

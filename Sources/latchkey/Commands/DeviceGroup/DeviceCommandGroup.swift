@@ -1,0 +1,12 @@
+import ArgumentParser
+
+struct DeviceCommandGroup: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "device",
+    abstract: "The devices that you are signed in on.",
+    subcommands: [
+      DeviceListCommand.self, DeviceRenameCommand.self, DeviceRemoveCommand.self, DeviceRotateKeyCommand.self,
+    ],
+    defaultSubcommand: DeviceListCommand.self
+  )
+}

@@ -1,0 +1,17 @@
+import ArgumentParser
+import Cryptography
+import LatchkeyClient
+
+struct DeviceRenameCommand: DeviceCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "rename", abstract: "Give a device a name that you recognise.")
+
+  @OptionGroup var options: DeviceOptions
+  @Argument(help: "As latchkey device list shows it.") var device: String
+  @Argument var label: String
+
+  func run(_ client: DeviceClient, _ settings: Settings, _ output: Output) async throws {
+    try await client.renameDevice(device, to: label)
+    output.result("Renamed.", ["key_thumbprint": .string(device), "label": .string(label)])
+  }
+}

@@ -1,0 +1,18 @@
+import ArgumentParser
+import Cryptography
+import LatchkeyClient
+
+struct GuestDeleteCommand: DeviceCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "delete",
+    abstract: "Delete this profile's guest and all its records for good."
+  )
+
+  @OptionGroup var options: DeviceOptions
+
+  func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
+    let gone = try await device.deleteGuest()
+    output.result(
+      gone ? "Deleted." : "Deleted; the records go as soon as they can be reached.", ["records_deleted": .bool(gone)])
+  }
+}

@@ -131,12 +131,12 @@ let package = Package(
     // The app's side.
     module("QRCode", ["CQREncode", "Compression"]),
     module("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Transport", "TLS", "Cryptography", nio]),
-    module("LoadTest", ["Cryptography", histogram]),
+    module("LoadTest", ["Cryptography", "QRCode", histogram]),
     .executableTarget(
       name: "latchkey",
       dependencies: [
         "LatchkeyClient", "LatchkeyModel", "LatchkeyProtos", "LoadTest", "GRPC", "Transport", "TLS", "Cryptography",
-        "QRCode", arguments,
+        "QRCode", arguments, signals,
       ],
       swiftSettings: strict),
 

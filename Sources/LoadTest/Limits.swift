@@ -6,6 +6,9 @@ enum Limits {
   /// A day: the longest run whose seconds are told apart.
   static let seconds = 86_400
 
+  /// Operations that the correction of one latency may add: it is a loop, and more would change no percentile shown.
+  static let correctionsPerValue: UInt64 = 100_000
+
   /// Broken promises that a report names. One is reason enough to stop; more only help to find it.
   static let namedViolations = 20
 }

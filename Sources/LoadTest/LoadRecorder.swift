@@ -13,6 +13,8 @@ package struct LoadRecorder: Sendable {
   package private(set) var series: [String: Histogram<UInt64>] = [:]
   package private(set) var seconds: [Second] = []
   package private(set) var errors: [String: Int] = [:]
+  /// What is worth counting and no error, such as how often a poll was told to slow down.
+  package private(set) var notes: [String: Int] = [:]
   package private(set) var violations: [String] = []
   package private(set) var violationCount = 0
   private var redeemed: Set<String> = []
@@ -34,6 +36,8 @@ package struct LoadRecorder: Sendable {
     second(of: time) { $0.failed += 1 }
   }
 
+  package mutating func noted(_ what: String, count: Int = 1) { notes[what, default: 0] += count }
+
   /// The service broke a promise. All are counted, the first are named.
   package mutating func violated(_ what: String) {
     violationCount += 1
@@ -46,9 +50,7 @@ package struct LoadRecorder: Sendable {
   }
 
   package mutating func merge(_ other: LoadRecorder) {
-    for (name, histogram) in other.series {
-      for entry in histogram.recordedValues() { record(entry.value, count: entry.count, in: name) }
-    }
+    for (name, histogram) in other.series { series[name, default: Self.emptyHistogram()].add(histogram) }
     for (index, value) in other.seconds.enumerated() {
       second(index) {
         $0.done += value.done
@@ -56,6 +58,7 @@ package struct LoadRecorder: Sendable {
       }
     }
     errors.merge(other.errors, uniquingKeysWith: +)
+    notes.merge(other.notes, uniquingKeysWith: +)
     for violation in other.violations { violated(violation) }
     violationCount += other.violationCount - other.violations.count
     for id in other.redeemed { redeemed(id) }
@@ -71,6 +74,7 @@ package struct LoadRecorder: Sendable {
     }
     for (index, second) in seconds.enumerated() { text += "t \(index) \(second.done) \(second.failed)\n" }
     for (reason, count) in errors { text += "e \(count) \(Self.oneLine(reason))\n" }
+    for (what, count) in notes { text += "o \(count) \(Self.oneLine(what))\n" }
     for violation in violations { text += "v \(Self.oneLine(violation))\n" }
     text += "n \(violationCount - violations.count)\n"
     for id in redeemed { text += "s \(id)\n" }
@@ -83,7 +87,8 @@ package struct LoadRecorder: Sendable {
     for line in lines.split(separator: "\n") {
       let words = line.split(separator: " ", maxSplits: 3).map(String.init)
       let rest = String(line.dropFirst(2))
-      switch (words[0], words.count) {
+      guard let letter = words.first else { return nil }
+      switch (letter, words.count) {
       case ("h", 4):
         guard let value = UInt64(words[2]), let count = UInt64(words[3]) else { return nil }
         record(value, count: count, in: words[1])
@@ -95,6 +100,9 @@ package struct LoadRecorder: Sendable {
       case ("e", 3...):
         guard let count = Int(words[1]) else { return nil }
         errors[String(rest.dropFirst(words[1].count + 1)), default: 0] += count
+      case ("o", 3...):
+        guard let count = Int(words[1]) else { return nil }
+        noted(String(rest.dropFirst(words[1].count + 1)), count: count)
       case ("v", 2...): violated(rest)
       case ("n", 2):
         guard let more = Int(words[1]) else { return nil }
@@ -111,10 +119,11 @@ package struct LoadRecorder: Sendable {
 
   private mutating func record(_ nanoseconds: UInt64, count: UInt64, in name: String) {
     let value = min(nanoseconds, Limits.longestLatency)
-    var histogram = series.removeValue(forKey: name)
-      ?? Histogram<UInt64>(highestTrackableValue: Limits.longestLatency, numberOfSignificantValueDigits: .three)
-    histogram.record(value, count: count)
-    series[name] = histogram
+    series[name, default: Self.emptyHistogram()].record(value, count: count)
+  }
+
+  private static func emptyHistogram() -> Histogram<UInt64> {
+    Histogram(highestTrackableValue: Limits.longestLatency, numberOfSignificantValueDigits: .three)
   }
 
   private mutating func second(of time: Duration, _ change: (inout Second) -> Void) {

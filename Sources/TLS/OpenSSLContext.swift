@@ -68,6 +68,7 @@ final class OpenSSLContext: @unchecked Sendable {
   /// Trusts `trust` for the other side's chain; a server also names these authorities in its certificate request.
   func use(_ trust: TLSTrust, isServer: Bool) throws(TLSError) {
     switch trust.source {
+    case .anyone: break
     case .system:
       guard unsafe SSL_CTX_set_default_verify_paths(pointer) == 1 else {
         throw TLSError(.configure, .system, .unusableTrust(TLSError.lastOpenSSLText()))

@@ -63,7 +63,9 @@ package final class TLSClientContext: Sendable {
     if let identity = configuration.identity { try context.use(identity) }
     // The pointer lives as long as `context`.
     let pointer = unsafe context.pointer
-    unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, nil)
+    var verifies = true
+    if case .anyone = configuration.trust.source { verifies = false }
+    unsafe SSL_CTX_set_verify(pointer, verifies ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nil)
     let mode = Int(SSL_SESS_CACHE_CLIENT) | Int(SSL_SESS_CACHE_NO_INTERNAL)
     unsafe lk_ssl_ctx_set_session_cache_mode(pointer, mode)
     // The callback runs within a call on the `TLSSession` that it finds behind the `SSL`. Its answer says whether it

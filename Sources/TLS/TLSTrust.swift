@@ -2,6 +2,7 @@
 package struct TLSTrust: Sendable {
   enum Source: Sendable {
     case system
+    case anyone
     case anchors([X509Certificate], pem: [UInt8])
   }
 
@@ -9,6 +10,9 @@ package struct TLSTrust: Sendable {
 
   /// The machine's own list.
   package static let system = TLSTrust(source: .system)
+
+  /// Whoever answers: encrypted, and to nobody knows whom. For tests against certificates of no authority.
+  package static let anyone = TLSTrust(source: .anyone)
 
   private init(source: Source) {
     self.source = source
@@ -26,6 +30,7 @@ package struct TLSTrust: Sendable {
   var fingerprintInput: [UInt8] {
     switch source {
     case .system: []
+    case .anyone: [0]
     case .anchors(_, let pem): pem
     }
   }

@@ -21,4 +21,23 @@ struct LatchkeyCommand: AsyncParsableCommand {
       TransferCommand.self, DeviceCommandGroup.self, LinkCommand.self, GuideCommand.self,
     ]
   )
+
+  static func main() async {
+    do {
+      var command = try parseAsRoot()
+      if var command = command as? any AsyncParsableCommand {
+        try await command.run()
+      } else {
+        try command.run()
+      }
+    } catch {
+      // Scripts tell a failed load test (1) from one that could not run (2) by two numbers, whatever was wrong.
+      let isUsage = exitCode(for: error) == .validationFailure
+      if isUsage, CommandLine.arguments.dropFirst().first == LoadCommand.configuration.commandName {
+        Output.warn(fullMessage(for: error))
+        exit(withError: ExitCode(LoadCommand.faultStatus))
+      }
+      exit(withError: error)
+    }
+  }
 }

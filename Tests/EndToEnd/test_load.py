@@ -1,34 +1,58 @@
-"""The load test, in short runs against the real services."""
+"""The load test, in short runs against the real services, and against services that break their promises."""
 
+import concurrent.futures
+import contextlib
 import json
+import os
+import pathlib
+import signal
+import socket
 import subprocess
+import time
 
+import grpc
 import pytest
+import services
+from grpc.health.v1 import health_pb2, health_pb2_grpc
+from latchkey.qr.v1 import qr_session_service_pb2 as qr_pb2
+from latchkey.qr.v1 import qr_session_service_pb2_grpc
 from services import clean_environment
 
 
-def load(binaries, world, *words, status=0):
+def command(binaries, world, *words, qr=None):
     fleet = world.fleet
-    command = [str(binaries / "latchkey"), "load", *words]
-    for name in ("identity", "qr"):
-        command += [f"--{name}", f"{fleet.host}:{fleet.ports[name][0]}"]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, env=clean_environment())
+    targets = {name: f"{fleet.host}:{fleet.ports[name][0]}" for name in ("identity", "qr")}
+    if qr:
+        targets["qr"] = qr
+    return [str(binaries / "latchkey"), "load", *words, *(f"--{name}={target}" for name, target in targets.items())]
+
+
+def load(binaries, world, *words, status=0, qr=None):
+    finished = subprocess.run(
+        command(binaries, world, *words, qr=qr), capture_output=True, text=True, timeout=60, env=clean_environment()
+    )
     assert finished.returncode == status, f"exit {finished.returncode}\n{finished.stdout}\n{finished.stderr}"
     return finished
 
 
 @pytest.mark.parametrize("mode", ["poll", "long-poll", "watch", "full"])
 def test_modes(binaries, world, tmp_path, mode):
-    """Each mode does its work, and every sign-in is handed over once"""
-    path, page = tmp_path / "load.json", tmp_path / "load.html"
+    """Each mode does its work, every sign-in is handed over once, and the results come in every form"""
+    path, page, picture = tmp_path / "load.json", tmp_path / "load.html", tmp_path / "load"
     words = ["--mode", mode, "--duration", "1s", "--streams", "2", "--connections", "2", "--accounts", "2"]
-    load(binaries, world, *words, "--json", str(path), "--html", str(page), "--fail-if", "errors>0")
+    files = ["--json", str(path), "--html", str(page), "--svg", str(picture), "--png", str(picture)]
+    finished = load(binaries, world, *words, *files, "--fail-if", "errors>0")
     result = json.loads(path.read_text())
     assert result["operations"] > 0 and result["error_count"] == 0 and result["violation_count"] == 0
+    assert result["failed"] is False
     if mode != "poll":
         assert result["redeemed"] == sum(second["done"] for second in result["seconds"])
         assert {"flow", "issue", "scan", "confirm", "redeem"} <= result["latency_ns"].keys()
+        assert "each exactly once, none lost" in finished.stdout
     assert "<polyline" in page.read_text()
+    for name in ("latency", "throughput"):
+        assert "<polyline" in (tmp_path / f"load-{name}.svg").read_text()
+        assert (tmp_path / f"load-{name}.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 
 def test_threshold(binaries, world):
@@ -43,9 +67,192 @@ def test_open_loop_of_processes(binaries, world, tmp_path):
     load(binaries, world, "--rate", "20", "--duration", "2s", "--processes", "2", "--accounts", "1", "--json", str(path))
     result = json.loads(path.read_text())
     assert result["operations"] + result["error_count"] == 40
+    assert result["loop"] == "open" and result["latency_ns"]["late"]["count"] == 40
 
 
-@pytest.mark.parametrize("words", [["--mode", "walk"], ["--fail-if", "p99"], ["--duration", "x"], ["--rate", "0"]])
+def test_waiting_screens(binaries, world, tmp_path):
+    """Screens that wait are confirmed, and it is measured when their watch tells"""
+    path = tmp_path / "load.json"
+    words = ["--mode", "watch", "--waiting", "120", "--rate", "30", "--duration", "1s", "--accounts", "1"]
+    finished = load(binaries, world, *words, "--json", str(path), "--fail-if", "errors>0")
+    result = json.loads(path.read_text())
+    assert result["latency_ns"]["wake"]["count"] == result["redeemed"] == 30
+    assert "issue" not in result["latency_ns"]
+    assert "3 connections open" in finished.stderr and "120 screens waiting" in finished.stderr
+
+
+@pytest.mark.parametrize("flag", ["--tls-ca", "--tls-insecure"])
+def test_tls(binaries, tls_world, flag):
+    """TLS by its authority, or by none"""
+    words = [flag, str(tls_world.authority)] if flag == "--tls-ca" else [flag]
+    load(binaries, tls_world, *words, "--duration", "500ms", "--accounts", "1", "--fail-if", "errors>0")
+
+
+def test_unknown_authority(binaries, tls_world):
+    """A certificate of an authority that is not trusted is a fault, and no result"""
+    finished = load(binaries, tls_world, "--tls", "--duration", "500ms", status=2)
+    assert "cannot open" in finished.stderr and not finished.stdout
+
+
+WRONG = [
+    ["--mode", "walk"], ["--fail-if", "p99"], ["--duration", "x"], ["--rate", "0"], ["--waiting", "-1"], ["--bogus"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", WRONG)
 def test_wrong_usage(binaries, world, words):
     """A flag that makes no sense is named"""
-    assert words[0] in load(binaries, world, *words, status=64).stderr
+    words = [f"{words[0]}={words[1]}"] if len(words) == 2 else words
+    assert words[0].split("=")[0] in load(binaries, world, *words, status=2).stderr
+
+
+def test_faults(binaries, world, tmp_path):
+    """A test that cannot run, or cannot write its results, is no failed test"""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        nobody = f"127.0.0.1:{probe.getsockname()[1]}"
+        finished = load(binaries, world, "--processes", "2", "--duration", "1s", qr=nobody, status=2)
+    assert f"connection to {nobody}" in finished.stderr.replace("connections", "connection") and not finished.stdout
+    words = ["--mode", "poll", "--duration", "200ms", "--html", str(tmp_path / "no" / "load.html")]
+    assert "load.html" in load(binaries, world, *words, status=2).stderr
+
+
+def children(pid):
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def is_running(pid):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
+
+
+def eventually(condition, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "that did not happen in time"
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def long_run(binaries, world):
+    """A test of three processes, well under way: (process, ids of the further ones)."""
+    words = ["--mode", "poll", "--duration", "60s", "--processes", "3", "--streams", "1"]
+    process = subprocess.Popen(
+        command(binaries, world, *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment()
+    )
+    others = []
+    try:
+        eventually(lambda: len(children(process.pid)) == 2)
+        others = children(process.pid)
+        # The codes are issued in the first moments; then all three poll.
+        time.sleep(1)
+        yield process, others
+    finally:
+        for pid in [process.pid, *others]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ended_early(binaries, world, number):
+    """A signal ends all processes, and the report tells of the time before"""
+    with long_run(binaries, world) as (process, others):
+        if number == signal.SIGINT:
+            # As a terminal does: to every process of the group.
+            for pid in others:
+                os.kill(pid, number)
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=15)
+        assert process.returncode == 128 + number
+        assert f"ended early by {number.name}" in output and "polls in" in output
+        assert not any(map(is_running, others))
+
+
+def test_no_process_is_left_behind(binaries, world):
+    """When the first process is killed, the further ones notice and end"""
+    with long_run(binaries, world) as (process, others):
+        process.kill()
+        process.wait()
+        eventually(lambda: not any(map(is_running, others)))
+
+
+def test_lost_process(binaries, world):
+    """A process that dies takes the test with it: its part of the results is missing"""
+    words = ["--mode", "poll", "--duration", "3s", "--processes", "2", "--streams", "1"]
+    process = subprocess.Popen(
+        command(binaries, world, *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment()
+    )
+    eventually(lambda: len(children(process.pid)) == 1)
+    os.kill(children(process.pid)[0], signal.SIGKILL)
+    output, errors = process.communicate(timeout=20)
+    assert process.returncode == 2 and "process" in errors and not output
+
+
+def test_slow_down(binaries, world, tmp_path):
+    """Polls faster than the interval are told to slow down, which is no error when asked for; the others keep it"""
+    fleet = services.Fleet(binaries, tmp_path / "slow", arguments={"qr": ["--poll-interval", "1s"]})
+    with fleet:
+        other = type("Other", (), {"fleet": fleet})
+        path = tmp_path / "load.json"
+        words = ["--mode", "poll", "--duration", "2s", "--streams", "2", "--json", str(path), "--fail-if", "errors>0"]
+        load(binaries, other, *words, "--ignore-interval")
+        result = json.loads(path.read_text())
+        told = [count for what, count in result["notes"].items() if "slow down" in what]
+        assert told and 0 < told[0] < result["operations"] and result["error_count"] == 0
+        load(binaries, other, *words)
+        result = json.loads(path.read_text())
+        assert 2 <= result["operations"] <= 6 and not result["notes"]
+
+
+class Liar(qr_session_service_pb2_grpc.QrSessionServiceServicer, health_pb2_grpc.HealthServicer):
+    """A QR service that hands a sign-in over twice, or not at all."""
+
+    def __init__(self, loses):
+        self.loses = loses
+        self.count = 0
+
+    def Check(self, request, context):
+        return health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
+
+    def IssueSession(self, request, context):
+        return qr_pb2.IssueSessionResponse(device_code="code", qr_payload="payload", expires_in=60, interval=1)
+
+    def ScanSession(self, request, context):
+        return qr_pb2.ScanSessionResponse(confirm_ticket="ticket")
+
+    def ConfirmSession(self, request, context):
+        return qr_pb2.ConfirmSessionResponse()
+
+    def PollSession(self, request, context):
+        if self.loses:
+            return qr_pb2.PollSessionResponse(state=qr_pb2.SESSION_STATE_PENDING)
+        self.count += 1
+        answer = qr_pb2.PollSessionResponse(state=qr_pb2.SESSION_STATE_CONFIRMED)
+        answer.tokens.access_token, answer.tokens.sid = "token", f"session-{self.count}"
+        return answer
+
+
+@pytest.mark.parametrize("loses, broken", [(False, "one sign-in was handed over as"), (True, "sign-in was lost")])
+def test_broken_promises(binaries, world, tmp_path, loses, broken):
+    """A service that loses a sign-in or hands one over twice fails the test"""
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
+    liar = Liar(loses)
+    qr_session_service_pb2_grpc.add_QrSessionServiceServicer_to_server(liar, server)
+    health_pb2_grpc.add_HealthServicer_to_server(liar, server)
+    target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        path = tmp_path / "load.json"
+        words = ["--duration", "200ms", "--streams", "1", "--accounts", "1", "--json", str(path)]
+        finished = load(binaries, world, *words, qr=target, status=1)
+    finally:
+        server.stop(None).wait()
+    result = json.loads(path.read_text())
+    assert result["violation_count"] > 0 and result["failed"] is True
+    assert any(broken in violation for violation in result["violations"])
+    assert "NOT each exactly once" in finished.stdout

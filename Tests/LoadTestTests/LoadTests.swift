@@ -77,9 +77,79 @@ import Testing
       title: "<&>", primary: "poll", measured: .seconds(10), recorder: recorder, thresholds: thresholds)
     #expect(report.verdicts.map(\.isCrossed) == [false, true, false])
     #expect(report.html().contains("&lt;&amp;&gt;") && !report.html().contains("<&>"))
-    #expect(report.latencySVG().contains("<polyline"))
+    #expect(report.latencyPlot().svg().contains("<polyline"))
     let empty = LoadReport(
       title: "", primary: "poll", measured: .seconds(1), recorder: LoadRecorder(), thresholds: thresholds)
     #expect(empty.verdicts.allSatisfy { $0.isCrossed })
+  }
+
+  @Test("A closed loop's stall also counts for the operations that it kept from starting")
+  func coordinatedOmission() throws {
+    var recorder = LoadRecorder()
+    for _ in 0..<999 { recorder.record(.milliseconds(1), in: "poll") }
+    recorder.record(.seconds(1), in: "poll")
+    let thresholds = [try LoadThreshold("p99>100ms")]
+    func report(isOpenLoop: Bool) -> LoadReport {
+      LoadReport(
+        title: "", primary: "poll", measured: .seconds(2), isOpenLoop: isOpenLoop, recorder: recorder,
+        thresholds: thresholds)
+    }
+    let (open, closed) = (report(isOpenLoop: true), report(isOpenLoop: false))
+    #expect(!open.isCrossed)
+    // A thousand operations of a millisecond would have begun in that second, and waited 500 ms on average.
+    #expect(closed.isCrossed)
+    #expect(open.operations == 1000 && closed.operations == 1000, "what is added is no operation")
+    #expect(closed.text().contains("poll, as seen"))
+  }
+
+  @Test("A report says what was promised and whether it was kept")
+  func promises() {
+    var recorder = LoadRecorder()
+    recorder.record(.milliseconds(1), in: "flow")
+    recorder.redeemed("a")
+    recorder.noted("access tokens renewed", count: 3)
+    func report() -> LoadReport {
+      LoadReport(title: "", primary: "flow", measured: .seconds(1), recorder: recorder, thresholds: [])
+    }
+    #expect(!report().hasFailed)
+    #expect(report().text().contains("handed over: 1, each exactly once, none lost"))
+    #expect(report().text().contains("access tokens renewed: 3"))
+    recorder.redeemed("a")
+    #expect(report().hasFailed)
+    #expect(report().text().contains("NOT each exactly once") && report().html().contains("Failed"))
+  }
+
+  @Test("The pictures are PNG and SVG of the same marks, whatever was measured", arguments: [0, 1, 5000])
+  func pictures(count: Int) throws {
+    var recorder = LoadRecorder()
+    for number in 0..<count {
+      recorder.record(.microseconds(number), in: "poll")
+      recorder.finished(at: .seconds(number / 100))
+    }
+    if count > 1 { recorder.failed("UNAVAILABLE: & gone", at: .seconds(3)) }
+    let report = LoadReport(
+      title: "", primary: "poll", ramp: .seconds(2), measured: .seconds(50), recorder: recorder, thresholds: [])
+    for plot in [report.latencyPlot(), report.throughputPlot()] {
+      let png = try plot.png()
+      #expect(png.starts(with: [0x89, 0x50, 0x4E, 0x47]))
+      // Width and height of the header chunk: two pixels for each unit.
+      let size = png[16..<24].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+      #expect(size == 1520 << 32 | 680)
+      #expect(!plot.svg().contains("nan") && !plot.svg().contains("inf"))
+    }
+    #expect(report.throughputPlot().svg().contains("failed") == (count > 1))
+  }
+
+  @Test("Every letter of a report's pictures has its strokes")
+  func letters() {
+    let text = (32..<127).compactMap { UnicodeScalar($0).map(String.init) }.joined() + "µ×"
+    let missing = text.filter { !"`@$^{}~\\".contains($0) }.filter { letter in
+      let unknown = StrokeFont.strokes(of: "\u{2603}")
+      let drawn = StrokeFont.strokes(of: String(letter))
+      return drawn.width == unknown.width && drawn.strokes.elementsEqual(unknown.strokes) { one, other in
+        one.elementsEqual(other) { $0 == $1 }
+      }
+    }
+    #expect(missing.isEmpty, "\(missing)")
   }
 }

@@ -2,20 +2,26 @@ import ArgumentParser
 import Glibc
 import LatchkeyClient
 import LoadTest
+import QRCode
 
 struct LoadCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "load",
     abstract: "Put QR sign-in under load, and check that each sign-in is handed over exactly once.",
     discussion: """
-      Without --rate each worker starts its next operation when the last one has ended (closed loop). With --rate \
-      operations are due at fixed times, and latency counts from then, also for those that had to queue (open loop).
+      Without --rate each worker starts its next operation when the last one has ended (closed loop); the latencies \
+      are corrected for what a slow operation kept from starting. With --rate operations are due at fixed times, and \
+      latency counts from then, also for those that had to queue (open loop).
 
       Modes: poll asks for the state of codes that nobody scans, each no faster than its interval; full issues, scans, \
-      confirms and redeems; long-poll and watch do the same with a screen that waits for the confirmation.
+      confirms and redeems; long-poll and watch do the same with a screen that waits for the confirmation. With \
+      --waiting, watch confirms screens that wait already, and wake is the time until their watch tells.
 
-      Exit status: 0 done; 1 a --fail-if condition held; 2 the service broke a promise; 64 wrong usage; 69 the test \
-      could not start; 74 a file cannot be written.
+      Every sign-in that was confirmed has to be handed over exactly once, and the report says whether it was.
+
+      Exit status: 0 passed; 1 failed: a --fail-if condition held, a sign-in was lost or handed over twice, or nothing \
+      was measured; 2 wrong usage, or a fault: the test could not run, or its results could not be written; 130 or 143 \
+      ended early by SIGINT or SIGTERM, with a report of the time before.
       """
   )
 
@@ -30,7 +36,10 @@ struct LoadCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Processes that share the load.", valueName: "n")) var processes = 1
   @Option(help: ArgumentHelp("Codes to poll; else as many as their interval asks for.", valueName: "n")) var codes: Int?
   @Option(help: ArgumentHelp("Accounts that scan and confirm, in each process.", valueName: "n")) var accounts = 4
-  @Flag(help: "Poll faster than the codes' interval: expect slow_down.") var ignoreInterval = false
+  @Option(help: ArgumentHelp("Screens that watch beside the load, 100 to a connection of theirs.", valueName: "n"))
+  var waiting = 0
+  @Flag(help: "Poll faster than the codes' interval; being told to slow down is no error then.") var ignoreInterval =
+    false
   @Option(
     help: ArgumentHelp(
       "Such as p99>5ms, redeem.p99>2ms, errors>0, errors>0.1%, rps<1000; repeatable.",
@@ -42,6 +51,8 @@ struct LoadCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Write the results as one HTML page.", valueName: "path")) var html: String?
   @Option(help: ArgumentHelp("Write PREFIX-latency.svg and PREFIX-throughput.svg.", valueName: "prefix")) var svg:
     String?
+  @Option(help: ArgumentHelp("Write PREFIX-latency.png and PREFIX-throughput.png.", valueName: "prefix")) var png:
+    String?
   @Option(help: ArgumentHelp("LATCHKEY_IDENTITY_ADDRESS; else 127.0.0.1:7401.", valueName: "host:port")) var identity:
     String?
   @Option(help: ArgumentHelp("LATCHKEY_QR_ADDRESS; else 127.0.0.1:7402.", valueName: "host:port")) var qr: String?
@@ -50,18 +61,21 @@ struct LoadCommand: AsyncParsableCommand {
   @Flag(help: "Speak TLS to the services.") var tls = false
   @Option(help: ArgumentHelp("Trust these certificate authorities; implies --tls.", valueName: "pem")) var tlsCA:
     String?
-  @Option(help: .hidden) var part: String?
+  @Flag(help: "Speak TLS and take any certificate: for tests only.") var tlsInsecure = false
+  @Flag(help: .hidden) var part = false
 
   mutating func run() async throws {
-    let output = Output(json: false)
+    var status = Self.faultStatus
     do throws(CommandFailure) {
-      let status = try await load()
-      if status != 0 { throw CommandFailure(status == 2 ? .undecided : .refused, "") }
+      status = try await load()
     } catch {
-      if !error.message.isEmpty { output.failure(error) }
-      throw ExitCode(error.status.rawValue)
+      Output(json: false).failure(error)
     }
+    if status != 0 { throw ExitCode(status) }
   }
+
+  /// Wrong usage, or a test that could not run: it says nothing about the service.
+  static let faultStatus: Int32 = 2
 
   private func load() async throws(CommandFailure) -> Int32 {
     var thresholds: [LoadThreshold] = []
@@ -71,57 +85,60 @@ struct LoadCommand: AsyncParsableCommand {
       }
     }
     let plan = try plan()
-    try Self.allowFiles(plan.connections)
-    let arguments = Array(CommandLine.arguments.dropFirst())
-    let others = try LoadProcesses(count: part == nil ? processes - 1 : 0, arguments: arguments)
-    let runner = try LoadRunner(plan)
-    var progress: Task<Void, Never>?
-    var result: Result<LoadRecorder, CommandFailure>
-    do throws(CommandFailure) {
-      let isWatched = part == nil && isatty(STDERR_FILENO) == 1
-      result = .success(
-        try await runner.run { ledger in
-          if isWatched { progress = Task { await Self.showProgress(ledger, plan, processes) } }
-        }
-      )
-    } catch {
-      result = .failure(error)
-    }
-    progress?.cancel()
-    await progress?.value
-    await runner.close()
-    if let part {
-      try OutputFile.write(Array(try result.get().lines().utf8), to: part)
+    try Self.allowFiles(plan.connections + plan.waiting / LoadPlan.watchesPerConnection)
+    // A process that goes while it is spoken to is noticed when it is listened to.
+    signal(SIGPIPE, SIG_IGN)
+    if part {
+      // Ctrl-C reaches all processes of a terminal: the parent decides.
+      signal(SIGINT, SIG_IGN)
+      let run = try await LoadRun(plan, isPart: true, others: LoadProcesses(count: 0, arguments: []), processes: 1).run()
+      LoadPart.say(run.recorder.lines())
       return 0
     }
-    let parts = try others.finish()
-    var recorder = try result.get()
-    for part in parts { recorder.merge(part) }
-    return try report(recorder, plan, thresholds)
+    let arguments = Array(CommandLine.arguments.dropFirst())
+    let others = try LoadProcesses(count: processes - 1, arguments: arguments)
+    let run = try await LoadRun(plan, isPart: false, others: others, processes: processes).run()
+    let status = try report(run, plan, thresholds)
+    return run.signal.map { 128 + $0 } ?? status
   }
 
   private func report(
-    _ recorder: LoadRecorder,
+    _ run: LoadRun.Result,
     _ plan: LoadPlan,
     _ thresholds: [LoadThreshold]
   ) throws(CommandFailure) -> Int32 {
-    let loop = rate.map { "open loop, \($0) a second" } ?? "closed loop"
+    let loop = rate.map { "open loop, \(LoadReport.short($0)) a second" } ?? "closed loop"
+    let each = processes > 1 ? "\(processes) processes, each with " : ""
+    var title = "\(mode), \(loop); \(each)\(LoadReport.counted(plan.connections, "connection")), "
+    title += LoadReport.counted(plan.workers, "worker")
+    if plan.waiting > 0 { title += ", \(LoadReport.counted(plan.waiting, "waiting screen"))" }
+    if plan.client.tls != nil { title += ", TLS" }
+    if let signal = run.signal { title += "; ended early by \(signal == SIGINT ? "SIGINT" : "SIGTERM")" }
     let report = LoadReport(
-      title: "latchkey load: \(mode), \(loop); \(processes) x \(plan.connections) connections, "
-        + "\(processes) x \(plan.workers) workers\(plan.client.tls == nil ? "" : ", TLS")",
+      title: title,
       primary: plan.mode == .poll ? "poll" : "flow",
-      measured: plan.duration,
-      recorder: recorder,
+      ramp: plan.ramp,
+      measured: run.signal == nil ? plan.duration : min(plan.duration, max(.zero, run.lasted - plan.ramp)),
+      isOpenLoop: plan.schedule != nil || (plan.mode == .poll && plan.keepsInterval),
+      recorder: run.recorder,
       thresholds: thresholds
     )
     Output(json: false).progress(report.text())
     if let json { try OutputFile.write(report.json().encoded(), to: json) }
     if let html { try OutputFile.write(Array(report.html().utf8), to: html) }
-    if let svg {
-      try OutputFile.write(Array(report.latencySVG().utf8), to: "\(svg)-latency.svg")
-      try OutputFile.write(Array(report.throughputSVG().utf8), to: "\(svg)-throughput.svg")
+    for (name, plot) in [("latency", report.latencyPlot()), ("throughput", report.throughputPlot())] {
+      if let svg { try OutputFile.write(Array(plot.svg().utf8), to: "\(svg)-\(name).svg") }
+      if let png { try OutputFile.write(try Self.drawn(plot), to: "\(png)-\(name).png") }
     }
-    return recorder.violationCount > 0 ? 2 : report.isCrossed || report.operations == 0 ? 1 : 0
+    return report.hasFailed ? 1 : 0
+  }
+
+  private static func drawn(_ plot: Drawing) throws(CommandFailure) -> [UInt8] {
+    do throws(QRCodeError) {
+      return try plot.png()
+    } catch {
+      throw CommandFailure(.file, "a picture cannot be drawn: \(error)")
+    }
   }
 
   // MARK: What the flags come to
@@ -131,6 +148,7 @@ struct LoadCommand: AsyncParsableCommand {
     guard (1...64).contains(processes) else { throw .usage("--processes: 1 to 64") }
     guard (1...100_000).contains(connections) else { throw .usage("--connections: 1 to 100000") }
     guard (1...1000).contains(accounts) else { throw .usage("--accounts: 1 to 1000") }
+    guard (0...1_000_000).contains(waiting) else { throw .usage("--waiting: 0 to 1000000") }
     guard streams == nil || concurrency == nil else { throw .usage("--streams or --concurrency, not both") }
     if let streams, !(1...1000).contains(streams) { throw .usage("--streams: 1 to 1000, what one connection carries") }
     let workers = concurrency ?? connections * (streams ?? (rate == nil ? 16 : 100))
@@ -144,12 +162,14 @@ struct LoadCommand: AsyncParsableCommand {
     let ramp = try Self.time(ramp, "--ramp")
     let duration = try Self.time(duration, "--duration")
     guard duration > .zero else { throw .usage("--duration: above 0s") }
+    guard !(tlsInsecure && tlsCA != nil) else { throw .usage("--tls-insecure checks nothing: not with --tls-ca") }
     let share = rate.map { $0 / Double(processes) }
     // The service's own default interval is 5 s: so many codes let an open loop keep it, with one in five to spare.
     let needed = share.map { Int($0 * (ignoreInterval ? 0 : 6)) } ?? 0
     return LoadPlan(
       mode: mode,
       client: try client(),
+      trustsAnyone: tlsInsecure,
       connections: connections,
       workers: workers,
       schedule: share.map { LoadSchedule(rate: $0, ramp: ramp) },
@@ -157,6 +177,7 @@ struct LoadCommand: AsyncParsableCommand {
       duration: duration,
       codes: codes ?? max(workers, needed),
       accounts: accounts,
+      waiting: waiting,
       keepsInterval: !ignoreInterval
     )
   }
@@ -166,7 +187,7 @@ struct LoadCommand: AsyncParsableCommand {
     for (name, value) in [("identity", identity), ("qr", qr), ("client-id", clientID), ("tls-ca", tlsCA)] {
       if let value { words += ["--\(name)", value] }
     }
-    if tls { words.append("--tls") }
+    if tls || tlsInsecure { words.append("--tls") }
     guard let options = try? DeviceOptions.parse(words) else { throw .usage("the addresses cannot be read") }
     return try options.settings().client
   }
@@ -195,24 +216,5 @@ struct LoadCommand: AsyncParsableCommand {
     guard limit.rlim_cur < needed else { return }
     limit.rlim_cur = limit.rlim_max
     unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-  }
-
-  private static func showProgress(_ ledger: LoadLedger, _ plan: LoadPlan, _ processes: Int) async {
-    var last = 0
-    let share = processes > 1 ? " (this process, 1 of \(processes))" : ""
-    while (try? await Task.sleep(for: .seconds(1))) != nil {
-      let counts = ledger.counts
-      let time = ledger.now.components.seconds
-      let all = (plan.ramp + plan.duration).components.seconds
-      let line = "\r\u{1B}[K\(time)/\(all) s  \(counts.done - last) a second  \(counts.done) done  "
-      fputs(line + "\(counts.failed) failed\(share)")
-      last = counts.done
-    }
-    fputs("\r\u{1B}[K")
-  }
-
-  private static func fputs(_ text: String) {
-    // write reads the array's bytes and keeps nothing; a lost progress line is no loss.
-    _ = unsafe Array(text.utf8).withUnsafeBytes { unsafe write(STDERR_FILENO, $0.baseAddress, $0.count) }
   }
 }

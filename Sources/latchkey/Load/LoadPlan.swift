@@ -12,6 +12,8 @@ struct LoadPlan: Sendable {
 
   var mode: Mode
   var client: ClientConfiguration
+  /// Takes any certificate for the service's.
+  var trustsAnyone: Bool
   var connections: Int
   /// Operations under way at most; each is a worker of its own.
   var workers: Int
@@ -22,5 +24,12 @@ struct LoadPlan: Sendable {
   var duration: Duration
   var codes: Int
   var accounts: Int
+  /// Screens that watch beside the load.
+  var waiting: Int
   var keepsInterval: Bool
+
+  /// What our services take of one connection.
+  static let watchesPerConnection = 100
+
+  var end: Duration { ramp + duration }
 }

@@ -1,4 +1,4 @@
-.PHONY: run test bench format
+.PHONY: run test bench fuzz sanitize format
 
 run:
 	@deploy/run
@@ -8,6 +8,12 @@ test:
 
 bench:
 	@Tests/Benchmarks/run
+
+fuzz:
+	@deploy/fuzz $(or $(SECONDS),300) $(TARGETS)
+
+sanitize:
+	@deploy/sanitize
 
 format:
 	@swift format --in-place --recursive Package.swift Sources Tests

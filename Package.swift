@@ -202,3 +202,18 @@ let package = Package(
       ]),
   ]
 )
+
+// The fuzz targets: everything they reach is compiled anew, watched by libFuzzer, so that only deploy/fuzz builds them.
+if Context.environment["LATCHKEY_FUZZ"] != nil {
+  package.targets.append(
+    .executableTarget(
+      name: "latchkey-fuzz",
+      dependencies: [
+        "HTTP2", "GRPC", "Transport", "LatchkeyProtos", "LatchkeyModel", "Cryptography", nio, nioEmbedded, logging,
+      ],
+      path: "Tests/Fuzz/Targets",
+      // libFuzzer has the `main` of the program.
+      swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]
+    )
+  )
+}

@@ -44,7 +44,9 @@ package struct Generator: Sendable {
       }
       outputs.append(try emit(file, types))
     }
-    if let descriptors { outputs.append(DescriptorEmitter().emit(files, as: descriptors, imports: extraImports)) }
+    if let descriptors {
+      outputs.append(DescriptorEmitter(types: types).emit(files, as: descriptors, imports: extraImports))
+    }
     return outputs
   }
 

@@ -47,7 +47,7 @@ _generate_stubs()
 
 import services  # noqa: E402
 
-from world import World  # noqa: E402
+from world import UNTHROTTLED, World  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -56,15 +56,6 @@ def binaries():
     for name in ("latchkey", "latchkey-identity", "latchkey-qr", "latchkey-migrator"):
         assert (folder / name).exists(), f"{folder / name} is missing: swift build"
     return folder
-
-
-# Throttles meant for the open network would stop tests that make a thousand calls from one address.
-UNTHROTTLED = {
-    "qr": [
-        "--poll-interval", "0s", "--poll-long-interval", "0s",
-        "--limits-scans-per-minute", "0", "--limits-issues-per-minute", "0",
-    ]
-}  # fmt: skip
 
 
 @pytest.fixture(scope="session")

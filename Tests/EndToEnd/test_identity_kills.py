@@ -12,9 +12,8 @@ import time
 import grpc
 import pytest
 import services
-from conftest import UNTHROTTLED
 from latchkey.identity.v1 import auth_service_pb2, link_service_pb2, link_service_pb2_grpc
-from world import PASSWORD, World, unique_identifier
+from world import PASSWORD, UNTHROTTLED, World, unique_identifier
 
 KILLS = int(os.environ.get("KILLS", "20"))
 GUESTS = 4

@@ -82,7 +82,8 @@ class World:
     def new_channel(self, name, options=()):
         options = [
             ("grpc.initial_reconnect_backoff_ms", 50),
-            ("grpc.min_reconnect_backoff_ms", 50),
+            # How long one attempt to connect may take, for all its name says: a busy machine needs a moment.
+            ("grpc.min_reconnect_backoff_ms", 5000),
             ("grpc.max_reconnect_backoff_ms", 500),
             ("grpc.use_local_subchannel_pool", 1),
             *options,

@@ -8,7 +8,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / ".build" / "bench"
-RELEASE = ROOT / ".build" / "release"
+# The services under test: the release build, or what BINARIES names.
+RELEASE = pathlib.Path(os.environ.get("BINARIES", ROOT / ".build" / "release"))
 
 SERVER_CORE, LOAD_CORE = 0, 1
 

@@ -39,7 +39,6 @@ VERIFIER = secrets.token_urlsafe(32)
 # Enough for a person on each of the confirmed screens, without a password hash for each.
 ACCOUNTS = 4
 
-BINARIES = pathlib.Path(os.environ.get("BINARIES", machine.RELEASE))
 
 
 # Messages, by hand: the few that are needed.
@@ -115,7 +114,7 @@ class Services:
     def start(self, name):
         core = machine.SERVER_CORE if name == "qr" else machine.LOAD_CORE
         command = [
-            "taskset", "-c", core, BINARIES / f"latchkey-{name}", "--listen-port", self.ports[name],
+            "taskset", "-c", core, machine.RELEASE / f"latchkey-{name}", "--listen-port", self.ports[name],
             "--management-port", 0, "--data-dir", self.data, "--threads", 1, "--log-level", "warning",
             "--issuer", f"http://127.0.0.1:{self.ports['identity']}",
             "--identity-address", f"127.0.0.1:{self.ports['identity']}", *(self.qr_flags if name == "qr" else ()),
@@ -451,7 +450,7 @@ def flow(report, seconds, workers=64):
 
         def run(duration):
             command = [
-                "taskset", "-c", machine.LOAD_CORE, BINARIES / "latchkey", "load", "--mode", "full",
+                "taskset", "-c", machine.LOAD_CORE, machine.RELEASE / "latchkey", "load", "--mode", "full",
                 "--duration", f"{duration}s", "--connections", 4, "--concurrency", workers, "--json", path,
                 "--identity", f"127.0.0.1:{services.ports['identity']}", "--qr", f"127.0.0.1:{services.ports['qr']}",
             ]  # fmt: skip

@@ -1,10 +1,13 @@
 """Guests and accounts that move, leave and are looked after, with the command-line tool and the real services."""
 
 import json
+import sqlite3
+import time
 import urllib.error
 import urllib.request
 
 import grpc
+from latchkey.identity.v1 import guest_service_pb2
 from world import record, refused, unique_identifier
 
 PASSWORD = "a good long password\n"
@@ -110,21 +113,16 @@ def test_deletion_survives_kills(own_world):
     device.start_as_guest()
     device.put([record("cart", f"k{number}") for number in range(500)])
     own_world.fleet.services["migrator"].kill()
-    from latchkey.identity.v1 import guest_service_pb2
-
     answer = own_world.guests.DeleteGuest(
         guest_service_pb2.DeleteGuestRequest(), metadata=device.metadata, timeout=20
     )
     assert not answer.records_deleted
     own_world.fleet.services["identity"].kill()
-    own_world.fleet.services["migrator"].start()
     own_world.fleet.services["identity"].start()
+    own_world.fleet.services["migrator"].start()
     own_world.open()
     with refused(grpc.StatusCode.UNAUTHENTICATED, "SESSION_REVOKED"):
         device.introspect()
-    import sqlite3
-    import time
-
     path = next(own_world.fleet.data_directory.rglob("migrator.db"))
     deadline = time.monotonic() + 30
     while True:

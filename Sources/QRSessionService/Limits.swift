@@ -26,9 +26,6 @@ package enum Limits {
   /// What a waiting poll leaves of its deadline for the answer to travel.
   static let answerMargin: Duration = .milliseconds(100)
 
-  /// Sources and accounts that the rate limits remember at a time: about 40 bytes each.
-  static let rememberedSources = 100_000
-
   /// Codes that are passed around and wait to be cancelled.
   static let followUps = 1000
 

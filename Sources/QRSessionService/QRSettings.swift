@@ -1,4 +1,5 @@
 import LatchkeyModel
+import ServiceRuntime
 
 /// What an installation decides about its QR sign-in.
 package struct QRSettings: Sendable {

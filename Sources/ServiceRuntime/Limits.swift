@@ -86,6 +86,9 @@ package enum Limits {
   /// What shutdown may take beyond `drainTimeout` before the process ends regardless, with status 1.
   static let shutdownGrace: Duration = .seconds(5)
 
+  /// Keys that a rate limiter remembers at a time: about 40 bytes each.
+  package static let limitedKeys = 100_000
+
   /// How long a call to another service may take when it names no time itself: less than the 30 s after which a server
   /// gives up the call on whose behalf it is made.
   static let peerCallTimeout: Duration = .seconds(10)

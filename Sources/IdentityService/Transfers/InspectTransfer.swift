@@ -1,6 +1,7 @@
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import ServiceRuntime
 import Storage
 
 extension TransferHandlers {
@@ -30,7 +31,7 @@ extension TransferHandlers {
       createdAt: GoogleProtobuf.Timestamp(found.offer.createdAt),
       expiresIn: (found.offer.expiry - now).components.seconds,
       oldDevice: IdentityV1.OldDevice(found.offer.consent),
-      sameNetwork: SourceNetwork.isSame(found.offer.address, context.peer.address)
+      sameNetwork: NetworkAddress.isSameSource(found.offer.address, context.peer.address)
     )
   }
 }

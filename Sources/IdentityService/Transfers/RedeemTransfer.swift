@@ -2,6 +2,7 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import ServiceRuntime
 import Storage
 
 extension TransferHandlers {
@@ -40,7 +41,7 @@ extension TransferHandlers {
       challengeHash: proven.challenge.hash,
       challengeExpiry: proven.challenge.expiry,
       keepsOld: request.keepOld,
-      isSameNetwork: { SourceNetwork.isSame($0, $1) },
+      isSameNetwork: { NetworkAddress.isSameSource($0, $1) },
       draft: SessionDraft(
         client: client,
         method: .transfer,

@@ -1,5 +1,6 @@
 import GRPC
 import LatchkeyModel
+import ServiceRuntime
 
 /// The rate limits of the QR service (S13, S15, R26). Counted by source, an IPv4 address or IPv6 /64, and by account.
 struct Admission: Sendable {

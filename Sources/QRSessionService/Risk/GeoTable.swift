@@ -1,4 +1,5 @@
 import LatchkeyModel
+import ServiceRuntime
 
 /// Where networks are: ranges of addresses with a place each, found by halving.
 ///

@@ -1,5 +1,6 @@
 import GRPC
 import LatchkeyModel
+import ServiceRuntime
 
 /// Judges from where a code is confirmed (S10, R35): by the two addresses as the service sees them, by where a table of
 /// places has their networks, and by whether the phone hears the screen.

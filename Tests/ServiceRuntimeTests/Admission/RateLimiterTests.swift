@@ -1,7 +1,7 @@
 import LatchkeyModel
 import Testing
 
-@testable import QRSessionService
+@testable import ServiceRuntime
 
 @Suite struct RateLimiterTests {
   private let start = Timestamp(secondsSinceEpoch: 1_790_000_000)
@@ -50,5 +50,16 @@ import Testing
     let early = start - .seconds(3600)
     #expect(limiter.spend("a", at: early) == .seconds(10))
     #expect(limiter.spend("a", at: early + .seconds(20)) != nil)
+  }
+
+  @Test("R26: a key above its rate is told how far, what it owes is bounded, and one that cannot be remembered is above")
+  func excess() {
+    let limiter = RateLimiter<String>(Rate(5, per: .seconds(50)), capacity: 1)
+    for _ in 0..<5 { #expect(limiter.excess("a", at: start) == 0) }
+    #expect(limiter.excess("a", at: start) == 1)
+    #expect(limiter.excess("a", at: start) == 2)
+    for _ in 0..<1000 { _ = limiter.excess("a", at: start) }
+    #expect(limiter.excess("b", at: start) == 1)
+    #expect(limiter.excess("a", at: start + .seconds(100)) == 0)
   }
 }

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import QRSessionService
+@testable import ServiceRuntime
 
 @Suite struct NetworkAddressTests {
   @Test("S10: addresses of one /24 or /48 are one network, others are not")
@@ -31,6 +31,17 @@ import Testing
     #expect(NetworkAddress("2001:db8::1")?.source == NetworkAddress("2001:db8::ffff")?.source)
     #expect(NetworkAddress("2001:db8:0:1::1")?.source != NetworkAddress("2001:db8:0:2::1")?.source)
     #expect(NetworkAddress("203.0.113.1")?.source != NetworkAddress("203.0.113.2")?.source)
+  }
+
+  @Test("R26: this machine is itself by every name that it has, and one source by its text")
+  func loopback() {
+    for text in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+      #expect(NetworkAddress(text)?.isLoopback == true)
+    }
+    #expect(NetworkAddress("128.0.0.1")?.isLoopback == false && NetworkAddress("::2")?.isLoopback == false)
+    #expect(NetworkAddress.isSameSource("2001:db8::1", "2001:db8::2"))
+    #expect(NetworkAddress.isSameSource("", "") && !NetworkAddress.isSameSource("", "203.0.113.1"))
+    #expect(!NetworkAddress.isSameSource("203.0.113.1", "203.0.113.2"))
   }
 
   @Test("What is no address is none", arguments: ["", "localhost", "1.2.3", "1.2.3.4.5", "::1%eth0", "1.2.3.4\0.5"])

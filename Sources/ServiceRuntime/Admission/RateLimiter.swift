@@ -1,26 +1,12 @@
-import LatchkeyModel
-import Synchronization
-
-/// How often something may happen.
-package struct Rate: Sendable, Equatable {
-  /// All at once, if nothing came before.
-  package let count: Int
-  /// In which that many are earned back.
-  package let window: Duration
-
-  package init(_ count: Int, per window: Duration) {
-    precondition(count > 0 && window > .zero, "a rate allows something")
-    self.count = count
-    self.window = window
-  }
-}
+package import LatchkeyModel
+internal import Synchronization
 
 /// Allows each key `rate.count` events at once, earned back evenly over `rate.window`.
 ///
 /// One number a key (the generic cell rate algorithm): the time at which the key would be back to nothing spent. Keys
 /// that are back to nothing say nothing and are dropped, so memory follows who is active; past `capacity` active keys,
 /// further ones are refused rather than remembered.
-final class RateLimiter<Key: Hashable & Sendable>: Sendable {
+package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   private struct State {
     var spentUntil: [Key: Int64] = [:]
     var nextSweep: Int64 = .min
@@ -30,7 +16,8 @@ final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   private let capacity: Int
   private let state = Mutex(State())
 
-  init(_ rate: Rate, capacity: Int = Limits.rememberedSources) {
+  package init(_ rate: Rate, capacity: Int = Limits.limitedKeys) {
+    precondition(capacity > 0, "somebody is remembered")
     self.rate = rate
     self.capacity = capacity
   }
@@ -39,7 +26,7 @@ final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   private var window: Int64 { step * Int64(rate.count) }
 
   /// Spends one event of `key`. Returns how long to wait instead when there is none left; nothing is spent then.
-  func spend(_ key: Key, at now: Timestamp) -> Duration? {
+  package func spend(_ key: Key, at now: Timestamp) -> Duration? {
     let now = now.millisecondsSinceEpoch
     return state.withLock { state in
       // A clock set back leaves keys spent into the future, by no more than one window.
@@ -53,15 +40,28 @@ final class RateLimiter<Key: Hashable & Sendable>: Sendable {
     }
   }
 
+  /// Counts an event whether it is allowed or not. Returns how many events above its rate the key is; 1 for one that
+  /// cannot be remembered.
+  package func excess(_ key: Key, at now: Timestamp) -> Int64 {
+    let now = now.millisecondsSinceEpoch
+    return state.withLock { state in
+      if state.spentUntil[key] == nil, state.spentUntil.count >= capacity, !makeRoom(&state, at: now) { return 1 }
+      let spent = max(state.spentUntil[key] ?? now, now) + step
+      // What is owed is bounded, so that a key is not held above its rate for long after a flood ends.
+      state.spentUntil[key] = min(spent, now + 2 * window)
+      return max(0, (spent - now - window + step - 1) / step)
+    }
+  }
+
   /// Gives back an event that turned out not to count.
-  func refund(_ key: Key, at now: Timestamp) {
+  package func refund(_ key: Key, at now: Timestamp) {
     state.withLock { state in
       guard let spent = state.spentUntil[key] else { return }
       state.spentUntil[key] = spent - step > now.millisecondsSinceEpoch ? spent - step : nil
     }
   }
 
-  var rememberedKeys: Int { state.withLock { $0.spentUntil.count } }
+  package var rememberedKeys: Int { state.withLock { $0.spentUntil.count } }
 
   /// Drops the keys that are back to nothing: at most one pass over all of them a second.
   private func makeRoom(_ state: inout State, at now: Int64) -> Bool {

@@ -283,4 +283,23 @@ import Testing
       #expect(descriptions.count <= 3)
     }
   }
+
+  @Test("S20: a guest that moves to another network takes the screen's digits, also where sign-ins do not")
+  func transferStepsUp() async throws {
+    let screen = try P256PrivateKey()
+    let harness = try Harness { $0.checkCode = .never }
+    let issued = try await harness.issue {
+      $0.purpose = .transferGuest
+      $0.deviceKey = .init(screen.publicKey)
+    }
+    #expect(!issued.checkCode.isEmpty)
+    let guest = ServerContext.phone("guest", isGuest: true, authenticatedAt: nil, address: "198.51.100.1")
+    let scanned = try await harness.scan(issued, as: guest)
+    #expect(scanned.needsCheckCode && scanned.risk?.verdict == .stepUp)
+    #expect(await refusal { try await harness.confirm(scanned, as: guest) }?.code == .invalidArgument)
+    try await harness.confirm(scanned, checkCode: issued.checkCode, as: guest)
+    let login = try await harness.issue()
+    #expect(login.checkCode.isEmpty)
+    #expect(try await !harness.scan(login, as: .phone(address: "198.51.100.1")).needsCheckCode)
+  }
 }

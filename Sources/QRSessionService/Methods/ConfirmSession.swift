@@ -83,7 +83,7 @@ extension QRSessionAPI {
       throw .invalid("reauth_proof.signature", "is 64 bytes, r then s")
     }
     let action = session.request.action.map { Self.digest($0.message(client: session.request.clientID)) }
-    // Nobody who does not hold the session's ticket makes us verify or ask anything.
+    // Only the phone that scanned makes us verify and ask; anybody else is refused for that.
     guard session.claim?.sessionID == confirmer.sessionID else { return proof }
     guard key.verify(signature: sent.signature, message: QRConfirmProof.message(ticket: ticket, action: action)),
       try await isOwnKey(key.thumbprint, of: confirmer, context)

@@ -44,12 +44,20 @@ import Testing
         scope: try #require(Scope("profile records")),
         challenge: PKCEChallenge(digest: try digest(9)),
         initiator: initiator,
-        deviceKey: number % 2 == 0 ? [UInt8](repeating: 4, count: 64) : nil
+        deviceKey: number % 2 == 0 ? [UInt8](repeating: 4, count: 64) : nil,
+        action: number % 3 == 0 ? nil : try action(amount: number % 3 == 1)
       ),
       issued: start,
       expires: start + .seconds(120),
       version: version,
       phase: phase
+    )
+  }
+
+  private func action(amount: Bool) throws -> QRAction {
+    let money: QRAmount = try #require(QRAmount(decimal: "129.90", currency: "EUR"))
+    return try #require(
+      QRAction(text: "Pay Corner Shop", amount: amount ? money : nil, reference: amount ? "order-7" : "")
     )
   }
 
@@ -64,8 +72,16 @@ import Testing
       mask: DisplayText("a•••@example.org")
     )
     let grant = QRSession.Grant(scope: try #require(Scope("profile")), confirmed: start + .seconds(4))
+    let proof: QRConfirmProof = try #require(
+      QRConfirmProof(
+        key: [UInt8](repeating: 5, count: 64),
+        ticket: try digest(12),
+        signature: [UInt8](repeating: 6, count: 64)
+      )
+    )
+    let signed = QRSession.Grant(scope: .empty, confirmed: start + .seconds(4), proof: proof)
     return [
-      .pending, .scanned(claim), .confirmed(claim, grant), .denied(claim), .expired, .cancelled,
+      .pending, .scanned(claim), .confirmed(claim, grant), .confirmed(claim, signed), .denied(claim), .expired, .cancelled,
       .consumed(claim, grant, at: start + .seconds(5)),
     ]
   }
@@ -86,6 +102,37 @@ import Testing
       }
     }
     #expect(try await store.session(reference: try digest(200)) == nil)
+  }
+
+  @Test("A sign-in under way survives the upgrade of the first version's database")
+  func upgrade() async throws {
+    let first = SQLiteSchema(versions: [QRSchema.current.versions[0]])
+    let path = folder.file("old.db")
+    let old = try SQLiteDatabase.open(path: path, schema: first)
+    let expected = try session(3, phase: try phases()[1], version: 2)
+    let claim = try #require(expected.claim)
+    _ = try await old.write { db throws(StorageError) in
+      try db.execute(
+        """
+        INSERT INTO qr_sessions (id, poll_hash, reference_hash, user_code_hash, purpose, client_id, scope, challenge,
+          initiator_label, initiator_app, initiator_address, issued_at, expires_at, version, state, sub, sid,
+          ticket_hash, ticket_expires_at, needs_check_code)
+        VALUES (?, ?, ?, ?, 1, 'latchkey-demo', 'profile records', ?, 'Living room', 'player', '2001:db8::7', ?, ?, 2, 2,
+          ?, ?, ?, ?, 1)
+        """,
+        .blob(expected.id.bytes), .blob(expected.keys.pollSecret.bytes), .blob(expected.keys.reference.bytes),
+        .blob(expected.keys.userCode.bytes), .blob(expected.request.challenge.digest.bytes),
+        .integer(expected.issued.millisecondsSinceEpoch), .integer(expected.expires.millisecondsSinceEpoch),
+        .blob(claim.subject.bytes), .blob(claim.sessionID.bytes), .blob(claim.ticket.bytes),
+        .integer(claim.ticketExpires.millisecondsSinceEpoch)
+      )
+    }
+    await old.close()
+    let upgraded = SQLiteQRSessionStore(database: try SQLiteDatabase.open(path: path, schema: QRSchema.current))
+    let found = try #require(try await upgraded.session(expected.id))
+    #expect(found.phase.state == .scanned && found.version == 2 && found.request.action == nil)
+    #expect(found.claim?.requirements == QRRequirements(checkCode: true))
+    #expect(found.claim?.heardBeacon == false)
   }
 
   @Test("S6: no code is given out twice while a session has it")
@@ -156,8 +203,8 @@ import Testing
     let later = end + .seconds(1)
     #expect(try await store.removeSessions(redeemedBefore: end, othersBefore: end, limit: 100) == 0)
     #expect(try await store.removeSessions(redeemedBefore: end, othersBefore: later, limit: 4) == 4)
-    #expect(try await store.removeSessions(redeemedBefore: end, othersBefore: later, limit: 4) == 2)
-    #expect(try await store.session(try session(6).id) != nil)
+    #expect(try await store.removeSessions(redeemedBefore: end, othersBefore: later, limit: 4) == 3)
+    #expect(try await store.session(try session(7).id) != nil)
     #expect(try await store.removeSessions(redeemedBefore: later, othersBefore: later, limit: 4) == 1)
   }
 }

@@ -29,6 +29,7 @@ def shape(text):
 def arguments():
     parser = argparse.ArgumentParser(prog="Tests/Benchmarks/run", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="these parts; default: all")
+    parser.add_argument("--report", action="store_true", help="measure nothing: show what results.json holds")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; default: 5")
     parser.add_argument(
         "--sessions", type=int, default=1_000_000, help="live QR sessions while polling; default: 1,000,000"
@@ -50,13 +51,17 @@ def main():
     machine.OUT.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     results = report.Results()
-    for name in options.only:
-        PARTS[name].run(options, results)
-    written = [results.write(), *report.draw_polls(results)]
+    if not options.report:
+        for name in options.only:
+            PARTS[name].run(options, results)
+    results.keep_others()
+    results.write()
+    pictures = report.draw_polls(results)
     report.print_table(results)
     idle.table(results)
-    report.print_bars([bar for name in options.only for bar in PARTS[name].bars(results)])
-    print(f"\n{time.monotonic() - began:.0f} s; written: {', '.join(str(path) for path in written)}")
+    report.print_bars([bar for part in PARTS.values() for bar in part.bars(results)])
+    print(f"\n{time.monotonic() - began:.0f} s; written to {machine.OUT}: results.json, bars.md, "
+          f"{', '.join(path.name for path in pictures)}")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -29,12 +29,16 @@ class Results:
         values = [row[column] / base[row["round"]] for row in self.select(**mine) if row["round"] in base]
         return statistics.median(values) if values else math.nan
 
-    def write(self):
-        """Keeps the rows of operations that other runs measured."""
+    def keep_others(self):
+        """Takes over the rows of operations that only earlier runs measured."""
         path = machine.OUT / "results.json"
         mine = {row["operation"] for row in self.rows}
-        kept = [row for row in json.loads(path.read_text()) if row["operation"] not in mine] if path.exists() else []
-        path.write_text("[\n" + ",\n".join(json.dumps(row) for row in kept + self.rows) + "\n]\n")
+        if path.exists():
+            self.rows = [row for row in json.loads(path.read_text()) if row["operation"] not in mine] + self.rows
+
+    def write(self):
+        path = machine.OUT / "results.json"
+        path.write_text("[\n" + ",\n".join(json.dumps(row) for row in self.rows) + "\n]\n")
         return path
 
 
@@ -47,7 +51,8 @@ def print_table(results):
     for row in results.rows:
         where = {name: row.get(name) for name in ("operation", "sessions", "accounts", "tls", "connections", "streams")}
         group = tuple(where.values())
-        if row["p50_us"] is None or group in seen:
+        # Rows without latencies are told of elsewhere, as are those of scale.py.
+        if row.get("p50_us") is None or "cpu_us_per_request" not in row or group in seen:
             continue
         seen.add(group)
         among = where["sessions"] or where["accounts"]
@@ -69,14 +74,18 @@ def print_table(results):
 
 
 def print_bars(bars):
-    """Each bar is (what, measured, the most it may be; negative: the least)."""
+    """Each bar is (what, measured, the most it may be; negative: the least). Also kept as a table in Markdown."""
     measured = [bar for bar in bars if not math.isnan(bar[1])]
     if not measured:
         return
+    lines = ["| what | measured | bar | |", "|---|---:|---:|---|"]
     print(f"\n{'bar':60} {'measured':>10}   {'bar':>9}")
     for what, value, bar in measured:
-        met = value <= bar if bar >= 0 else value >= -bar
-        print(f"{what:60} {value:10.2f} {'≤' if bar >= 0 else '≥'} {abs(bar):9.2f}  {'met' if met else 'MISSED'}")
+        sign, met = ("≤", value <= bar) if bar >= 0 else ("≥", value >= -bar)
+        verdict = "met" if met else "MISSED"
+        print(f"{what:60} {value:10.2f} {sign} {abs(bar):9.2f}  {verdict}")
+        lines.append(f"| {what} | {value:.2f} | {sign} {abs(bar):g} | {verdict.lower()} |")
+    (machine.OUT / "bars.md").write_text("\n".join(lines) + "\n")
 
 
 def draw_polls(results):

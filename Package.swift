@@ -73,6 +73,7 @@ let package = Package(
     system("CProtobufC", "libprotobuf-c", "libprotobuf-c-dev"),
     system("CQREncode", "libqrencode", "libqrencode-dev"),
     system("CZlib", "zlib", "zlib1g-dev"),
+    system("CCurl", "libcurl", "libcurl4-openssl-dev"),
 
     // The wire: bytes in, events out.
     module("HTTP2", ["CNghttp2", nio]),
@@ -96,6 +97,9 @@ let package = Package(
     module("Storage", ["LatchkeyModel"]),
     module("StorageSQLite", ["Storage", "LatchkeyModel", "CSQLite", deque]),
 
+    // Other people's servers.
+    module("Transfers", ["CCurl", "Cryptography", "LatchkeyModel"]),
+
     // The services.
     module(
       "ServiceRuntime",
@@ -107,7 +111,7 @@ let package = Package(
       "IdentityService",
       [
         "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
-        "StorageSQLite", nio, logging,
+        "StorageSQLite", "Transfers", nio, logging,
       ]),
     module(
       "QRSessionService",
@@ -174,11 +178,12 @@ let package = Package(
     tests(
       "ServiceRuntime",
       ["GRPC", "Transport", "TLS", "LatchkeyProtos", "LatchkeyModel", "Cryptography", nio, nioPosix, logging, metrics]),
+    tests("Transfers", ["LatchkeyModel", nio, nioPosix]),
     tests(
       "IdentityService",
       [
-        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite", nio,
-        logging,
+        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite",
+        "Transfers", nio, logging,
       ]),
     tests(
       "QRSessionService",

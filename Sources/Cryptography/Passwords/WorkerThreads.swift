@@ -2,7 +2,7 @@ import Glibc
 
 /// A few threads of our own that run blocking work in turn, with a bounded queue: Argon2 takes 60 ms, which an event
 /// loop or Swift's cooperative pool must never spend.
-@safe final class WorkerThreads: @unchecked Sendable {
+@safe package final class WorkerThreads: @unchecked Sendable {
   // `lock` guards everything below it; `wake` tells the threads of new work. Both live at stable addresses until
   // `deinit`, which runs only after the last thread has let go of `self`.
   private let lock: UnsafeMutablePointer<pthread_mutex_t>
@@ -12,7 +12,7 @@ import Glibc
 
   private let capacity: Int
 
-  init(threads: Int, capacity: Int) {
+  package init(threads: Int, capacity: Int) {
     precondition(threads > 0 && capacity > 0)
     self.capacity = capacity
     unsafe lock = .allocate(capacity: 1)
@@ -31,14 +31,14 @@ import Glibc
     unsafe lock.deallocate()
   }
 
-  enum Submission {
+  package enum Submission {
     case accepted
     case full
     case stopped
   }
 
   /// Queues `work`, unless too much waits already.
-  func submit(_ work: @escaping @Sendable () -> Void) -> Submission {
+  package func submit(_ work: @escaping @Sendable () -> Void) -> Submission {
     withLock {
       guard !isStopped else { return .stopped }
       guard queue.count < capacity else { return .full }
@@ -50,7 +50,7 @@ import Glibc
   }
 
   /// Ends the threads once what is queued has run. Later submissions are refused.
-  func stop() {
+  package func stop() {
     withLock {
       isStopped = true
       unsafe pthread_cond_broadcast(wake)

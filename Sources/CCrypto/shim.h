@@ -11,6 +11,10 @@
 // Swift does not import this macro, because it is an expression of other macros.
 static const int latchkey_evp_pkey_parameters = EVP_PKEY_KEY_PARAMETERS;
 
+static const int latchkey_evp_pkey_public_key = EVP_PKEY_PUBLIC_KEY;
+
 // Parameter names as pointers that live for ever: Swift would pass the macros as copies that die with the call, and an
 // OSSL_PARAM keeps the pointer.
 static const char *const latchkey_param_group_name = OSSL_PKEY_PARAM_GROUP_NAME;
+static const char *const latchkey_param_rsa_n = OSSL_PKEY_PARAM_RSA_N;
+static const char *const latchkey_param_rsa_e = OSSL_PKEY_PARAM_RSA_E;

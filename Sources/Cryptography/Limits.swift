@@ -14,6 +14,9 @@ package enum Limits {
   /// Public keys that a key set may hold. Rotation needs two or three.
   package static let keysInSet = 100
 
+  /// Bytes of the modulus of somebody else's RSA key: 2048 to 4096 bits.
+  package static let rsaModulusBytes = 256...512
+
   /// Operation contexts that one key or digest keeps for reuse: more than the threads that compute at once.
   package static let idleContexts = 16
 

@@ -5,6 +5,7 @@ import Logging
 import ServiceRuntime
 import Storage
 import StorageSQLite
+import Transfers
 
 extension IdentityCore {
   /// The service over SQLite, with its keys in files of the data directory, which are made when there are none.
@@ -12,6 +13,8 @@ extension IdentityCore {
   /// - Parameters:
   ///   - migrator: a channel to the migrator that carries the service credential; nil where there is none.
   ///   - policies: nil for the document in the data directory, read once.
+  ///   - codeSink: nil writes codes to a file in the data directory.
+  ///   - providers: nil for none.
   ///   - guidesFile: nil for guides.json in the data directory.
   package static func assemble(
     database: SQLiteDatabase,
@@ -28,6 +31,8 @@ extension IdentityCore {
     guestRetention: Duration = Limits.guestRetention,
     auditRetention: Duration? = nil,
     cookieDomain: String? = nil,
+    providers: OpenIDProviders? = nil,
+    proofNonces: ProofNonces? = nil,
     passwords: PasswordHasher,
     migrator: (any RPCChannel)?,
     policies: PolicyFile? = nil,
@@ -64,6 +69,7 @@ extension IdentityCore {
     let accounts = SQLiteAccountStore(database)
     let sessions = SQLiteSessionStore(database)
     let merges = SQLiteMergeStore(database)
+    let oneTimeCodes = SQLiteOneTimeCodeStore(database)
     endedSessions.remember(try await sessions.ended(since: clock.now() - endedSessions.retention))
     return IdentityCore(
       guests: SQLiteGuestStore(database),
@@ -78,7 +84,7 @@ extension IdentityCore {
       unlocks: SQLiteUnlockStore(database),
       merges: merges,
       qrGrants: SQLiteQRGrantStore(database),
-      oneTimeCodes: SQLiteOneTimeCodeStore(database),
+      oneTimeCodes: oneTimeCodes,
       codes: CodeMint(key: secret.key(for: "one-time-code"), random: random),
       codePolicy: OneTimeCodePolicy(),
       codeSends: CallAdmission("otp", perHour: codesPerHour, challenges: challenges),
@@ -88,7 +94,10 @@ extension IdentityCore {
         codeSink ?? FileCodeSink(path: "\(dataDirectory)/otp-outbox.jsonl"),
         clock: clock,
         logger: logger
-      ),
+      ) { code in
+        // A code that stays is one that nobody has: it waits out its time.
+        try? await oneTimeCodes.withdraw(code, under: OneTimeCodePolicy(), at: clock.now())
+      },
       replayKey: secret.key(for: "sign-in-replay"),
       audit: SQLiteAuditStore(database),
       auditChain: auditChain,
@@ -102,6 +111,10 @@ extension IdentityCore {
       challenges: challenges,
       webCookies: WebCookies(
         key: secret.key(for: "web-cookie"), lifetime: Limits.webCookieLifetime, issuer: issuer, domain: cookieDomain),
+      proofs: DPoPVerifier(nonces: proofNonces),
+      providers: providers ?? OpenIDProviders([], logger: logger) { _ throws(TransferError) in
+        throw TransferError("there are no providers", isRetryable: false)
+      },
       admission: GuestAdmission(perHour: guestsPerHour),
       identifierChecks: NetworkTally(Limits.identifierChecksPerMinute, per: .seconds(60)),
       passwords: passwords,

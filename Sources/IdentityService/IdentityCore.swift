@@ -41,6 +41,8 @@ package struct IdentityCore: Sendable {
   package let guideWatches: GuideWatches
   package let challenges: ChallengeBook
   package let webCookies: WebCookies
+  package let proofs: DPoPVerifier
+  package let providers: OpenIDProviders
   package let admission: GuestAdmission
   package let identifierChecks: NetworkTally
   package let passwords: PasswordHasher
@@ -87,6 +89,8 @@ package struct IdentityCore: Sendable {
     guideWatches: GuideWatches,
     challenges: ChallengeBook,
     webCookies: WebCookies,
+    proofs: DPoPVerifier,
+    providers: OpenIDProviders,
     admission: GuestAdmission,
     identifierChecks: NetworkTally,
     passwords: PasswordHasher,
@@ -130,6 +134,8 @@ package struct IdentityCore: Sendable {
     self.guideWatches = guideWatches
     self.challenges = challenges
     self.webCookies = webCookies
+    self.proofs = proofs
+    self.providers = providers
     self.admission = admission
     self.identifierChecks = identifierChecks
     self.passwords = passwords

@@ -6,6 +6,7 @@ import Logging
 import ServiceRuntime
 import Storage
 import StorageSQLite
+import Transfers
 import Transport
 
 /// The identity service as a process: its configuration, its storage, its routes and what runs beside them.
@@ -14,7 +15,7 @@ package enum IdentityProcess {
     name: "latchkey-identity",
     port: 7401,
     managementPort: 7501,
-    keys: IdentityKeys.declarations
+    keys: IdentityKeys.declarations + DeliveryKeys.declarations
   )
 
   package static func make(_ resources: ServiceResources) async throws -> ServiceParts {
@@ -36,6 +37,10 @@ package enum IdentityProcess {
       ),
       threads: configuration[IdentityKeys.passwordThreads]
     )
+    let random = RandomSource { SecureRandom.bytes($0) }
+    let transfers = TransferClient()
+    let sinks = CodeSinks(configuration: configuration, transfers: transfers, clock: resources.clock, random: random)
+    let providers = try configuration[DeliveryKeys.providersFile].map { try OpenIDProvider.read($0) } ?? []
     let core = try await IdentityCore.assemble(
       database: database,
       dataDirectory: configuration.dataDirectory,
@@ -47,16 +52,21 @@ package enum IdentityProcess {
       codesPerHour: configuration[IdentityKeys.codesPerHour],
       registrationsPerHour: configuration[IdentityKeys.registrationsPerHour],
       signInsPerHour: configuration[IdentityKeys.signInsPerHour],
+      codeSink: try sinks.make(),
       guestRetention: configuration[IdentityKeys.guestRetention],
       auditRetention: configuration[IdentityKeys.auditRetention] == .zero
         ? nil : configuration[IdentityKeys.auditRetention],
       cookieDomain: cookieDomain,
+      providers: OpenIDProviders(providers, logger: resources.logger) { request throws(TransferError) in
+        try await transfers.send(request)
+      },
+      proofNonces: resources.proofNonces,
       passwords: passwords,
       migrator: resources.channel(to: .migrator),
       policies: resources.policies,
       guidesFile: configuration[IdentityKeys.guidesFile],
       clock: resources.clock,
-      random: RandomSource { SecureRandom.bytes($0) }.withNeighbouringIdentifiers(),
+      random: random.withNeighbouringIdentifiers(),
       logger: resources.logger
     )
     if configuration[IdentityKeys.rotateSigningKey] {
@@ -81,6 +91,7 @@ package enum IdentityProcess {
     parts.close = {
       await core.refusals.flush()
       passwords.stop()
+      transfers.stop()
       await database.close()
     }
     return parts

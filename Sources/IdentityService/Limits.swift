@@ -86,10 +86,24 @@ package enum Limits {
   /// Codes that a network may ask for in an hour without work: a household.
   package static let codesPerHour = 10
 
+  /// Codes that are delivered at the same time, and the pauses before another try to deliver one: its owner waits.
+  package static let codeDeliveries = 8
+  package static let deliveryPauses: [Duration] = [.milliseconds(250), .seconds(1)]
+
   /// Accounts that a network may make, and sign-ins that it may try, in an hour without work: a household, and a company
   /// at nine in the morning.
   package static let registrationsPerHour = 30
   package static let signInsPerHour = 600
+
+  /// OpenID providers of an installation.
+  package static let providers = 64
+  /// Keys of a provider are asked for anew after the first, hold while it cannot be reached until the second, and are
+  /// asked for no more often than the third, whatever keys tokens name.
+  package static let providerKeysFresh: Duration = .seconds(3600)
+  package static let providerKeysStale: Duration = .seconds(86_400)
+  package static let providerKeysDistance: Duration = .seconds(30)
+  /// An older ID token signs nobody in, however long its provider would let it hold.
+  package static let idTokenAge: Duration = .seconds(600)
 
   /// How long after a sign-in its owner may enrol what else will sign them in without being asked again.
   package static let freshSignIn: Duration = .seconds(600)

@@ -49,6 +49,8 @@ package enum Limits {
 
   /// How far the time of a proof of possession may be from ours (RFC 9449 section 11.1): as far as clocks may disagree.
   static let proofAge: Duration = .seconds(60)
+  /// How long a nonce for proofs is the newest; the one before it holds as well.
+  static let proofNonceSeconds: Int64 = 120
   /// The longest identifier of a proof; 96 random bits in any encoding are shorter.
   static let proofIdentifierBytes = 128
   /// Proofs that are remembered so that none is good twice, about 100 bytes each: a thousand calls a second. Beyond it

@@ -1,7 +1,7 @@
 /// The two forms of a P-256 signature: 64 bytes r then s on the wire (RFC 7518 section 3.4), DER inside OpenSSL.
-enum ECDSASignature {
+package enum ECDSASignature {
   /// The length of the raw form in bytes.
-  static let rawByteCount = 64
+  package static let rawByteCount = 64
   /// The longest DER form: two integers of 33 bytes with their headers, in one sequence.
   static let derByteLimit = 72
 

@@ -16,14 +16,15 @@ extension AuthHandlers {
     let client = try RequestFields.clientID(request.clientID)
     let label = try RequestFields.displayText(request.deviceLabel, "device_label")
     _ = try RequestFields.locale(request.locale)
-    let guest = try guestSession(of: request.guestToken, at: core.clock.now())
+    let boundKey = try core.proofs.provenKey(context, at: core.clock.now())
+    let guest = try guestSession(of: request.guestToken, provenKey: boundKey, at: core.clock.now())
     let choice = try Self.choice(request.onConflict)
     guard let replay = try replay(request, context) else {
-      return try await begin(request, client, label, guest, choice, replay: nil, context)
+      return try await begin(request, client, label, guest, boundKey, choice, replay: nil, context)
     }
     if let first = try await answered(replay) { return first }
     do throws(RPCError) {
-      return try await begin(request, client, label, guest, choice, replay: replay, context)
+      return try await begin(request, client, label, guest, boundKey, choice, replay: replay, context)
     } catch {
       // An equal request may have finished while this one was looked at, and have spent what it presents.
       if let first = try await answered(replay) { return first }
@@ -36,6 +37,7 @@ extension AuthHandlers {
     _ client: ClientID,
     _ label: DisplayText?,
     _ guest: SessionID?,
+    _ boundKey: String?,
     _ choice: Choice,
     replay: SignIn.Replay?,
     _ context: ServerContext
@@ -46,10 +48,13 @@ extension AuthHandlers {
     let method: SignInMethod
     if request.linkTicket.isEmpty {
       guard let presented = request.method else { throw .invalid("method", "is missing") }
-      let verified = try await LoginMethods(core: core).verify(
-        presented,
-        LoginAttempt(client: client, guest: guest)
-      )
+      let attempt = LoginAttempt(client: client, guest: guest, provenKey: boundKey)
+      let verified: VerifiedLogin
+      switch try await LoginMethods(core: core).verify(presented, attempt) {
+      case .account(let login): verified = login
+      case .newcomer(let newcomer):
+        return try await welcome(newcomer, client, label, guest, boundKey, replay: replay, context)
+      }
       if let guest, choice == .report { return try await conflict(verified, guest) }
       (login, proof, method) = (verified, verified.proof, verified.method)
     } else {
@@ -69,6 +74,7 @@ extension AuthHandlers {
         method: method,
         label: label,
         address: context.peer.address,
+        boundKeyThumbprint: boundKey,
         lifetimes: core.lifetimes,
         at: now,
         random: core.random
@@ -87,6 +93,50 @@ extension AuthHandlers {
     case .ticketInvalid: throw .linkTicketInvalid
     case .guestGone: throw .sessionRevoked
     case .disabled: throw .subjectDisabled
+    case .guestMerging: throw .migrationRunning
+    }
+  }
+
+  /// Makes the account of somebody who is known for certain; the guest becomes it, so there is nothing to choose.
+  private func welcome(
+    _ newcomer: Newcomer,
+    _ client: ClientID,
+    _ label: DisplayText?,
+    _ guest: SessionID?,
+    _ boundKey: String?,
+    replay: SignIn.Replay?,
+    _ context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
+    let now = core.clock.now()
+    let registration = Registration(
+      identifier: newcomer.identifier,
+      secretHash: nil,
+      challenge: newcomer.challenge,
+      nickname: newcomer.profile.nickname,
+      avatar: newcomer.profile.avatarURL.flatMap { AvatarURL($0) },
+      locale: newcomer.profile.locale,
+      newSubject: SubjectID(from: core.random),
+      guestSession: guest,
+      draft: SessionDraft(
+        client: client,
+        method: newcomer.method,
+        label: label,
+        address: context.peer.address,
+        boundKeyThumbprint: boundKey,
+        lifetimes: core.lifetimes,
+        at: now,
+        random: core.random
+      ),
+      replay: replay
+    )
+    let outcome = try await core.stored { () throws(StorageError) in try await core.accounts.register(registration) }
+    switch outcome {
+    case .registered(let signedIn): return try await answer(signedIn, at: now)
+    // Two first sign-ins of one person met: the other one made the account, and a try again signs in to it.
+    case .identifierTaken:
+      throw RPCError(.aborted, "the account came to be meanwhile; try again", retryAfter: .milliseconds(100))
+    case .codeSpent, .challengeUsed: throw .challengeInvalid
+    case .guestGone: throw .sessionRevoked
     case .guestMerging: throw .migrationRunning
     }
   }

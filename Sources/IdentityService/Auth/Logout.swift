@@ -20,6 +20,7 @@ extension AuthHandlers {
     var nextGuest: LogOut.NextGuest?
     if wantsGuest {
       guard let session = try await session(caller) else { throw .sessionRevoked }
+      // Bound to the same key, which this very call has proven.
       nextGuest = LogOut.NextGuest(
         newSubject: SubjectID(from: core.random),
         draft: SessionDraft(
@@ -28,6 +29,7 @@ extension AuthHandlers {
           label: session.device.label,
           platform: session.device.platform,
           address: context.peer.address,
+          boundKeyThumbprint: session.boundKeyThumbprint,
           lifetimes: core.lifetimes,
           at: now,
           random: core.random

@@ -1,6 +1,7 @@
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import ServiceRuntime
 import Storage
 
 extension AuthHandlers {
@@ -14,13 +15,17 @@ extension AuthHandlers {
       throw .refreshTokenInvalid
     }
     let now = core.clock.now()
+    let provenKey = try core.proofs.provenKey(context, at: now)
     let outcome = try await core.stored { () throws(StorageError) in
       try await core.sessions.refresh(
         token.session,
         generation: token.generation,
         at: now,
         lifetimes: core.lifetimes,
-        isGenuine: { [mint = core.tokens.refresh] session in mint.isGenuine(token, of: session) }
+        isGenuine: { [mint = core.tokens.refresh] session in
+          // A token that is bound to a key is nothing without it, and rotates for nobody else (R21).
+          mint.isGenuine(token, of: session) && Self.isAllowed(session, provenKey)
+        }
       )
     }
     switch outcome {
@@ -33,7 +38,17 @@ extension AuthHandlers {
       throw .refreshTokenReused
     case .ended(.refreshReused): throw .refreshTokenReused
     case .ended: throw .sessionRevoked
-    case .expired, .unknown: throw .refreshTokenInvalid
+    case .expired: throw .refreshTokenInvalid
+    case .unknown:
+      // Told apart from a token that does not hold, so that a device keeps what it could not use just now.
+      guard let session = try await session(token.session), core.tokens.refresh.isGenuine(token, of: session),
+        !Self.isAllowed(session, provenKey)
+      else { throw .refreshTokenInvalid }
+      throw DPoPVerifier.invalid
     }
+  }
+
+  private static func isAllowed(_ session: Session, _ provenKey: String?) -> Bool {
+    session.boundKeyThumbprint == nil || session.boundKeyThumbprint == provenKey
   }
 }

@@ -17,15 +17,18 @@ extension AuthHandlers {
     let client = try RequestFields.clientID(request.clientID)
     let nickname = try RequestFields.nickname(request.nickname)
     let locale = try RequestFields.locale(request.locale)
+    let avatar = try RequestFields.avatar(request.avatarURL)
     let work = try CallAdmission.Work(challenge: request.challenge, solution: request.powSolution)
     var plain = request
     plain.challenge = ""
     plain.powSolution = []
     let replay = try replay("register", plain, context)
-    guard let replay else { return try await register(request, plain, work, client, nickname, locale, nil, context) }
+    guard let replay else {
+      return try await register(request, plain, work, client, nickname, avatar, locale, nil, context)
+    }
     if let first = try await answered(replay) { return first }
     do throws(RPCError) {
-      return try await register(request, plain, work, client, nickname, locale, replay, context)
+      return try await register(request, plain, work, client, nickname, avatar, locale, replay, context)
     } catch {
       // An equal request may have finished while this one was looked at, and have taken what it asks for.
       if let first = try await answered(replay) { return first }
@@ -39,11 +42,13 @@ extension AuthHandlers {
     _ work: CallAdmission.Work,
     _ client: ClientID,
     _ nickname: Nickname?,
+    _ avatar: AvatarURL?,
     _ locale: LanguageTag?,
     _ replay: SignIn.Replay?,
     _ context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RegisterResponse {
-    let guest = try guestSession(of: request.guestToken, at: core.clock.now())
+    let boundKey = try core.proofs.provenKey(context, at: core.clock.now())
+    let guest = try guestSession(of: request.guestToken, provenKey: boundKey, at: core.clock.now())
     try core.registrations.admit(
       work,
       about: try plain.encoded(),
@@ -59,6 +64,7 @@ extension AuthHandlers {
       secretHash: credential.secretHash,
       code: credential.code,
       nickname: nickname,
+      avatar: avatar,
       locale: locale,
       newSubject: SubjectID(from: core.random),
       guestSession: guest,
@@ -66,6 +72,7 @@ extension AuthHandlers {
         client: client,
         method: credential.method,
         address: context.peer.address,
+        boundKeyThumbprint: boundKey,
         lifetimes: core.lifetimes,
         at: now,
         random: core.random

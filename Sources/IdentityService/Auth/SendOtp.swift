@@ -15,7 +15,7 @@ extension AuthHandlers {
     let isForNewcomers = try Self.isForNewcomers(request.purpose)
     let work = try CallAdmission.Work(challenge: request.challenge, solution: request.powSolution)
     let now = core.clock.now()
-    guard !core.courier.isFailing else { throw .codeNotDelivered }
+    guard !core.courier.isFailing(identifier.kind) else { throw .codeNotDelivered }
     // Bound to the identifier, to which few codes are sent: presented again, a solution is worth nothing more.
     try core.codeSends.admit(
       work,
@@ -46,7 +46,7 @@ extension AuthHandlers {
       locale: locale,
       lifetime: policy.lifetime
     )
-    guard core.courier.take(account == nil && !isForNewcomers ? nil : message) else { throw .codeNotDelivered }
+    guard core.courier.take(account == nil && !isForNewcomers ? nil : message, code, to: identifier.kind) else { throw .codeNotDelivered }
     return IdentityV1.SendOtpResponse(
       expiresIn: policy.lifetime.secondsRoundedUp,
       resendAfter: policy.resendAfter.secondsRoundedUp,

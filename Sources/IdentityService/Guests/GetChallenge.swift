@@ -9,14 +9,29 @@ extension GuestHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.GetChallengeResponse {
     let client = try RequestFields.clientID(request.clientID)
-    let key = try RequestFields.publicKey(request.deviceKey, "device_key")
     let now = core.clock.now()
-    let bits = core.admission.workBits(for: context.peer, at: now)
-    let challenge = core.challenges.make(client: client, keyThumbprint: key.thumbprint, workBits: bits, at: now)
+    let (binding, bits) = try binding(request, context, at: now)
+    let challenge = core.challenges.make(client: client, keyThumbprint: binding, workBits: bits, at: now)
     return IdentityV1.GetChallengeResponse(
       challenge: challenge.text,
       powBits: Int32(challenge.workBits),
       expiresIn: (challenge.expiry - now).components.seconds
     )
+  }
+
+  /// What the challenge is bound to besides the client, and the work that it asks for.
+  private func binding(
+    _ request: IdentityV1.GetChallengeRequest, _ context: ServerContext, at now: LatchkeyModel.Timestamp
+  ) throws(RPCError) -> (String, workBits: Int) {
+    switch request.purpose {
+    case .unspecified, .deviceKey:
+      let key = try RequestFields.publicKey(request.deviceKey, "device_key")
+      return (key.thumbprint, core.admission.workBits(for: context.peer, at: now))
+    case .idTokenNonce:
+      guard request.deviceKey == nil else { throw .invalid("device_key", "goes with no nonce for an ID token") }
+      // What costs work is the sign-in.
+      return (PresentedIDToken.nonceBinding, 0)
+    case .unrecognized: throw .invalid("purpose", "must be DEVICE_KEY or ID_TOKEN_NONCE")
+    }
   }
 }

@@ -15,6 +15,7 @@ extension GuestHandlers {
     let client = try RequestFields.clientID(request.clientID)
     let locale = try RequestFields.locale(request.locale)
     guard request.counter >= 0 else { throw .invalid("counter", "must not be negative") }
+    let boundKey = try core.proofs.provenKey(context, at: now)
     let proven = try ProvenDevice(
       request.device,
       client: client,
@@ -40,6 +41,7 @@ extension GuestHandlers {
         label: proven.device.label,
         platform: proven.device.platform,
         address: context.peer.address,
+        boundKeyThumbprint: boundKey,
         lifetimes: core.lifetimes,
         at: now,
         random: core.random

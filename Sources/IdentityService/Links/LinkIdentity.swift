@@ -26,6 +26,11 @@ extension LinkHandlers {
       let secret = try RequestFields.newCustomSecret(credential.secret, "custom_secret.secret")
       try await reauthenticate(context, request.password)
       return try await link(.customID(id), to: account, secretHash: try await core.hash(secret.secret))
+    case .idToken(let credential):
+      let client = try RequestFields.clientID(try context.requireSubject().clientID)
+      try await reauthenticate(context, request.password)
+      let shown = try await PresentedIDToken(credential, "id_token", client: client, core)
+      return try await link(shown.identifier, to: account, challenge: shown.challenge)
     case .deviceKey(let enrolment):
       let proof = try enrolmentProof(enrolment.proof, "device_key.proof", .enrolUnlock, context)
       try await requireFresh(context, request.password)
@@ -42,11 +47,12 @@ extension LinkHandlers {
     _ identifier: AccountIdentifier,
     to account: SubjectID,
     code: OneTimeCode? = nil,
+    challenge: UsedChallenge? = nil,
     secretHash: String? = nil
   ) async throws(RPCError) -> IdentityV1.LinkIdentityResponse {
     let now = core.clock.now()
     let outcome = try await core.stored { () throws(StorageError) in
-      try await core.links.link(identifier, to: account, code: code, secretHash: secretHash, at: now)
+      try await core.links.link(identifier, to: account, code: code, challenge: challenge, secretHash: secretHash, at: now)
     }
     switch outcome {
     case .linked(let identity):
@@ -55,6 +61,7 @@ extension LinkHandlers {
       return IdentityV1.LinkIdentityResponse(identity: Self.message(identity), linked: false)
     case .taken: throw .identityInUse
     case .codeSpent: throw .codeVoid
+    case .challengeUsed: throw .challengeInvalid
     case .noAccount: throw .sessionRevoked
     case .full: throw .tooManyIdentities
     }

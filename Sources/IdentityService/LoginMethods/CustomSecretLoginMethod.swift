@@ -15,14 +15,15 @@ struct CustomSecretLoginMethod: LoginMethod {
   func verify(
     _ credential: IdentityV1.CustomSecretCredential,
     _ attempt: LoginAttempt
-  ) async throws(RPCError) -> VerifiedLogin {
+  ) async throws(RPCError) -> LoginFinding {
     let id = try RequestFields.customID(credential.id, "custom_secret.id")
     let secret = try RequestFields.presentedPassword(credential.secret, "custom_secret.secret")
-    return try await AccountSecret(
+    return .account(
+      try await AccountSecret(
       core: core,
       method: Self.method,
       identifier: .customID(id),
       secret: secret.secret
-    ).verify(attempt)
+    ).verify(attempt))
   }
 }

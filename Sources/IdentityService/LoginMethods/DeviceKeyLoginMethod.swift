@@ -16,7 +16,7 @@ struct DeviceKeyLoginMethod: LoginMethod {
   func verify(
     _ credential: IdentityV1.DeviceKeyCredential,
     _ attempt: LoginAttempt
-  ) async throws(RPCError) -> VerifiedLogin {
+  ) async throws(RPCError) -> LoginFinding {
     let proof = try PresentedKeyProof(
       credential.proof,
       "device_key.proof",
@@ -32,17 +32,18 @@ struct DeviceKeyLoginMethod: LoginMethod {
     )
     guard proof.holds, let found else { throw .invalidCredentials }
     try await core.attemptSucceeded(counted)
-    return VerifiedLogin(
-      method: Self.method,
-      account: found.unlock.account,
-      mask: found.mask,
-      proof: .unlock(
+    return .account(
+      VerifiedLogin(
+        method: Self.method,
         account: found.unlock.account,
-        kind: .key,
-        keyThumbprint: proof.keyThumbprint,
-        mask: found.mask
-      ),
-      challenge: proof.challenge
-    )
+        mask: found.mask,
+        proof: .unlock(
+          account: found.unlock.account,
+          kind: .key,
+          keyThumbprint: proof.keyThumbprint,
+          mask: found.mask
+        ),
+        challenge: proof.challenge
+      ))
   }
 }

@@ -14,5 +14,5 @@ protocol LoginMethod: Sendable {
 
   init(_ core: IdentityCore)
 
-  func verify(_ credential: Credential, _ attempt: LoginAttempt) async throws(RPCError) -> VerifiedLogin
+  func verify(_ credential: Credential, _ attempt: LoginAttempt) async throws(RPCError) -> LoginFinding
 }

@@ -13,15 +13,16 @@ struct OTPLoginMethod: LoginMethod {
     self.core = core
   }
 
-  func verify(_ credential: IdentityV1.OtpCredential, _ attempt: LoginAttempt) async throws(RPCError) -> VerifiedLogin {
+  func verify(_ credential: IdentityV1.OtpCredential, _ attempt: LoginAttempt) async throws(RPCError) -> LoginFinding {
     let shown = try await PresentedCode(credential, "otp", core, guest: attempt.guest)
     // To an address without an account a code was sent only to make one.
     guard let account = shown.account else { throw .codeVoid }
-    return VerifiedLogin(
-      method: Self.method,
-      account: account,
-      mask: shown.identifier.mask,
-      proof: .code(account: account, identifier: shown.identifier, code: shown.code)
-    )
+    return .account(
+      VerifiedLogin(
+        method: Self.method,
+        account: account,
+        mask: shown.identifier.mask,
+        proof: .code(account: account, identifier: shown.identifier, code: shown.code)
+      ))
   }
 }

@@ -15,10 +15,11 @@ struct PasswordLoginMethod: LoginMethod {
   func verify(
     _ credential: IdentityV1.PasswordCredential,
     _ attempt: LoginAttempt
-  ) async throws(RPCError) -> VerifiedLogin {
+  ) async throws(RPCError) -> LoginFinding {
     let identifier = try RequestFields.identifier(credential.identifier, "password.identifier")
     let password = try RequestFields.presentedPassword(credential.password, "password.password")
-    return try await AccountSecret(core: core, method: Self.method, identifier: identifier, secret: password.secret)
-      .verify(attempt)
+    return .account(
+      try await AccountSecret(core: core, method: Self.method, identifier: identifier, secret: password.secret)
+      .verify(attempt))
   }
 }

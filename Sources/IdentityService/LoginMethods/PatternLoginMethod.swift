@@ -18,7 +18,7 @@ struct PatternLoginMethod: LoginMethod {
   func verify(
     _ credential: IdentityV1.PatternCredential,
     _ attempt: LoginAttempt
-  ) async throws(RPCError) -> VerifiedLogin {
+  ) async throws(RPCError) -> LoginFinding {
     let pattern = try RequestFields.pattern(credential.pattern, "pattern.pattern")
     let proof = try PresentedKeyProof(credential.proof, "pattern.proof", for: .pattern, client: attempt.client, core)
     // Without the key nothing is tried, and nobody else's tries are used up.
@@ -49,17 +49,18 @@ struct PatternLoginMethod: LoginMethod {
     guard matches else { throw .invalidCredentials }
     try await core.attemptSucceeded(counted)
     try await core.stored { () throws(StorageError) in try await core.unlocks.patternHeld(proof.keyThumbprint) }
-    return VerifiedLogin(
-      method: Self.method,
-      account: found.unlock.account,
-      mask: found.mask,
-      proof: .unlock(
+    return .account(
+      VerifiedLogin(
+        method: Self.method,
         account: found.unlock.account,
-        kind: .pattern,
-        keyThumbprint: proof.keyThumbprint,
-        mask: found.mask
-      ),
-      challenge: proof.challenge
-    )
+        mask: found.mask,
+        proof: .unlock(
+          account: found.unlock.account,
+          kind: .pattern,
+          keyThumbprint: proof.keyThumbprint,
+          mask: found.mask
+        ),
+        challenge: proof.challenge
+      ))
   }
 }

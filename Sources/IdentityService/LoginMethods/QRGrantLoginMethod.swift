@@ -18,7 +18,7 @@ struct QRGrantLoginMethod: LoginMethod {
   func verify(
     _ credential: IdentityV1.QrGrantCredential,
     _ attempt: LoginAttempt
-  ) async throws(RPCError) -> VerifiedLogin {
+  ) async throws(RPCError) -> LoginFinding {
     let token = try RequestFields.token(credential.accessToken, "qr_grant.access_token")
     let now = core.clock.now()
     // A token that does not hold is a wrong secret; who holds one knows already whose it is.
@@ -33,11 +33,12 @@ struct QRGrantLoginMethod: LoginMethod {
     let identities = try await core.stored { () throws(StorageError) in
       try await core.links.identities(of: session.subject)
     }
-    return VerifiedLogin(
-      method: Self.method,
-      account: session.subject,
-      mask: identities.first?.mask ?? "",
-      proof: .qrGrant(session: id)
-    )
+    return .account(
+      VerifiedLogin(
+        method: Self.method,
+        account: session.subject,
+        mask: identities.first?.mask ?? "",
+        proof: .qrGrant(session: id)
+      ))
   }
 }

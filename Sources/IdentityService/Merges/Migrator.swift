@@ -64,7 +64,7 @@ package struct Migrator: Sendable {
 
   /// How many rows the guest holds, for a person who has to choose. Empty when the migrator does not say in time.
   package func collections(of guest: Session) async -> [IdentityV1.CollectionCount] {
-    guard let token = try? tokens.accessToken(of: guest, at: clock.now()) else { return [] }
+    guard let token = try? tokens.delegatedToken(of: guest, at: clock.now()) else { return [] }
     let options = CallOptions(metadata: ["authorization": "Bearer \(token)"], timeout: Limits.summaryPatience)
     guard let answer = try? await records.listCollections(MigrationV1.ListCollectionsRequest(), options: options) else {
       return []

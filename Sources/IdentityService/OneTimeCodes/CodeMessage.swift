@@ -1,3 +1,4 @@
+import Cryptography
 import LatchkeyModel
 
 /// A one-time code on its way to the person who asked for it.
@@ -6,4 +7,15 @@ package struct CodeMessage: Sendable {
   package let code: RedactedSecret
   package let locale: LanguageTag?
   package let lifetime: Duration
+
+  /// What a gateway needs to know to send it.
+  var json: JSONValue {
+    [
+      "kind": .string(identifier.kind.name),
+      "to": .string(identifier.canonical),
+      "code": .string(String(decoding: code.exposed, as: UTF8.self)),
+      "locale": .string(locale?.description ?? ""),
+      "expires_in": .integer(lifetime.secondsRoundedUp),
+    ]
+  }
 }

@@ -11,14 +11,7 @@ package struct FileCodeSink: CodeSink {
   }
 
   package func deliver(_ message: CodeMessage) async throws(CodeDeliveryError) {
-    let line: JSONValue = [
-      "kind": .string(message.identifier.kind.name),
-      "to": .string(message.identifier.canonical),
-      "code": .string(String(decoding: message.code.exposed, as: UTF8.self)),
-      "locale": .string(message.locale?.description ?? ""),
-      "expires_in": .integer(message.lifetime.secondsRoundedUp),
-    ]
-    let bytes = line.encoded() + [UInt8(ascii: "\n")]
+    let bytes = message.json.encoded() + [UInt8(ascii: "\n")]
     // The path is copied for the call.
     let file = unsafe open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
     guard file >= 0 else { throw CodeDeliveryError("\(path) cannot be opened (errno \(errno))") }

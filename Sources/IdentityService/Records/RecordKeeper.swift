@@ -53,7 +53,7 @@ package struct RecordKeeper: Sendable {
   /// A fresh token of the caller's for each page: an export may outlast one.
   private func options(_ session: Session) throws(RPCError) -> CallOptions {
     CallOptions(
-      metadata: ["authorization": "Bearer \(try tokens.accessToken(of: session, at: clock.now()))"],
+      metadata: ["authorization": "Bearer \(try tokens.delegatedToken(of: session, at: clock.now()))"],
       timeout: Limits.exportPatience)
   }
 }

@@ -74,6 +74,12 @@ extension RPCError {
     RPCError(.alreadyExists, "the identifier leads to an account already", reason: "IDENTITY_IN_USE")
   }
 
+  static var providerUnavailable: RPCError {
+    RPCError(
+      .unavailable, "the provider's keys cannot be fetched just now", reason: "PROVIDER_UNAVAILABLE",
+      retryAfter: Limits.providerKeysDistance)
+  }
+
   static var reauthenticationRequired: RPCError {
     RPCError(
       .failedPrecondition, "this changes how the account is reached: sign in again first", reason: "REAUTH_REQUIRED")

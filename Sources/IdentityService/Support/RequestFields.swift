@@ -49,6 +49,15 @@ enum RequestFields {
     return value
   }
 
+  /// Empty means absent.
+  static func avatar(_ text: String, _ field: String = "avatar_url") throws(RPCError) -> AvatarURL? {
+    if text.isEmpty { return nil }
+    guard let value = AvatarURL(text) else {
+      throw .invalid(field, "must be an https address of at most \(AvatarURL.maximumLength) characters")
+    }
+    return value
+  }
+
   /// An identifier that a message can be sent to.
   static func address(_ text: String, _ field: String) throws(RPCError) -> AccountIdentifier {
     let identifier = try identifier(text, field)

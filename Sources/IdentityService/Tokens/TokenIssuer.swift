@@ -45,7 +45,18 @@ package struct TokenIssuer: Sendable {
     )
   }
 
+  /// A token for the service itself to act for the session's owner, who agreed: not bound to a key that it does not have.
+  package func delegatedToken(of session: Session, at now: Timestamp) throws(RPCError) -> String {
+    try accessToken(of: session, keyThumbprint: nil, at: now)
+  }
+
   package func accessToken(of session: Session, at now: Timestamp) throws(RPCError) -> String {
+    try accessToken(of: session, keyThumbprint: session.boundKeyThumbprint, at: now)
+  }
+
+  private func accessToken(
+    of session: Session, keyThumbprint: String?, at now: Timestamp
+  ) throws(RPCError) -> String {
     let claims = AccessTokenClaims(
       subject: session.subject.description,
       audience: audiences,
@@ -58,7 +69,7 @@ package struct TokenIssuer: Sendable {
       sessionID: session.id.description,
       authenticatedAt: session.authenticatedAt,
       isGuest: session.isGuest,
-      keyThumbprint: session.boundKeyThumbprint
+      keyThumbprint: keyThumbprint
     )
     do {
       return try keys.sign(claims)

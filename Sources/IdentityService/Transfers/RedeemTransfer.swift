@@ -48,6 +48,7 @@ extension TransferHandlers {
         label: proven.device.label,
         platform: proven.device.platform,
         address: context.peer.address,
+        boundKeyThumbprint: try core.proofs.provenKey(context, at: now),
         lifetimes: core.lifetimes,
         at: now,
         random: core.random

@@ -1,5 +1,5 @@
-/// What leads to an account: an e-mail address, a phone number or a user name that a person types, or the name that an
-/// app made for itself.
+/// What leads to an account: an e-mail address, a phone number or a user name that a person types, the name that an app
+/// made for itself, or who somebody is at an OpenID provider.
 ///
 /// The kinds that are typed cannot be confused: only an e-mail address holds `@`, only a phone number begins with `+`,
 /// and a user name begins with a letter. The others are never read from what somebody typed.
@@ -8,6 +8,7 @@ package enum AccountIdentifier: Sendable, Hashable {
   case phone(PhoneNumber)
   case userName(UserName)
   case customID(CustomID)
+  case federated(FederatedID)
 
   /// Longest text looked at.
   package static let maximumLength = 254
@@ -33,6 +34,7 @@ package enum AccountIdentifier: Sendable, Hashable {
     case phone = 2
     case userName = 3
     case customID = 4
+    case oidc = 5
 
     /// As it appears in messages.
     package var name: String {
@@ -41,6 +43,7 @@ package enum AccountIdentifier: Sendable, Hashable {
       case .phone: "phone"
       case .userName: "user_name"
       case .customID: "custom_id"
+      case .oidc: "oidc"
       }
     }
   }
@@ -51,6 +54,7 @@ package enum AccountIdentifier: Sendable, Hashable {
     case .phone: .phone
     case .userName: .userName
     case .customID: .customID
+    case .federated: .oidc
     }
   }
 
@@ -61,6 +65,7 @@ package enum AccountIdentifier: Sendable, Hashable {
     case .phone(let phone): phone.description
     case .userName(let name): name.canonical
     case .customID(let id): id.description
+    case .federated(let id): id.canonical
     }
   }
 
@@ -71,6 +76,7 @@ package enum AccountIdentifier: Sendable, Hashable {
     case .phone(let phone): phone.mask
     case .userName(let name): name.mask
     case .customID(let id): id.mask
+    case .federated(let id): id.provider
     }
   }
 
@@ -78,7 +84,7 @@ package enum AccountIdentifier: Sendable, Hashable {
   package var isAddress: Bool {
     switch self {
     case .email, .phone: true
-    case .userName, .customID: false
+    case .userName, .customID, .federated: false
     }
   }
 }

@@ -55,7 +55,7 @@ package struct SessionDraft: Sendable {
         label: label ?? earlier.device.label,
         platform: platform ?? earlier.device.platform
       ),
-      boundKeyThumbprint: earlier.boundKeyThumbprint,
+      boundKeyThumbprint: earlier.boundKeyThumbprint ?? boundKeyThumbprint,
       refreshSeed: refreshSeed,
       authenticatedAt: earlier.authenticatedAt,
       family: RefreshFamily(

@@ -455,6 +455,20 @@ extension IdentityV1 {
     }
   }
 
+  /// An ID token (OpenID Connect Core section 2) of a provider that this installation trusts. Whoever signs in by one for
+  /// the first time gets an account: the guest of guest_token becomes it.
+  package struct IdTokenCredential: Sendable, Equatable {
+    package var idToken: String
+    /// From GetChallenge with purpose ID_TOKEN_NONCE, as received. The token's nonce claim must be it, or the lower-case
+    /// hexadecimal SHA-256 of it. Holds once.
+    package var nonce: String
+
+    package init(idToken: String = "", nonce: String = "") {
+      self.idToken = idToken
+      self.nonce = nonce
+    }
+  }
+
   /// What a confirmed QR code brought to this device: settles what becomes of the guest who used it until then. The new
   /// session takes the place of the code's and can do no more.
   package struct QrGrantCredential: Sendable, Equatable {
@@ -555,6 +569,8 @@ extension IdentityV1 {
     /// From a CHALLENGE_REQUIRED. The solution is of this very request without these two fields.
     package var challenge: String
     package var powSolution: [UInt8]
+    /// An https address of at most 2048 characters.
+    package var avatarURL: String
 
     package init(
       clientID: String = "",
@@ -565,7 +581,8 @@ extension IdentityV1 {
       otp: IdentityV1.OtpCredential? = nil,
       customSecret: IdentityV1.CustomSecretCredential? = nil,
       challenge: String = "",
-      powSolution: [UInt8] = []
+      powSolution: [UInt8] = [],
+      avatarURL: String = ""
     ) {
       self.clientID = clientID
       self.password = password
@@ -576,6 +593,7 @@ extension IdentityV1 {
       self.customSecret = customSecret
       self.challenge = challenge
       self.powSolution = powSolution
+      self.avatarURL = avatarURL
     }
   }
 
@@ -670,6 +688,7 @@ extension IdentityV1 {
       case otp(IdentityV1.OtpCredential)
       case pattern(IdentityV1.PatternCredential)
       case deviceKey(IdentityV1.DeviceKeyCredential)
+      case idToken(IdentityV1.IdTokenCredential)
       case qrGrant(IdentityV1.QrGrantCredential)
       case customSecret(IdentityV1.CustomSecretCredential)
     }
@@ -1116,6 +1135,40 @@ extension IdentityV1.CustomSecretCredential: RPCMessage {
   }
 }
 
+extension IdentityV1.IdTokenCredential: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__id_token_credential__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__id_token_credential__get_packed_size,
+      latchkey__identity__v1__id_token_credential__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__IdTokenCredential>) throws(ProtobufError) {
+    unsafe self.init(
+      idToken: try FieldReader.string(c.pointee.id_token, "id_token"),
+      nonce: try FieldReader.string(c.pointee.nonce, "nonce")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__IdTokenCredential> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__IdTokenCredential.self)
+    unsafe latchkey__identity__v1__id_token_credential__init(c)
+    unsafe c.pointee.id_token = try arena.string(idToken)
+    unsafe c.pointee.nonce = try arena.string(nonce)
+    return unsafe c
+  }
+}
+
 extension IdentityV1.QrGrantCredential: RPCMessage {
   package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
     self = try unsafe decoded(bytes, latchkey__identity__v1__qr_grant_credential__unpack, Self.init(reading:))
@@ -1327,7 +1380,8 @@ extension IdentityV1.RegisterRequest: RPCMessage {
         c.pointee.custom_secret, "custom_secret", IdentityV1.CustomSecretCredential.init(reading:)
       ),
       challenge: try FieldReader.string(c.pointee.challenge, "challenge"),
-      powSolution: FieldReader.bytes(c.pointee.pow_solution)
+      powSolution: FieldReader.bytes(c.pointee.pow_solution),
+      avatarURL: try FieldReader.string(c.pointee.avatar_url, "avatar_url")
     )
   }
 
@@ -1344,6 +1398,7 @@ extension IdentityV1.RegisterRequest: RPCMessage {
     if let customSecret { unsafe c.pointee.custom_secret = try customSecret.filled(in: arena) }
     unsafe c.pointee.challenge = try arena.string(challenge)
     unsafe c.pointee.pow_solution = try arena.bytes(powSolution)
+    unsafe c.pointee.avatar_url = try arena.string(avatarURL)
     return unsafe c
   }
 }
@@ -1456,6 +1511,9 @@ extension IdentityV1.AuthenticateRequest: RPCMessage {
     case 5: unsafe method = try FieldReader.message(
       c.pointee.device_key, "device_key", IdentityV1.DeviceKeyCredential.init(reading:)
     ).map { .deviceKey($0) }
+    case 6: unsafe method = try FieldReader.message(
+      c.pointee.id_token, "id_token", IdentityV1.IdTokenCredential.init(reading:)
+    ).map { .idToken($0) }
     case 7: unsafe method = try FieldReader.message(
       c.pointee.qr_grant, "qr_grant", IdentityV1.QrGrantCredential.init(reading:)
     ).map { .qrGrant($0) }
@@ -1497,6 +1555,9 @@ extension IdentityV1.AuthenticateRequest: RPCMessage {
     case .deviceKey(let value):
       unsafe c.pointee.method_case = .init(rawValue: 5)
       unsafe c.pointee.device_key = try value.filled(in: arena)
+    case .idToken(let value):
+      unsafe c.pointee.method_case = .init(rawValue: 6)
+      unsafe c.pointee.id_token = try value.filled(in: arena)
     case .qrGrant(let value):
       unsafe c.pointee.method_case = .init(rawValue: 7)
       unsafe c.pointee.qr_grant = try value.filled(in: arena)

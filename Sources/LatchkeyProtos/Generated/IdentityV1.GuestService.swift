@@ -130,19 +130,54 @@ extension IdentityV1 {
     }
   }
 
+  package enum ChallengePurpose: Sendable, Hashable, RawRepresentable {
+    /// As DEVICE_KEY.
+    case unspecified
+    /// To be signed by device_key.
+    case deviceKey
+    /// The nonce to ask an OpenID provider for an ID token with. There is no device_key then.
+    case idTokenNonce
+    /// A number that this build has no name for.
+    case unrecognized(Int32)
+
+    package init(rawValue: Int32) {
+      switch rawValue {
+      case 0: self = .unspecified
+      case 1: self = .deviceKey
+      case 2: self = .idTokenNonce
+      default: self = .unrecognized(rawValue)
+      }
+    }
+
+    package var rawValue: Int32 {
+      switch self {
+      case .unspecified: 0
+      case .deviceKey: 1
+      case .idTokenNonce: 2
+      case .unrecognized(let number): number
+      }
+    }
+  }
+
   package struct GetChallengeRequest: Sendable, Equatable {
     /// The registered application that asks.
     package var clientID: String
     package var deviceKey: CommonV1.EcPublicJwk?
+    package var purpose: IdentityV1.ChallengePurpose
 
-    package init(clientID: String = "", deviceKey: CommonV1.EcPublicJwk? = nil) {
+    package init(
+      clientID: String = "",
+      deviceKey: CommonV1.EcPublicJwk? = nil,
+      purpose: IdentityV1.ChallengePurpose = .unspecified
+    ) {
       self.clientID = clientID
       self.deviceKey = deviceKey
+      self.purpose = purpose
     }
   }
 
   package struct GetChallengeResponse: Sendable, Equatable {
-    /// 32 unpredictable bytes, base64url without padding. Valid once, for this client and device key only.
+    /// 32 unpredictable bytes, base64url without padding. Valid once, for this client and what it was asked for.
     package var challenge: String
     /// Leading zero bits that a proof-of-work solution must have; 0 when none is asked.
     package var powBits: Int32
@@ -405,7 +440,8 @@ extension IdentityV1.GetChallengeRequest: RPCMessage {
   init(reading c: UnsafePointer<Latchkey__Identity__V1__GetChallengeRequest>) throws(ProtobufError) {
     unsafe self.init(
       clientID: try FieldReader.string(c.pointee.client_id, "client_id"),
-      deviceKey: try FieldReader.message(c.pointee.device_key, "device_key", CommonV1.EcPublicJwk.init(reading:))
+      deviceKey: try FieldReader.message(c.pointee.device_key, "device_key", CommonV1.EcPublicJwk.init(reading:)),
+      purpose: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.purpose.rawValue))
     )
   }
 
@@ -417,6 +453,7 @@ extension IdentityV1.GetChallengeRequest: RPCMessage {
     unsafe latchkey__identity__v1__get_challenge_request__init(c)
     unsafe c.pointee.client_id = try arena.string(clientID)
     if let deviceKey { unsafe c.pointee.device_key = try deviceKey.filled(in: arena) }
+    unsafe c.pointee.purpose = .init(rawValue: .init(truncatingIfNeeded: purpose.rawValue))
     return unsafe c
   }
 }

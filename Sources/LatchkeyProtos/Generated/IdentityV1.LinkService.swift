@@ -103,7 +103,7 @@ extension IdentityV1 {
   package struct LinkedIdentity: Sendable, Equatable {
     /// Names it in UnlinkIdentity.
     package var identityID: String
-    /// "email", "phone", "user_name" or "custom_id"; "device_key" and "pattern" unlock the account on one device.
+    /// "email", "phone", "user_name", "custom_id" or "oidc"; "device_key" and "pattern" unlock the account on one device.
     package var kind: String
     /// Such as "a***@e***.com".
     package var mask: String
@@ -175,6 +175,7 @@ extension IdentityV1 {
       case customSecret(IdentityV1.CustomSecretCredential)
       case deviceKey(IdentityV1.DeviceKeyEnrolment)
       case pattern(IdentityV1.PatternEnrolment)
+      case idToken(IdentityV1.IdTokenCredential)
     }
   }
 
@@ -392,6 +393,9 @@ extension IdentityV1.LinkIdentityRequest: RPCMessage {
     case 6: unsafe identity = try FieldReader.message(
       c.pointee.pattern, "pattern", IdentityV1.PatternEnrolment.init(reading:)
     ).map { .pattern($0) }
+    case 7: unsafe identity = try FieldReader.message(
+      c.pointee.id_token, "id_token", IdentityV1.IdTokenCredential.init(reading:)
+    ).map { .idToken($0) }
     default: identity = nil
     }
     unsafe self.init(identity: identity, password: try FieldReader.string(c.pointee.password, "password"))
@@ -419,6 +423,9 @@ extension IdentityV1.LinkIdentityRequest: RPCMessage {
     case .pattern(let value):
       unsafe c.pointee.identity_case = .init(rawValue: 6)
       unsafe c.pointee.pattern = try value.filled(in: arena)
+    case .idToken(let value):
+      unsafe c.pointee.identity_case = .init(rawValue: 7)
+      unsafe c.pointee.id_token = try value.filled(in: arena)
     case nil: break
     }
     unsafe c.pointee.password = try arena.string(password)

@@ -12,8 +12,8 @@ extension MigrationHandlers {
     _ request: MigrationV1.PlanMigrationRequest,
     context: ServerContext
   ) async throws(RPCError) -> MigrationV1.PlanMigrationResponse {
-    let guest = try proof(request.guestProof, "guest_proof", ofGuest: true)
-    let target = try proof(request.targetProof, "target_proof", ofGuest: false)
+    let guest = try proof(request.guestProof, "guest_proof", ofGuest: true, by: context.caller)
+    let target = try proof(request.targetProof, "target_proof", ofGuest: false, by: context.caller)
     guard Self.isParty(context.caller, to: target) else {
       throw RPCError(
         .permissionDenied, "the caller is not the account that takes the records", reason: "NOT_THE_TARGET")
@@ -39,7 +39,7 @@ extension MigrationHandlers {
       firstLoginOnDevice: plan.isFirstLoginOnDevice)
   }
 
-  private func proof(_ token: String, _ field: String, ofGuest: Bool) throws(RPCError) -> SubjectID {
+  private func proof(_ token: String, _ field: String, ofGuest: Bool, by caller: Caller) throws(RPCError) -> SubjectID {
     guard !token.isEmpty else { throw .invalid(field, "must be an access token") }
     let subject: AuthenticatedSubject
     do throws(RPCError) {
@@ -52,6 +52,10 @@ extension MigrationHandlers {
     }
     guard subject.isGuest == ofGuest else {
       throw .invalid(field, ofGuest ? "must be a guest's access token" : "must be an account's access token")
+    }
+    // A token that is bound to a key counts only from who has proven that key; a service speaks for both sides.
+    if let key = subject.keyThumbprint, case .subject(let subject) = caller, subject.keyThumbprint != key {
+      throw .invalid(field, "is bound to another key than the caller's")
     }
     return try subject.id
   }

@@ -6,21 +6,24 @@ package struct AuthenticationInterceptor: ServerInterceptor {
   private let tokens: TokenAuthenticator
   private let serviceToken: ServiceToken?
   private let certificateNames: CertificateNames?
-  private let proofs = DPoPVerifier()
+  private let proofs: DPoPVerifier
 
   /// - Parameters:
   ///   - serviceToken: the secret of the services; nil where it is no proof.
   ///   - certificateNames: who a service is by its certificate; nil where that is no proof.
+  ///   - nonces: what proofs of possession must hold; nil where they need hold none.
   package init(
     policies: AccessPolicies,
     tokens: TokenAuthenticator,
     serviceToken: ServiceToken?,
-    certificateNames: CertificateNames? = nil
+    certificateNames: CertificateNames? = nil,
+    nonces: ProofNonces? = nil
   ) {
     self.policies = policies
     self.tokens = tokens
     self.serviceToken = serviceToken
     self.certificateNames = certificateNames
+    proofs = DPoPVerifier(nonces: nonces)
   }
 
   package func willHandle(_ context: ServerContext) throws(RPCError) {

@@ -39,7 +39,7 @@ enum Credential {
   }
 
   /// The one proof of the call; nil when there is none or more than one (RFC 9449 section 4.3).
-  private static func proof(_ metadata: Metadata) -> String? {
+  static func proof(_ metadata: Metadata) -> String? {
     var proof: String?
     for entry in metadata.entries where entry.name == "dpop" {
       guard proof == nil, case .ascii(let text) = entry.value else { return nil }

@@ -18,8 +18,24 @@ package final class DPoPVerifier: Sendable {
   /// Proofs that were accepted, by hash: two generations, each as long as a proof can be shown.
   private let state = Mutex(State())
 
-  package init(capacity: Int = Limits.rememberedProofs) {
+  /// Nil where proofs need no nonce.
+  private let nonces: ProofNonces?
+
+  package init(nonces: ProofNonces? = nil, capacity: Int = Limits.rememberedProofs) {
+    self.nonces = nonces
     self.capacity = capacity
+  }
+
+  /// The key that a call for tokens proves (RFC 9449 section 5), so that they are bound to it; nil when it proves none.
+  ///
+  /// A caller whose access token was checked with the call's proof has proven that token's key.
+  ///
+  /// Errors: as ``check(_:of:boundTo:method:at:)``.
+  package func provenKey(_ context: ServerContext, at now: Timestamp) throws(RPCError) -> String? {
+    guard context.firstValue("dpop") != nil else { return nil }
+    if case .subject(let caller) = context.caller, let thumbprint = caller.keyThumbprint { return thumbprint }
+    guard let proof = Credential.proof(context.metadata) else { throw Self.invalid }
+    return try verify(proof, of: nil, boundTo: nil, method: context.method, at: now)
   }
 
   /// Errors: `UNAUTHENTICATED` with `invalid_dpop_proof`; `UNAVAILABLE` when more proofs came in a short time than can
@@ -31,25 +47,43 @@ package final class DPoPVerifier: Sendable {
     method: RPCMethod,
     at now: Timestamp
   ) throws(RPCError) {
+    _ = try verify(proof, of: token, boundTo: thumbprint, method: method, at: now)
+  }
+
+  private func verify(
+    _ proof: String,
+    of token: String?,
+    boundTo thumbprint: String?,
+    method: RPCMethod,
+    at now: Timestamp
+  ) throws(RPCError) -> String {
     let identifier: String
+    let proven: String
+    let nonce: String?
     do {
       let jws = try CompactJWS(parsing: proof)
       try jws.checkHeader(type: "dpop+jwt", allowingKey: true)
       let key = try P256PublicKey(jwk: jws.header["jwk"] ?? .null)
       let payload = try jws.verifiedPayload(with: key)
       identifier = try Self.identifier(payload, token, method, now)
-      guard ConstantTime.equals(Array(key.thumbprint.utf8), Array(thumbprint.utf8)) else { throw Self.invalid }
+      proven = key.thumbprint
+      nonce = payload["nonce"]?.string
+      if let thumbprint, !ConstantTime.equals(proven, thumbprint) { throw Self.invalid }
     } catch {
-      // One answer for all: what exactly is wrong helps only whoever forges.
-      throw Self.invalid
+      // One answer for all: what exactly is wrong helps only whoever forges. The time helps a device whose clock is wrong.
+      var refusal = Self.invalid
+      refusal.details.info = [RPCError.KeyValue("server_time", "\(now.secondsSinceEpoch)")]
+      throw refusal
     }
-    try remember(SHA256Hash.hash(Array("\(thumbprint) \(identifier)".utf8)), at: now)
+    if let nonces, !(nonce.map { nonces.accepts($0, at: now) } ?? false) { throw Self.nonceRequired(nonces, at: now) }
+    try remember(SHA256Hash.hash(Array("\(proven) \(identifier)".utf8)), at: now)
+    return proven
   }
 
   /// The proof's identifier, when it is made for this token, this method and this time.
   private static func identifier(
     _ payload: JSONValue,
-    _ token: String,
+    _ token: String?,
     _ method: RPCMethod,
     _ now: Timestamp
   ) throws -> String {
@@ -57,7 +91,7 @@ package final class DPoPVerifier: Sendable {
       identifier.utf8.count <= Limits.proofIdentifierBytes,
       payload["htm"]?.string == "POST",
       let address = payload["htu"]?.string, path(of: address) == method.path,
-      payload["ath"]?.string == Base64URL.encode(SHA256Hash.hash(Array(token.utf8))),
+      token == nil || payload["ath"]?.string == token.map({ Base64URL.encode(SHA256Hash.hash(Array($0.utf8))) }),
       let seconds = payload["iat"]?.integer, (0...253_402_300_799).contains(seconds)
     else { throw invalid }
     let issued = Timestamp(secondsSinceEpoch: seconds)
@@ -94,10 +128,22 @@ package final class DPoPVerifier: Sendable {
 
   var count: Int { state.withLock { $0.young.count + $0.old.count } }
 
-  static let invalid = RPCError(
+  package static let invalid = RPCError(
     .unauthenticated,
     "the proof of possession does not hold",
     reason: "invalid_dpop_proof"
   )
+  /// The proof holds, but for a nonce of ours: the client makes another with this one (RFC 9449 section 9).
+  private static func nonceRequired(_ nonces: ProofNonces, at now: Timestamp) -> RPCError {
+    let nonce = nonces.current(at: now)
+    return RPCError(
+      .unauthenticated,
+      "the proof of possession must hold the nonce of this answer's \(ProofNonces.metadataName)",
+      reason: "use_dpop_nonce",
+      info: [RPCError.KeyValue("dpop_nonce", nonce)],
+      metadata: [ProofNonces.metadataName: nonce]
+    )
+  }
+
   private static let full = RPCError(.unavailable, "too many proofs in a short time", retryAfter: .seconds(1))
 }

@@ -46,6 +46,11 @@ package struct ServiceToken: Sendable, CustomStringConvertible, CustomDebugStrin
     ConstantTime.equals(SHA256Hash.hash(Array(credential.utf8)), hash)
   }
 
+  /// A key for one purpose, the same for every service of the installation.
+  func key(for purpose: String) -> [UInt8] {
+    HMACSHA256.authenticate(Array(purpose.utf8), key: Array(text.utf8))
+  }
+
   /// What a call to another service carries.
   package var metadata: Metadata { ["authorization": "Bearer \(text)"] }
 

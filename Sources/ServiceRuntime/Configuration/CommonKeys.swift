@@ -106,6 +106,13 @@ package enum CommonKeys {
     help: "where the migrator listens"
   )
 
+  package static let proofNonces = ConfigurationKey.boolean(
+    "dpop.nonces",
+    default: false,
+    help: "proofs of possession (DPoP) must hold a nonce of ours: none can be made in advance, at the price of a round "
+      + "trip every few minutes"
+  )
+
   package static let policyFile = ConfigurationKey.optionalString(
     "policyFile",
     help: "JSON file with gates, updates and networks, read again when it changes; default: policies.json in dataDir"
@@ -169,8 +176,9 @@ package enum CommonKeys {
       serviceAuthentication.declaration, callerCAFile.declaration, clientCertificateFile.declaration,
       clientKeyFile.declaration, certificateNames.declaration,
       issuer.declaration, identityAddress.declaration, qrAddress.declaration, migratorAddress.declaration,
-      policyFile.declaration,
-      logLevel.declaration, drainTimeout.declaration, connectionLimit.declaration, callLimit.declaration, corsOrigins.declaration, compressResponses.declaration, threads.declaration,
+      policyFile.declaration, proofNonces.declaration,
+      logLevel.declaration, drainTimeout.declaration, connectionLimit.declaration, callLimit.declaration,
+      corsOrigins.declaration, compressResponses.declaration, threads.declaration,
     ]
   }
 }

@@ -13,7 +13,9 @@ package enum InstallationKeys {
         "token.refreshAbsoluteQr", "token.audiences", "signingKey.period", "signingKey.rotate", "guest.perHour",
         "guest.retention", "audit.retention", "web.cookieDomain",
         "password.memoryKiB", "password.passes", "password.threads", "guide.file",
-        "register.perHour", "signIn.perHour", "otp.perHour",
+        "register.perHour", "signIn.perHour", "otp.perHour", "otp.email", "otp.phone", "smtp.host", "smtp.port",
+        "smtp.security", "smtp.from", "smtp.user", "smtp.passwordFile", "smtp.caFile", "webhook.url",
+        "webhook.secretFile", "webhook.caFile", "oidc.file",
       ]
     case .qr:
       [

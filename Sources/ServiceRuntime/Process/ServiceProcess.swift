@@ -85,6 +85,7 @@ package enum ServiceProcess {
       policies: policies,
       eventLoops: eventLoops,
       revocations: RevocationFeed(identity: channels[.identity], logger: logger),
+      proofNonces: configuration[CommonKeys.proofNonces] ? ProofNonces(token) : nil,
       channels: channels
     )
     let parts: ServiceParts
@@ -280,7 +281,8 @@ package enum ServiceProcess {
           policies: policies,
           tokens: authenticator,
           serviceToken: token,
-          certificateNames: token == nil ? configuration[CommonKeys.certificateNames] : nil
+          certificateNames: token == nil ? configuration[CommonKeys.certificateNames] : nil,
+          nonces: resources.proofNonces
         ),
       ] + parts.interceptors,
       pages: parts.pages,

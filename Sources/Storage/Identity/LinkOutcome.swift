@@ -7,6 +7,7 @@ package enum LinkOutcome: Sendable, Equatable {
   case taken
   /// The code was spent meanwhile.
   case codeSpent
+  case challengeUsed
   /// There is no such account any more.
   case noAccount
   /// The account has as many identities as one may have.

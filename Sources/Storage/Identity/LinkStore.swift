@@ -10,9 +10,11 @@ package protocol LinkStore: Sendable {
   ///
   /// - Parameters:
   ///   - code: the code by which the identifier was shown to be the caller's; it is spent.
+  ///   - challenge: what the identifier's provider answered; it is used up.
   ///   - secretHash: the hash of a custom identifier's own secret, which takes the place of an earlier one.
   func link(
-    _ identifier: AccountIdentifier, to account: SubjectID, code: OneTimeCode?, secretHash: String?, at now: Timestamp
+    _ identifier: AccountIdentifier, to account: SubjectID, code: OneTimeCode?, challenge: UsedChallenge?,
+    secretHash: String?, at now: Timestamp
   ) async throws(StorageError) -> LinkOutcome
 
   /// Lets an identity lead to the account no longer, as one change; never the last one.

@@ -6,6 +6,9 @@ package protocol OneTimeCodeStore: Sendable {
   func replace(_ code: OneTimeCode, under policy: OneTimeCodePolicy, at now: Timestamp) async throws(StorageError)
     -> OneTimeCodeIssue
 
+  /// The code did not arrive: it is void, and another may be asked for as if it had never been.
+  func withdraw(_ code: OneTimeCode, under policy: OneTimeCodePolicy, at now: Timestamp) async throws(StorageError)
+
   /// Looks a presented code up; one that is not right costs a try. A right one stays until a session begins with it.
   func present(_ code: OneTimeCode, at now: Timestamp) async throws(StorageError) -> OneTimeCodeCheck
 }

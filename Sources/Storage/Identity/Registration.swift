@@ -9,6 +9,7 @@ package struct Registration: Sendable {
   package var code: OneTimeCode?
   package var challenge: UsedChallenge?
   package var nickname: Nickname?
+  package var avatar: AvatarURL?
   package var locale: LanguageTag?
   /// Who the account is if no guest becomes it.
   package var newSubject: SubjectID
@@ -23,6 +24,7 @@ package struct Registration: Sendable {
     code: OneTimeCode? = nil,
     challenge: UsedChallenge? = nil,
     nickname: Nickname?,
+    avatar: AvatarURL? = nil,
     locale: LanguageTag?,
     newSubject: SubjectID,
     guestSession: SessionID?,
@@ -35,6 +37,7 @@ package struct Registration: Sendable {
     self.challenge = challenge
     self.replay = replay
     self.nickname = nickname
+    self.avatar = avatar
     self.locale = locale
     self.newSubject = newSubject
     self.guestSession = guestSession

@@ -8,6 +8,8 @@ package struct SignIn: Sendable {
     case password(account: SubjectID, identifier: AccountIdentifier, hash: String)
     /// The code matched, and is spent.
     case code(account: SubjectID, identifier: AccountIdentifier, code: OneTimeCode)
+    /// Somebody whom we trust says that the identifier is the caller's.
+    case identity(account: SubjectID, identifier: AccountIdentifier)
     /// The key proved itself, and still unlocks the account.
     case unlock(account: SubjectID, kind: Unlock.Kind, keyThumbprint: String, mask: String)
     /// The session that a QR code began; the new one takes its place.

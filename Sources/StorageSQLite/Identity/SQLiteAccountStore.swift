@@ -48,6 +48,7 @@ package struct SQLiteAccountStore: AccountStore {
           identifier, secretHash: hasOwnSecret ? registration.secretHash : nil, of: subject.id, at: now, in: db)
       else { return .identifierTaken }
       if let nickname = registration.nickname { subject.profile.nickname = nickname }
+      if let avatar = registration.avatar { subject.profile.avatarURL = avatar.description }
       if let locale = registration.locale { subject.profile.locale = locale }
       if registration.guestSession == nil {
         try SubjectRow.insert(subject, into: db)
@@ -117,6 +118,10 @@ package struct SQLiteAccountStore: AccountStore {
         account = subject
         mask = identifier.mask
         spentCode = code
+      case .identity(let subject, let identifier):
+        guard try Self.account(for: identifier, in: db)?.subject == subject else { return .credentialChanged }
+        account = subject
+        mask = identifier.mask
       case .unlock(let subject, let kind, let key, let known):
         guard let unlock = try UnlockRow.find(kind, key, in: db), unlock.account == subject else {
           return .credentialChanged

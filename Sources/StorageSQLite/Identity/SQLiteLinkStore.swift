@@ -20,12 +20,14 @@ package struct SQLiteLinkStore: LinkStore {
   }
 
   package func link(
-    _ identifier: AccountIdentifier, to account: SubjectID, code: OneTimeCode?, secretHash: String?, at now: Timestamp
+    _ identifier: AccountIdentifier, to account: SubjectID, code: OneTimeCode?, challenge: UsedChallenge?,
+    secretHash: String?, at now: Timestamp
   ) async throws(StorageError) -> LinkOutcome {
     try await database.write { db, changes throws(StorageError) in
       guard try SubjectRow.find(account, in: db)?.isAccount == true else { return .noAccount }
       if let (identity, owner) = try IdentityRow.find(identifier, in: db) {
         guard owner == account else { return .taken }
+        if let challenge, try !ChallengeRow.spend(challenge, in: db) { return .challengeUsed }
         if let code, try !SQLiteOneTimeCodeStore.spend(code, at: now, in: db) { return .codeSpent }
         if let secretHash {
           try IdentityRow.replaceSecret(of: identifier, with: secretHash, in: db)
@@ -35,6 +37,7 @@ package struct SQLiteLinkStore: LinkStore {
         return .already(identity)
       }
       guard try IdentityRow.all(of: account, in: db).count < IdentityRow.mostPerAccount else { return .full }
+      if let challenge, try !ChallengeRow.spend(challenge, in: db) { return .challengeUsed }
       if let code, try !SQLiteOneTimeCodeStore.spend(code, at: now, in: db) { return .codeSpent }
       guard try IdentityRow.insert(identifier, secretHash: secretHash, of: account, at: now, in: db) else {
         return .taken

@@ -48,6 +48,21 @@ package struct SQLiteOneTimeCodeStore: OneTimeCodeStore {
     }
   }
 
+  package func withdraw(
+    _ code: OneTimeCode, under policy: OneTimeCodePolicy, at now: Timestamp
+  ) async throws(StorageError) {
+    try await database.write { db, _ throws(StorageError) in
+      _ = try db.execute(
+        """
+        UPDATE one_time_codes SET attempts_left = 0, code_hash = x'', sends = max(sends - 1, 0),
+          sent_at = min(sent_at, ?)
+        WHERE identifier_hash = ? AND code_hash = ?
+        """,
+        .time(now - policy.resendAfter), .blob(code.identifierHash), .blob(code.codeHash)
+      )
+    }
+  }
+
   package func present(_ code: OneTimeCode, at now: Timestamp) async throws(StorageError) -> OneTimeCodeCheck {
     try await database.write { db, _ throws(StorageError) in
       guard

@@ -108,7 +108,7 @@ struct AdmissionTests {
     }
   }
 
-  @Test("R24 R25: guesses at the same time count like any others, for accounts that do not exist too")
+  @Test("R24, R25: guesses at the same time count like any others, for accounts that do not exist too")
   func concurrentGuesses() async throws {
     let harness = try await IdentityHarness()
     _ = try await harness.register("ada@example.com")

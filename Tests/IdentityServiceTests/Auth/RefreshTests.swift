@@ -47,7 +47,7 @@ struct RefreshTests {
     #expect(try await !harness.isActive(second.accessToken))
   }
 
-  @Test("R18 R19: 1,000 concurrent double refreshes: each pair gets one and the same child, and no session is lost")
+  @Test("R18, R19: 1,000 concurrent double refreshes: each pair gets one and the same child, and no session is lost")
   func concurrentDoubleRefresh() async throws {
     let harness = try await IdentityHarness()
     var families: [CommonV1.TokenSet] = []

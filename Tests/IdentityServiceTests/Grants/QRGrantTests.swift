@@ -22,7 +22,7 @@ struct QRGrantTests {
     )
   }
 
-  @Test("S17 R36: a confirmed code gets a session of its own, with the scope of a screen and a shorter life")
+  @Test("S17, R36: a confirmed code gets a session of its own, with the scope of a screen and a shorter life")
   func issue() async throws {
     let harness = try await IdentityHarness()
     let account = try await harness.register("ada@example.com")

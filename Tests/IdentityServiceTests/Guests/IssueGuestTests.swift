@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Guests")
 struct IssueGuestTests {
-  @Test("G1 D1: the first launch gets a guest without any sign-up, and learns that nobody logged in here")
+  @Test("G1, D1: the first launch gets a guest without any sign-up, and learns that nobody logged in here")
   func firstLaunch() async throws {
     let harness = try await IdentityHarness()
     let guest = try await harness.issueGuest(try TestDevice())
@@ -22,7 +22,7 @@ struct IssueGuestTests {
     #expect(guest.tokens?.serverTime?.seconds == harness.clock.now().secondsSinceEpoch)
   }
 
-  @Test("G2 D5: one device key has one guest, however often it asks")
+  @Test("G2, D5: one device key has one guest, however often it asks")
   func idempotent() async throws {
     let harness = try await IdentityHarness()
     let device = try TestDevice()
@@ -34,7 +34,7 @@ struct IssueGuestTests {
     #expect(other.subject?.sub != first.subject?.sub)
   }
 
-  @Test("G2 D4: fifty calls at once make one guest with one live session")
+  @Test("G2, D4: fifty calls at once make one guest with one live session")
   func concurrent() async throws {
     let harness = try await IdentityHarness()
     let device = try TestDevice()

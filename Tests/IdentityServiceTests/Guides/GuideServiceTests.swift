@@ -60,7 +60,7 @@ struct GuideServiceTests {
     try await report(harness, tokens, "cart", .done, 2)
   }
 
-  @Test("U1 U6: a guide's steps are as they were written, and its cursor is kept across devices and a restart")
+  @Test("U1, U6: a guide's steps are as they were written, and its cursor is kept across devices and a restart")
   func get() async throws {
     let harness = try await harness()
     let phone = try await harness.register("ada@example.com")
@@ -85,7 +85,7 @@ struct GuideServiceTests {
     #expect(listed.guides.map(\.guideID) == ["welcome"] && listed.guides.first?.progress == progress)
   }
 
-  @Test("U4 U5: a completed guide has the cursor -1 and gives no steps")
+  @Test("U4, U5: a completed guide has the cursor -1 and gives no steps")
   func completed() async throws {
     let harness = try await harness()
     let guest = try await harness.issueGuest(try TestDevice())
@@ -95,7 +95,7 @@ struct GuideServiceTests {
     #expect(guide.steps.isEmpty)
   }
 
-  @Test("U2 U3: two devices that report at once: one moves the cursor, the other is told of the mismatch")
+  @Test("U2, U3: two devices that report at once: one moves the cursor, the other is told of the mismatch")
   func compareAndSet() async throws {
     let harness = try await harness()
     let guest = try await harness.issueGuest(try TestDevice())
@@ -154,7 +154,7 @@ struct GuideServiceTests {
     }
   }
 
-  @Test("U8 R40: one resets one's own guide; only another service resets a cohort's")
+  @Test("U8, R40: one resets one's own guide; only another service resets a cohort's")
   func reset() async throws {
     let harness = try await harness()
     let ada = try await harness.issueGuest(try TestDevice())
@@ -232,7 +232,7 @@ struct GuideServiceTests {
     #expect(try await get(harness, guest.tokens).progress?.status == .completed)
   }
 
-  @Test("U6 R15: a watch tells where the cursor is, of every change, and ends with its session")
+  @Test("U6, R15: a watch tells where the cursor is, of every change, and ends with its session")
   func watch() async throws {
     let harness = try await harness()
     let guest = try await harness.issueGuest(try TestDevice())

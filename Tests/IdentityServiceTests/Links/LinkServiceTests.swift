@@ -110,7 +110,7 @@ struct LinkServiceTests {
     await expectRefusal(.permissionDenied, "INSUFFICIENT_SCOPE") { try await link(harness, screen, "eve@example.com") }
   }
 
-  @Test("G21 G22: a form learns whether an identifier is one and still free")
+  @Test("G21, G22: a form learns whether an identifier is one and still free")
   func check() async throws {
     let harness = try await IdentityHarness()
     _ = try await harness.register("ada@example.com")
@@ -127,7 +127,7 @@ struct LinkServiceTests {
     }
   }
 
-  @Test("G21 R26: a network asks about thirty identifiers a minute, then is told when to come back")
+  @Test("G21, R26: a network asks about thirty identifiers a minute, then is told when to come back")
   func checkLimit() async throws {
     let harness = try await IdentityHarness()
     let request = IdentityV1.CheckIdentifierRequest(subject: .identifier("bob@example.com"))

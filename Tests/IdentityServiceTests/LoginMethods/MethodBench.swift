@@ -11,7 +11,7 @@ import Synchronization
 struct MethodBench: Sendable {
   typealias Method = IdentityV1.AuthenticateRequest.Method
 
-  static let methods = SignInMethod.allCases.filter { ![.guest, .transfer, .oidc].contains($0) }
+  static let methods = SignInMethod.allCases.filter { ![.guest, .transfer].contains($0) }
 
   /// What is presented.
   struct Credentials: Sendable {
@@ -27,6 +27,8 @@ struct MethodBench: Sendable {
     var isGuessable = true
     /// Whether presenting the very same again must fail once it has signed in.
     var isOneTime = true
+    /// The account as its owner recognises it.
+    var mask = "a***@e***.com"
   }
 
   let harness: IdentityHarness
@@ -51,11 +53,13 @@ struct MethodBench: Sendable {
     hashing: Argon2Parameters = Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1)
   ) async throws {
     let box = Postbox()
+    let provider = try TestProvider()
     migrator = ScriptedMigrator()
     harness = try await IdentityHarness(
       migrator: migrator,
       signInsPerHour: signInsPerHour,
       codeSink: box,
+      providers: provider.providers(),
       hashing: hashing
     )
     device = try TestDevice()
@@ -72,7 +76,7 @@ struct MethodBench: Sendable {
     case .deviceKey: credentials = try await Self.deviceKey(harness, tokens)
     case .pattern: credentials = try await Self.pattern(harness, device, tokens)
     case .qr: credentials = Self.qr(harness, tokens, subject)
-    case .oidc: throw MissingValue()
+    case .oidc: credentials = try await Self.idToken(harness, provider, tokens)
     }
   }
 
@@ -142,7 +146,8 @@ struct MethodBench: Sendable {
       wrong: { credential(id, "00000000-5d7b-4c0e-8f0a-3f5f0e6c9a11") },
       unknown: { credential("00000000-0f6e-4c06-9d7e-0c4a8e2b1f77", secret) },
       secrets: { [secret] },
-      isOneTime: false
+      isOneTime: false,
+      mask: "8d***77"
     )
   }
 
@@ -204,6 +209,30 @@ struct MethodBench: Sendable {
       unknown: { .qrGrant(IdentityV1.QrGrantCredential(accessToken: "nobody's")) },
       secrets: { granted.all },
       isGuessable: false
+    )
+  }
+
+  private static func idToken(
+    _ harness: IdentityHarness, _ provider: TestProvider, _ tokens: CommonV1.TokenSet
+  ) async throws -> Credentials {
+    let shown = Tokens()
+    let other = try P256PrivateKey()
+    @Sendable func credential(
+      signedBy key: P256PrivateKey? = nil, changing changes: [String: JSONValue?] = [:]
+    ) async throws -> IdentityV1.IdTokenCredential {
+      let nonce = try await harness.nonce()
+      let token = try provider.token(nonce: nonce, at: harness.clock.now(), signedBy: key, changing: changes)
+      shown.add(token)
+      return IdentityV1.IdTokenCredential(idToken: token, nonce: nonce)
+    }
+    _ = try await harness.link(.idToken(try await credential()), tokens, password: IdentityHarness.password)
+    return Credentials(
+      right: { .idToken(try await credential()) },
+      wrong: { .idToken(try await credential(signedBy: other)) },
+      unknown: { .idToken(try await credential(changing: ["iss": "https://evil.example"])) },
+      secrets: { shown.all },
+      isGuessable: false,
+      mask: "example"
     )
   }
 

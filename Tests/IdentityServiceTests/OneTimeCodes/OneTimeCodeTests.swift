@@ -2,6 +2,8 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import Storage
+import StorageSQLite
 import Testing
 
 @testable import IdentityService
@@ -170,17 +172,48 @@ struct OneTimeCodeTests {
     try await with { harness, box in
       box.breakDown(true)
       _ = try await send(harness)
-      while !harness.core.courier.isFailing { try await Task.sleep(for: .milliseconds(2)) }
+      while !harness.core.courier.isFailing(.email) { try await Task.sleep(for: .milliseconds(2)) }
       for identifier in ["ada@example.com", "eve@example.com"] {
         let error = await expectRefusal(.unavailable, "CODE_DELIVERY_FAILED") { try await send(harness, identifier) }
         #expect(error?.details.retryAfter == Limits.codeSinkRest)
       }
+      // Numbers are another matter.
+      _ = try await send(harness, "+14155550123")
       box.breakDown(false)
       harness.clock.advance(by: .seconds(60))
       _ = try await send(harness)
       let code = try await box.code()
       _ = try await signIn(harness, code)
     }
+  }
+
+  @Test("G25: a code that did not arrive is void and costs nothing of the hour's", .timeLimit(.minutes(1)))
+  func withdrawn() async throws {
+    try await with { harness, box in
+      box.breakDown(true)
+      for _ in 0..<8 {
+        _ = try await send(harness)
+        while !harness.core.courier.isFailing(.email) { try await Task.sleep(for: .milliseconds(2)) }
+        // Withdrawn a moment later.
+        while await isWaiting(harness) { try await Task.sleep(for: .milliseconds(2)) }
+        harness.clock.advance(by: Limits.codeSinkRest)
+      }
+      box.breakDown(false)
+      _ = try await send(harness)
+      _ = try await signIn(harness, try await box.code())
+    }
+  }
+
+  /// Whether a code stands in the way of another.
+  private func isWaiting(_ harness: IdentityHarness) async -> Bool {
+    guard let identifier = AccountIdentifier("ada@example.com") else { return false }
+    let kept = try? await harness.database.read("look") { db throws(StorageError) in
+      try db.first(
+        "SELECT attempts_left FROM one_time_codes WHERE identifier_hash = ?",
+        .blob(harness.core.codes.hashed("000000", for: identifier).identifierHash)
+      ) { $0.integer(0) }
+    }
+    return kept != 0
   }
 
   @Test("G23: a network that asks for many codes does work for more, bound to the address", .timeLimit(.minutes(1)))

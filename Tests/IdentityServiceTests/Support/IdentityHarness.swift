@@ -47,6 +47,8 @@ struct IdentityHarness: Sendable {
     signInsPerHour: Int = 1_000_000,
     codeSink: (any CodeSink)? = nil,
     auditRetention: Duration? = nil,
+    providers: OpenIDProviders? = nil,
+    proofNonces: ProofNonces? = nil,
     hashing: Argon2Parameters = Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1)
   ) async throws {
     let folder = try folder ?? TemporaryFolder()
@@ -66,6 +68,8 @@ struct IdentityHarness: Sendable {
       signInsPerHour: signInsPerHour,
       codeSink: codeSink,
       auditRetention: auditRetention,
+      providers: providers,
+      proofNonces: proofNonces,
       passwords: PasswordHasher(parameters: hashing),
       migrator: try migrator.map { ServiceChannel($0, token: try Self.serviceToken.orThrow()) },
       policies: policies,
@@ -87,7 +91,8 @@ struct IdentityHarness: Sendable {
             clock: clock,
             sessions: core.endedSessions
           ),
-          serviceToken: try Self.serviceToken.orThrow()
+          serviceToken: try Self.serviceToken.orThrow(),
+          nonces: proofNonces
         ),
       ]
     )
@@ -174,6 +179,12 @@ struct IdentityHarness: Sendable {
         powSolution: solution
       ),
       options: CallOptions(metadata: key.map { ["idempotency-key": $0] } ?? Metadata()))
+  }
+
+  func nonce() async throws -> String {
+    try await guests.getChallenge(
+      IdentityV1.GetChallengeRequest(clientID: "app.test", purpose: .idTokenNonce)
+    ).challenge
   }
 
   func refresh(_ tokens: CommonV1.TokenSet?) async throws -> CommonV1.TokenSet {

@@ -96,7 +96,7 @@ struct SigningKeyTests {
     _ = try await harness.register("ada@example.com")
   }
 
-  @Test("R4 R5 R6: a token with any byte changed, or signed by another key, is refused")
+  @Test("R4, R5, R6: a token with any byte changed, or signed by another key, is refused")
   func forgeries() async throws {
     let harness = try await IdentityHarness()
     let tokens = try await harness.register("ada@example.com").tokens.orThrow()

@@ -277,6 +277,51 @@ void   latchkey__identity__v1__custom_secret_credential__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__custom_secret_credential__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__identity__v1__id_token_credential__init
+                     (Latchkey__Identity__V1__IdTokenCredential         *message)
+{
+  static const Latchkey__Identity__V1__IdTokenCredential init_value = LATCHKEY__IDENTITY__V1__ID_TOKEN_CREDENTIAL__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__id_token_credential__get_packed_size
+                     (const Latchkey__Identity__V1__IdTokenCredential *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__id_token_credential__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__id_token_credential__pack
+                     (const Latchkey__Identity__V1__IdTokenCredential *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__id_token_credential__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__id_token_credential__pack_to_buffer
+                     (const Latchkey__Identity__V1__IdTokenCredential *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__id_token_credential__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__IdTokenCredential *
+       latchkey__identity__v1__id_token_credential__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__IdTokenCredential *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__id_token_credential__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__id_token_credential__free_unpacked
+                     (Latchkey__Identity__V1__IdTokenCredential *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__id_token_credential__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 void   latchkey__identity__v1__qr_grant_credential__init
                      (Latchkey__Identity__V1__QrGrantCredential         *message)
 {
@@ -1721,6 +1766,57 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__custom_secret_credentia
   (ProtobufCMessageInit) latchkey__identity__v1__custom_secret_credential__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
+static const ProtobufCFieldDescriptor latchkey__identity__v1__id_token_credential__field_descriptors[2] =
+{
+  {
+    "id_token",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__IdTokenCredential, id_token),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "nonce",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__IdTokenCredential, nonce),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__id_token_credential__field_indices_by_name[] = {
+  0,   /* field[0] = id_token */
+  1,   /* field[1] = nonce */
+};
+static const ProtobufCIntRange latchkey__identity__v1__id_token_credential__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 2 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__id_token_credential__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.IdTokenCredential",
+  "IdTokenCredential",
+  "Latchkey__Identity__V1__IdTokenCredential",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__IdTokenCredential),
+  2,
+  latchkey__identity__v1__id_token_credential__field_descriptors,
+  latchkey__identity__v1__id_token_credential__field_indices_by_name,
+  1,  latchkey__identity__v1__id_token_credential__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__id_token_credential__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
 static const ProtobufCFieldDescriptor latchkey__identity__v1__qr_grant_credential__field_descriptors[1] =
 {
   {
@@ -2041,7 +2137,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__check_identifier_respon
   (ProtobufCMessageInit) latchkey__identity__v1__check_identifier_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__register_request__field_descriptors[9] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__register_request__field_descriptors[10] =
 {
   {
     "client_id",
@@ -2151,8 +2247,21 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__register_request__
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "avatar_url",
+    10,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RegisterRequest, avatar_url),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__register_request__field_indices_by_name[] = {
+  9,   /* field[9] = avatar_url */
   7,   /* field[7] = challenge */
   0,   /* field[0] = client_id */
   6,   /* field[6] = custom_secret */
@@ -2166,7 +2275,7 @@ static const unsigned latchkey__identity__v1__register_request__field_indices_by
 static const ProtobufCIntRange latchkey__identity__v1__register_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 9 }
+  { 0, 10 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__register_request__descriptor =
 {
@@ -2176,7 +2285,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__register_request__descr
   "Latchkey__Identity__V1__RegisterRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__RegisterRequest),
-  9,
+  10,
   latchkey__identity__v1__register_request__field_descriptors,
   latchkey__identity__v1__register_request__field_indices_by_name,
   1,  latchkey__identity__v1__register_request__number_ranges,
@@ -2363,7 +2472,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__account_change__descrip
   (ProtobufCMessageInit) latchkey__identity__v1__account_change__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__authenticate_request__field_descriptors[14] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__authenticate_request__field_descriptors[15] =
 {
   {
     "client_id",
@@ -2421,6 +2530,18 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__authenticate_reque
     offsetof(Latchkey__Identity__V1__AuthenticateRequest, method_case),
     offsetof(Latchkey__Identity__V1__AuthenticateRequest, device_key),
     &latchkey__identity__v1__device_key_credential__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "id_token",
+    6,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__AuthenticateRequest, method_case),
+    offsetof(Latchkey__Identity__V1__AuthenticateRequest, id_token),
+    &latchkey__identity__v1__id_token_credential__descriptor,
     NULL,
     0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
@@ -2535,27 +2656,27 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__authenticate_reque
   },
 };
 static const unsigned latchkey__identity__v1__authenticate_request__field_indices_by_name[] = {
-  12,   /* field[12] = challenge */
+  13,   /* field[13] = challenge */
   0,   /* field[0] = client_id */
-  6,   /* field[6] = custom_secret */
+  7,   /* field[7] = custom_secret */
   4,   /* field[4] = device_key */
-  10,   /* field[10] = device_label */
-  7,   /* field[7] = guest_token */
-  9,   /* field[9] = link_ticket */
-  11,   /* field[11] = locale */
-  8,   /* field[8] = on_conflict */
+  11,   /* field[11] = device_label */
+  8,   /* field[8] = guest_token */
+  5,   /* field[5] = id_token */
+  10,   /* field[10] = link_ticket */
+  12,   /* field[12] = locale */
+  9,   /* field[9] = on_conflict */
   2,   /* field[2] = otp */
   1,   /* field[1] = password */
   3,   /* field[3] = pattern */
-  13,   /* field[13] = pow_solution */
-  5,   /* field[5] = qr_grant */
+  14,   /* field[14] = pow_solution */
+  6,   /* field[6] = qr_grant */
 };
-static const ProtobufCIntRange latchkey__identity__v1__authenticate_request__number_ranges[3 + 1] =
+static const ProtobufCIntRange latchkey__identity__v1__authenticate_request__number_ranges[2 + 1] =
 {
   { 1, 0 },
-  { 7, 5 },
-  { 10, 7 },
-  { 0, 14 }
+  { 10, 8 },
+  { 0, 15 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__authenticate_request__descriptor =
 {
@@ -2565,10 +2686,10 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__authenticate_request__d
   "Latchkey__Identity__V1__AuthenticateRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__AuthenticateRequest),
-  14,
+  15,
   latchkey__identity__v1__authenticate_request__field_descriptors,
   latchkey__identity__v1__authenticate_request__field_indices_by_name,
-  3,  latchkey__identity__v1__authenticate_request__number_ranges,
+  2,  latchkey__identity__v1__authenticate_request__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__authenticate_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };

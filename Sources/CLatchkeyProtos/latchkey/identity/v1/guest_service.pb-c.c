@@ -682,7 +682,7 @@ void   latchkey__identity__v1__delete_guest_response__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__delete_guest_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
-static const ProtobufCFieldDescriptor latchkey__identity__v1__get_challenge_request__field_descriptors[2] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__get_challenge_request__field_descriptors[3] =
 {
   {
     "client_id",
@@ -708,15 +708,28 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__get_challenge_requ
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "purpose",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_ENUM,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__GetChallengeRequest, purpose),
+    &latchkey__identity__v1__challenge_purpose__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__get_challenge_request__field_indices_by_name[] = {
   0,   /* field[0] = client_id */
   1,   /* field[1] = device_key */
+  2,   /* field[2] = purpose */
 };
 static const ProtobufCIntRange latchkey__identity__v1__get_challenge_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 2 }
+  { 0, 3 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__get_challenge_request__descriptor =
 {
@@ -726,7 +739,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__get_challenge_request__
   "Latchkey__Identity__V1__GetChallengeRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__GetChallengeRequest),
-  2,
+  3,
   latchkey__identity__v1__get_challenge_request__field_descriptors,
   latchkey__identity__v1__get_challenge_request__field_indices_by_name,
   1,  latchkey__identity__v1__get_challenge_request__number_ranges,
@@ -1751,4 +1764,34 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__delete_guest_response__
   1,  latchkey__identity__v1__delete_guest_response__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__delete_guest_response__init,
   NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCEnumValue latchkey__identity__v1__challenge_purpose__enum_values_by_number[3] =
+{
+  { "CHALLENGE_PURPOSE_UNSPECIFIED", "LATCHKEY__IDENTITY__V1__CHALLENGE_PURPOSE__CHALLENGE_PURPOSE_UNSPECIFIED", 0 },
+  { "CHALLENGE_PURPOSE_DEVICE_KEY", "LATCHKEY__IDENTITY__V1__CHALLENGE_PURPOSE__CHALLENGE_PURPOSE_DEVICE_KEY", 1 },
+  { "CHALLENGE_PURPOSE_ID_TOKEN_NONCE", "LATCHKEY__IDENTITY__V1__CHALLENGE_PURPOSE__CHALLENGE_PURPOSE_ID_TOKEN_NONCE", 2 },
+};
+static const ProtobufCIntRange latchkey__identity__v1__challenge_purpose__value_ranges[] = {
+{0, 0},{0, 3}
+};
+static const ProtobufCEnumValueIndex latchkey__identity__v1__challenge_purpose__enum_values_by_name[3] =
+{
+  { "CHALLENGE_PURPOSE_DEVICE_KEY", 1 },
+  { "CHALLENGE_PURPOSE_ID_TOKEN_NONCE", 2 },
+  { "CHALLENGE_PURPOSE_UNSPECIFIED", 0 },
+};
+const ProtobufCEnumDescriptor latchkey__identity__v1__challenge_purpose__descriptor =
+{
+  PROTOBUF_C__ENUM_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.ChallengePurpose",
+  "ChallengePurpose",
+  "Latchkey__Identity__V1__ChallengePurpose",
+  "latchkey.identity.v1",
+  3,
+  latchkey__identity__v1__challenge_purpose__enum_values_by_number,
+  3,
+  latchkey__identity__v1__challenge_purpose__enum_values_by_name,
+  1,
+  latchkey__identity__v1__challenge_purpose__value_ranges,
+  NULL,NULL,NULL,NULL   /* reserved[1234] */
 };

@@ -634,7 +634,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__pattern_enrolment__desc
   (ProtobufCMessageInit) latchkey__identity__v1__pattern_enrolment__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__link_identity_request__field_descriptors[6] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__link_identity_request__field_descriptors[7] =
 {
   {
     "identifier",
@@ -708,10 +708,23 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__link_identity_requ
     0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "id_token",
+    7,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__LinkIdentityRequest, identity_case),
+    offsetof(Latchkey__Identity__V1__LinkIdentityRequest, id_token),
+    &latchkey__identity__v1__id_token_credential__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__link_identity_request__field_indices_by_name[] = {
   3,   /* field[3] = custom_secret */
   4,   /* field[4] = device_key */
+  6,   /* field[6] = id_token */
   0,   /* field[0] = identifier */
   2,   /* field[2] = otp */
   1,   /* field[1] = password */
@@ -720,7 +733,7 @@ static const unsigned latchkey__identity__v1__link_identity_request__field_indic
 static const ProtobufCIntRange latchkey__identity__v1__link_identity_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 6 }
+  { 0, 7 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__link_identity_request__descriptor =
 {
@@ -730,7 +743,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__link_identity_request__
   "Latchkey__Identity__V1__LinkIdentityRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__LinkIdentityRequest),
-  6,
+  7,
   latchkey__identity__v1__link_identity_request__field_descriptors,
   latchkey__identity__v1__link_identity_request__field_indices_by_name,
   1,  latchkey__identity__v1__link_identity_request__number_ranges,

@@ -23,6 +23,7 @@ typedef struct Latchkey__Identity__V1__KeyProof Latchkey__Identity__V1__KeyProof
 typedef struct Latchkey__Identity__V1__DeviceKeyCredential Latchkey__Identity__V1__DeviceKeyCredential;
 typedef struct Latchkey__Identity__V1__PatternCredential Latchkey__Identity__V1__PatternCredential;
 typedef struct Latchkey__Identity__V1__CustomSecretCredential Latchkey__Identity__V1__CustomSecretCredential;
+typedef struct Latchkey__Identity__V1__IdTokenCredential Latchkey__Identity__V1__IdTokenCredential;
 typedef struct Latchkey__Identity__V1__QrGrantCredential Latchkey__Identity__V1__QrGrantCredential;
 typedef struct Latchkey__Identity__V1__SendOtpRequest Latchkey__Identity__V1__SendOtpRequest;
 typedef struct Latchkey__Identity__V1__SendOtpResponse Latchkey__Identity__V1__SendOtpResponse;
@@ -201,6 +202,25 @@ struct  Latchkey__Identity__V1__CustomSecretCredential
 
 
 /*
+ * An ID token (OpenID Connect Core section 2) of a provider that this installation trusts. Whoever signs in by one for
+ * the first time gets an account: the guest of guest_token becomes it.
+ */
+struct  Latchkey__Identity__V1__IdTokenCredential
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData id_token;
+  /*
+   * From GetChallenge with purpose ID_TOKEN_NONCE, as received. The token's nonce claim must be it, or the lower-case
+   * hexadecimal SHA-256 of it. Holds once.
+   */
+  ProtobufCBinaryData nonce;
+};
+#define LATCHKEY__IDENTITY__V1__ID_TOKEN_CREDENTIAL__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__id_token_credential__descriptor) \
+    , {0,NULL}, {0,NULL} }
+
+
+/*
  * What a confirmed QR code brought to this device: settles what becomes of the guest who used it until then. The new
  * session takes the place of the code's and can do no more.
  */
@@ -336,10 +356,14 @@ struct  Latchkey__Identity__V1__RegisterRequest
    */
   ProtobufCBinaryData challenge;
   ProtobufCBinaryData pow_solution;
+  /*
+   * An https address of at most 2048 characters.
+   */
+  ProtobufCBinaryData avatar_url;
 };
 #define LATCHKEY__IDENTITY__V1__REGISTER_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__register_request__descriptor) \
-    , {0,NULL}, NULL, {0,NULL}, {0,NULL}, {0,NULL}, NULL, NULL, {0,NULL}, {0,NULL} }
+    , {0,NULL}, NULL, {0,NULL}, {0,NULL}, {0,NULL}, NULL, NULL, {0,NULL}, {0,NULL}, {0,NULL} }
 
 
 struct  Latchkey__Identity__V1__RegisterResponse
@@ -395,6 +419,7 @@ typedef enum {
   LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD_OTP = 3,
   LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD_PATTERN = 4,
   LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD_DEVICE_KEY = 5,
+  LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD_ID_TOKEN = 6,
   LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD_QR_GRANT = 7,
   LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD_CUSTOM_SECRET = 8
     PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__IDENTITY__V1__AUTHENTICATE_REQUEST__METHOD__CASE)
@@ -423,6 +448,7 @@ struct  Latchkey__Identity__V1__AuthenticateRequest
     Latchkey__Identity__V1__OtpCredential *otp;
     Latchkey__Identity__V1__PatternCredential *pattern;
     Latchkey__Identity__V1__DeviceKeyCredential *device_key;
+    Latchkey__Identity__V1__IdTokenCredential *id_token;
     Latchkey__Identity__V1__QrGrantCredential *qr_grant;
     Latchkey__Identity__V1__CustomSecretCredential *custom_secret;
   };
@@ -776,6 +802,25 @@ Latchkey__Identity__V1__CustomSecretCredential *
                       const uint8_t       *data);
 void   latchkey__identity__v1__custom_secret_credential__free_unpacked
                      (Latchkey__Identity__V1__CustomSecretCredential *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__IdTokenCredential methods */
+void   latchkey__identity__v1__id_token_credential__init
+                     (Latchkey__Identity__V1__IdTokenCredential         *message);
+size_t latchkey__identity__v1__id_token_credential__get_packed_size
+                     (const Latchkey__Identity__V1__IdTokenCredential   *message);
+size_t latchkey__identity__v1__id_token_credential__pack
+                     (const Latchkey__Identity__V1__IdTokenCredential   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__id_token_credential__pack_to_buffer
+                     (const Latchkey__Identity__V1__IdTokenCredential   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__IdTokenCredential *
+       latchkey__identity__v1__id_token_credential__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__id_token_credential__free_unpacked
+                     (Latchkey__Identity__V1__IdTokenCredential *message,
                       ProtobufCAllocator *allocator);
 /* Latchkey__Identity__V1__QrGrantCredential methods */
 void   latchkey__identity__v1__qr_grant_credential__init
@@ -1272,6 +1317,9 @@ typedef void (*Latchkey__Identity__V1__PatternCredential_Closure)
 typedef void (*Latchkey__Identity__V1__CustomSecretCredential_Closure)
                  (const Latchkey__Identity__V1__CustomSecretCredential *message,
                   void *closure_data);
+typedef void (*Latchkey__Identity__V1__IdTokenCredential_Closure)
+                 (const Latchkey__Identity__V1__IdTokenCredential *message,
+                  void *closure_data);
 typedef void (*Latchkey__Identity__V1__QrGrantCredential_Closure)
                  (const Latchkey__Identity__V1__QrGrantCredential *message,
                   void *closure_data);
@@ -1363,6 +1411,7 @@ extern const ProtobufCMessageDescriptor latchkey__identity__v1__key_proof__descr
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__device_key_credential__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__pattern_credential__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__custom_secret_credential__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__id_token_credential__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__qr_grant_credential__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__send_otp_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__send_otp_response__descriptor;

@@ -40,6 +40,21 @@ typedef struct Latchkey__Identity__V1__DeleteGuestResponse Latchkey__Identity__V
 
 /* --- enums --- */
 
+typedef enum _Latchkey__Identity__V1__ChallengePurpose {
+  /*
+   * As DEVICE_KEY.
+   */
+  LATCHKEY__IDENTITY__V1__CHALLENGE_PURPOSE__CHALLENGE_PURPOSE_UNSPECIFIED = 0,
+  /*
+   * To be signed by device_key.
+   */
+  LATCHKEY__IDENTITY__V1__CHALLENGE_PURPOSE__CHALLENGE_PURPOSE_DEVICE_KEY = 1,
+  /*
+   * The nonce to ask an OpenID provider for an ID token with. There is no device_key then.
+   */
+  LATCHKEY__IDENTITY__V1__CHALLENGE_PURPOSE__CHALLENGE_PURPOSE_ID_TOKEN_NONCE = 2
+    PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__IDENTITY__V1__CHALLENGE_PURPOSE)
+} Latchkey__Identity__V1__ChallengePurpose;
 
 /* --- messages --- */
 
@@ -51,17 +66,18 @@ struct  Latchkey__Identity__V1__GetChallengeRequest
    */
   ProtobufCBinaryData client_id;
   Latchkey__Common__V1__EcPublicJwk *device_key;
+  Latchkey__Identity__V1__ChallengePurpose purpose;
 };
 #define LATCHKEY__IDENTITY__V1__GET_CHALLENGE_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__get_challenge_request__descriptor) \
-    , {0,NULL}, NULL }
+    , {0,NULL}, NULL, LATCHKEY__IDENTITY__V1__CHALLENGE_PURPOSE__CHALLENGE_PURPOSE_UNSPECIFIED }
 
 
 struct  Latchkey__Identity__V1__GetChallengeResponse
 {
   ProtobufCMessage base;
   /*
-   * 32 unpredictable bytes, base64url without padding. Valid once, for this client and device key only.
+   * 32 unpredictable bytes, base64url without padding. Valid once, for this client and what it was asked for.
    */
   ProtobufCBinaryData challenge;
   /*
@@ -651,6 +667,7 @@ typedef void (*Latchkey__Identity__V1__DeleteGuestResponse_Closure)
 
 /* --- descriptors --- */
 
+extern const ProtobufCEnumDescriptor    latchkey__identity__v1__challenge_purpose__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__get_challenge_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__get_challenge_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__device__descriptor;

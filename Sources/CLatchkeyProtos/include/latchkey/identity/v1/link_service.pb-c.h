@@ -41,7 +41,7 @@ struct  Latchkey__Identity__V1__LinkedIdentity
    */
   ProtobufCBinaryData identity_id;
   /*
-   * "email", "phone", "user_name" or "custom_id"; "device_key" and "pattern" unlock the account on one device.
+   * "email", "phone", "user_name", "custom_id" or "oidc"; "device_key" and "pattern" unlock the account on one device.
    */
   ProtobufCBinaryData kind;
   /*
@@ -117,7 +117,8 @@ typedef enum {
   LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__IDENTITY_OTP = 3,
   LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__IDENTITY_CUSTOM_SECRET = 4,
   LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__IDENTITY_DEVICE_KEY = 5,
-  LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__IDENTITY_PATTERN = 6
+  LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__IDENTITY_PATTERN = 6,
+  LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__IDENTITY_ID_TOKEN = 7
     PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__IDENTITY__CASE)
 } Latchkey__Identity__V1__LinkIdentityRequest__IdentityCase;
 
@@ -141,6 +142,7 @@ struct  Latchkey__Identity__V1__LinkIdentityRequest
     Latchkey__Identity__V1__CustomSecretCredential *custom_secret;
     Latchkey__Identity__V1__DeviceKeyEnrolment *device_key;
     Latchkey__Identity__V1__PatternEnrolment *pattern;
+    Latchkey__Identity__V1__IdTokenCredential *id_token;
   };
 };
 #define LATCHKEY__IDENTITY__V1__LINK_IDENTITY_REQUEST__INIT \

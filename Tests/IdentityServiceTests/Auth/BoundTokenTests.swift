@@ -1,0 +1,193 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import ServiceRuntime
+import Testing
+
+@testable import IdentityService
+
+/// Tokens that are bound to a key (RFC 9449).
+@Suite("Bound tokens")
+struct BoundTokenTests {
+  typealias Auth = IdentityV1.AuthServiceMethod
+
+  private let key: P256PrivateKey
+
+  init() throws {
+    key = try P256PrivateKey()
+  }
+
+  /// A proof for one call of a method.
+  private func proof(
+    _ harness: IdentityHarness, _ method: RPCMethod, by signer: P256PrivateKey? = nil, nonce: String? = nil,
+    token: String? = nil
+  ) throws -> String {
+    var claims: [JSONValue.Member] = [
+      .init("jti", .string(Base64URL.encode(SecureRandom.bytes(16)))), .init("htm", "POST"),
+      .init("htu", .string("https://identity.test\(method.path)")),
+      .init("iat", .integer(harness.clock.now().secondsSinceEpoch)),
+    ]
+    if let nonce { claims.append(.init("nonce", .string(nonce))) }
+    if let token { claims.append(.init("ath", .string(Base64URL.encode(SHA256Hash.hash(Array(token.utf8)))))) }
+    let signer = signer ?? key
+    let header: JSONValue = ["typ": "dpop+jwt", "alg": "ES256", "jwk": signer.publicKey.jwk(id: "k")]
+    return try CompactJWS.sign(header: header, payload: .object(claims), with: signer)
+  }
+
+  private func options(
+    _ harness: IdentityHarness, _ method: RPCMethod, by signer: P256PrivateKey? = nil, nonce: String? = nil,
+    token: String? = nil
+  ) throws -> CallOptions {
+    var metadata: Metadata = ["dpop": try proof(harness, method, by: signer, nonce: nonce, token: token)]
+    if let token { metadata.add("authorization", "DPoP \(token)") }
+    return CallOptions(metadata: metadata)
+  }
+
+  private func signIn(_ harness: IdentityHarness, _ options: CallOptions? = nil) async throws -> CommonV1.TokenSet {
+    let credential = IdentityV1.PasswordCredential(identifier: "ada@example.com", password: IdentityHarness.password)
+    return try await harness.auth.authenticate(
+      IdentityV1.AuthenticateRequest(clientID: "app.test", method: .password(credential)),
+      options: options ?? (try self.options(harness, Auth.authenticate.rpc))
+    ).tokens.orThrow()
+  }
+
+  private func refresh(
+    _ harness: IdentityHarness, _ tokens: CommonV1.TokenSet, _ options: CallOptions
+  ) async throws -> CommonV1.TokenSet {
+    try await harness.auth.refresh(
+      IdentityV1.RefreshRequest(refreshToken: tokens.refreshToken), options: options
+    ).tokens.orThrow()
+  }
+
+  private func sessions(_ harness: IdentityHarness, _ options: CallOptions) async throws -> Int {
+    try await harness.sessions.listSessions(IdentityV1.ListSessionsRequest(), options: options).sessions.count
+  }
+
+  @Test("R21: a bound refresh token rotates for its own key alone; another device's is refused and changes nothing")
+  func refreshes() async throws {
+    let harness = try await IdentityHarness()
+    _ = try await harness.register("ada@example.com")
+    let first = try await signIn(harness)
+    #expect(first.tokenType == "DPoP" && first.cnfJkt == key.publicKey.thumbprint)
+    let thief = try P256PrivateKey()
+    await expectRefusal(.unauthenticated, "invalid_dpop_proof") {
+      try await refresh(harness, first, try options(harness, Auth.refresh.rpc, by: thief))
+    }
+    await expectRefusal(.unauthenticated, "invalid_dpop_proof") { try await refresh(harness, first, CallOptions()) }
+    let second = try await refresh(harness, first, try options(harness, Auth.refresh.rpc))
+    #expect(second.tokenType == "DPoP" && second.cnfJkt == key.publicKey.thumbprint)
+    // Nor does the thief end the session by showing the old one again and again.
+    _ = try await refresh(harness, second, try options(harness, Auth.refresh.rpc))
+    await expectRefusal(.unauthenticated, "invalid_dpop_proof") {
+      try await refresh(harness, first, try options(harness, Auth.refresh.rpc, by: thief))
+    }
+    #expect(try await harness.isActive(second.accessToken))
+  }
+
+  @Test("R22: a bound access token is nothing without its key, and a proof is good for one call")
+  func access() async throws {
+    let harness = try await IdentityHarness()
+    _ = try await harness.register("ada@example.com")
+    let tokens = try await signIn(harness)
+    let list = IdentityV1.SessionServiceMethod.listSessions.rpc
+    await expectRefusal(.unauthenticated, "invalid_dpop_proof") { try await sessions(harness, .bearer(tokens)) }
+    let call = try options(harness, list, token: tokens.accessToken)
+    #expect(try await sessions(harness, call) == 2)
+    await expectRefusal(.unauthenticated, "invalid_dpop_proof") { try await sessions(harness, call) }
+    await expectRefusal(.unauthenticated, "invalid_dpop_proof") {
+      try await sessions(harness, try options(harness, list, by: try P256PrivateKey(), token: tokens.accessToken))
+    }
+    let once = try options(harness, Auth.refresh.rpc)
+    let next = try await refresh(harness, tokens, once)
+    await expectRefusal(.unauthenticated, "invalid_dpop_proof") { try await refresh(harness, next, once) }
+  }
+
+  @Test("R22: every call that begins a session binds it; the guest after a sign-out stays bound")
+  func everyBeginning() async throws {
+    let harness = try await IdentityHarness()
+    let device = try TestDevice()
+    let issue = try device.issueRequest(try await harness.challenge(for: device))
+    let guest = try await harness.guests.issueGuest(
+      issue, options: try options(harness, IdentityV1.GuestServiceMethod.issueGuest.rpc)
+    ).tokens
+    #expect(guest?.cnfJkt == key.publicKey.thumbprint)
+    let account = try await harness.auth.register(
+      IdentityV1.RegisterRequest(
+        clientID: "app.test",
+        password: IdentityV1.PasswordCredential(identifier: "ada@example.com", password: IdentityHarness.password),
+        guestToken: guest?.accessToken ?? ""),
+      options: try options(harness, Auth.register.rpc)
+    ).tokens.orThrow()
+    #expect(account.cnfJkt == key.publicKey.thumbprint)
+    let left = try await harness.auth.logout(
+      IdentityV1.LogoutRequest(scope: .local, next: .guest),
+      options: try options(harness, Auth.logout.rpc, token: account.accessToken))
+    #expect(left.tokens?.cnfJkt == key.publicKey.thumbprint)
+  }
+
+  @Test("R22: a proof that does not hold is no sign-in without one")
+  func brokenProof() async throws {
+    let harness = try await IdentityHarness()
+    _ = try await harness.register("ada@example.com")
+    for proof in ["", "x", try proof(harness, Auth.refresh.rpc)] {
+      await expectRefusal(.unauthenticated, "invalid_dpop_proof") {
+        try await signIn(harness, CallOptions(metadata: ["dpop": proof]))
+      }
+    }
+    var twice: Metadata = ["dpop": try proof(harness, Auth.authenticate.rpc)]
+    twice.add("dpop", try proof(harness, Auth.authenticate.rpc))
+    await expectRefusal(.unauthenticated, "invalid_dpop_proof") {
+      try await signIn(harness, CallOptions(metadata: twice))
+    }
+  }
+
+  @Test("R22: where proofs need a nonce the refusal hands one out, which holds for some minutes")
+  func nonces() async throws {
+    let harness = try await IdentityHarness(proofNonces: ProofNonces(key: RedactedSecret([1, 2, 3])))
+    _ = try await harness.register("ada@example.com")
+    let refusal = await expectRefusal(.unauthenticated, "use_dpop_nonce") { try await signIn(harness) }
+    let nonce = try (refusal?.metadata["dpop-nonce"]).orThrow()
+    #expect(refusal?.details.info == [RPCError.KeyValue("dpop_nonce", nonce)])
+    let tokens = try await signIn(harness, try options(harness, Auth.authenticate.rpc, nonce: nonce))
+    let list = IdentityV1.SessionServiceMethod.listSessions.rpc
+    await expectRefusal(.unauthenticated, "use_dpop_nonce") {
+      try await sessions(harness, try options(harness, list, token: tokens.accessToken))
+    }
+    #expect(try await sessions(harness, try options(harness, list, nonce: nonce, token: tokens.accessToken)) == 2)
+    await expectRefusal(.unauthenticated, "use_dpop_nonce") {
+      try await refresh(harness, tokens, try options(harness, Auth.refresh.rpc, nonce: "made-up"))
+    }
+    harness.clock.advance(by: .seconds(240))
+    let stale = await expectRefusal(.unauthenticated, "use_dpop_nonce") {
+      try await refresh(harness, tokens, try options(harness, Auth.refresh.rpc, nonce: nonce))
+    }
+    let fresh = try (stale?.metadata["dpop-nonce"]).orThrow()
+    #expect(fresh != nonce)
+    _ = try await refresh(harness, tokens, try options(harness, Auth.refresh.rpc, nonce: fresh))
+  }
+
+  @Test("R22: what a code granted to a key is settled by that key alone")
+  func qrGrant() async throws {
+    let harness = try await IdentityHarness()
+    let account = try await harness.register("ada@example.com")
+    let jwk = CommonV1.EcPublicJwk(
+      kty: "EC", crv: "P-256", x: Base64URL.encode(key.publicKey.x), y: Base64URL.encode(key.publicKey.y))
+    let screen = try await harness.grants.issueForQr(
+      IdentityV1.IssueForQrRequest(
+        qrSessionID: "qr-1", sub: account.subject?.sub ?? "", confirmedBySid: account.tokens?.sid ?? "",
+        clientID: "app.test", deviceKey: jwk),
+      options: .service
+    ).tokens.orThrow()
+    let request = IdentityV1.AuthenticateRequest(
+      clientID: "app.test", method: .qrGrant(IdentityV1.QrGrantCredential(accessToken: screen.accessToken)))
+    await expectRefusal(.unauthenticated, "PROOF_INVALID") { try await harness.auth.authenticate(request) }
+    await expectRefusal(.unauthenticated, "PROOF_INVALID") {
+      try await harness.auth.authenticate(
+        request, options: try options(harness, Auth.authenticate.rpc, by: try P256PrivateKey()))
+    }
+    let settled = try await harness.auth.authenticate(
+      request, options: try options(harness, Auth.authenticate.rpc))
+    #expect(settled.tokens?.cnfJkt == key.publicKey.thumbprint)
+  }
+}

@@ -23,6 +23,7 @@ public actor DeviceClient {
   let qr: any RPCChannel
   let migrator: any RPCChannel
   let closing: @Sendable () async -> Void
+  private let prover: Prover
 
   /// The refresh under way of each session, shared by all calls that wait for it.
   private var refreshing: [SessionSlot: Task<Result<StoredSession, ClientError>, Never>] = [:]
@@ -39,9 +40,11 @@ public actor DeviceClient {
   ) {
     self.configuration = configuration
     self.secrets = secrets
-    self.identity = identity
-    self.qr = qr
-    self.migrator = migrator
+    let prover = Prover(clock: clock)
+    self.prover = prover
+    self.identity = ProvingChannel(identity, prover)
+    self.qr = ProvingChannel(qr, prover)
+    self.migrator = ProvingChannel(migrator, prover)
     self.clock = clock
     self.closing = closing
   }
@@ -64,17 +67,26 @@ extension DeviceClient {
     _ call: (CallOptions) async throws(RPCError) -> Answer
   ) async throws(ClientError) -> Answer {
     let session = try await usableSession()
+    let reason: String?
     do throws(RPCError) {
-      return try await call(options(session.accessToken, timeout))
+      return try await call(options(session, timeout))
     } catch {
-      guard error.code == .unauthenticated, error.details.reason == "TOKEN_EXPIRED" else { throw ClientError(error) }
+      guard error.code == .unauthenticated, Self.isWorthAnotherTry(error) else { throw ClientError(error) }
+      reason = error.details.reason
     }
-    let fresh = try await refreshed(insteadOf: session)
+    // A token may be bound to a key that was replaced since: a fresh one is bound to the new key.
+    let fresh = reason == "use_dpop_nonce" ? session : try await refreshed(insteadOf: session)
     do throws(RPCError) {
-      return try await call(options(fresh.accessToken, timeout))
+      return try await call(options(fresh, timeout))
     } catch {
       throw ClientError(error)
     }
+  }
+
+  /// With a fresh token, or with another proof: one that holds the nonce or the time that the refusal brought along, or
+  /// that was not shown before, as it may have been when a connection broke.
+  private static func isWorthAnotherTry(_ error: RPCError) -> Bool {
+    ["TOKEN_EXPIRED", "use_dpop_nonce", "invalid_dpop_proof"].contains(error.details.reason)
   }
 
   /// Makes a call that needs no sign-in.
@@ -83,15 +95,38 @@ extension DeviceClient {
     _ call: (CallOptions) async throws(RPCError) -> Answer
   ) async throws(ClientError) -> Answer {
     do throws(RPCError) {
-      return try await call(options(nil, timeout))
+      return try await openCall(timeout, call)
     } catch {
       throw ClientError(error)
     }
   }
 
-  private func options(_ accessToken: String?, _ timeout: Duration) -> CallOptions {
+  private func openCall<Answer: Sendable>(
+    _ timeout: Duration,
+    _ call: (CallOptions) async throws(RPCError) -> Answer
+  ) async throws(RPCError) -> Answer {
+    do throws(RPCError) {
+      return try await call(options(nil, timeout))
+    } catch {
+      guard error.code == .unauthenticated, error.details.reason != "TOKEN_EXPIRED", Self.isWorthAnotherTry(error) else {
+        throw error
+      }
+      return try await call(options(nil, timeout))
+    }
+  }
+
+  private func options(_ session: StoredSession?, _ timeout: Duration) -> CallOptions {
+    // Without its key a device still makes the calls that need none; the others are refused by the service.
+    if !prover.hasKey, configuration.bindsTokens || session?.isBound == true, let record = try? deviceRecord(),
+      let key = try? P256PrivateKey(pem: Array(record.privateKey.utf8))
+    {
+      prover.use(key)
+    }
     var metadata = Metadata()
-    if let accessToken { metadata.add("authorization", "Bearer \(accessToken)") }
+    if let session {
+      prover.assume(clockSkew: session.clockSkew)
+      metadata.add("authorization", "\(session.isBound ? "DPoP" : "Bearer") \(session.accessToken)")
+    }
     if !configuration.appVersion.isEmpty { metadata.add("x-app-version", configuration.appVersion) }
     return CallOptions(metadata: metadata, timeout: timeout)
   }
@@ -130,7 +165,11 @@ extension DeviceClient {
     let answer: IdentityV1.RefreshResponse
     do throws(RPCError) {
       let request = IdentityV1.RefreshRequest(refreshToken: session.refreshToken)
-      answer = try await auth.refresh(request, options: options(nil, Limits.callTimeout))
+      // The session tells whether the call has to prove its key.
+      if session.isBound { _ = options(session, Limits.callTimeout) }
+      answer = try await openCall(Limits.callTimeout) { options throws(RPCError) in
+        try await auth.refresh(request, options: options)
+      }
     } catch {
       // Only the service's own refusal ends the session. Anything else may be the network: the credential stays.
       guard error.code == .unauthenticated, let reason = error.details.reason, Self.endsSession(reason) else {
@@ -183,6 +222,8 @@ extension DeviceClient {
     do throws(SecretStoreError) {
       try secrets.save(record.encoded(), as: name)
     } catch { throw .secretStore(error) }
+    // From here on it is the new key that is proven.
+    if name == DeviceRecord.name, prover.hasKey { prover.use(try privateKey(of: record)) }
   }
 
   func forgetSession(_ slot: SessionSlot = .current) throws(ClientError) {
@@ -199,6 +240,7 @@ extension DeviceClient {
   func stored(_ tokens: CommonV1.TokenSet, sub: String, isGuest: Bool, namespace: String) -> StoredSession {
     let now = clock.now()
     let serverTime = tokens.serverTime.flatMap { Timestamp($0) } ?? now
+    prover.note(clockSkew: serverTime - now)
     return StoredSession(
       accessToken: tokens.accessToken,
       tokenType: tokens.tokenType,
@@ -223,7 +265,7 @@ extension DeviceClient {
 extension CallOptions {
   /// The access token that the call carries.
   var bearerToken: String? {
-    guard let value = metadata["authorization"], value.hasPrefix("Bearer ") else { return nil }
-    return String(value.dropFirst("Bearer ".count))
+    guard let value = metadata["authorization"] else { return nil }
+    return value.split(separator: " ", maxSplits: 1).last.map { String($0) }
   }
 }

@@ -50,6 +50,12 @@ enum Limits {
   /// which somebody has to want another.
   static let codesInARow = 15
 
+  /// The issuer's keys are fetched anew after the first, not more often than the second, and given up after the third:
+  /// a new key is published ten minutes before it signs.
+  static let keysFresh: Duration = .seconds(300)
+  static let keysDistance: Duration = .seconds(10)
+  static let keysTimeout: Duration = .seconds(5)
+
   /// Leading zero bits that this client will search for: 2^24 hashes are some seconds on a phone.
   static let proofOfWorkBits: Int32 = 24
 

@@ -15,7 +15,7 @@ struct LatchkeyCommand: AsyncParsableCommand {
       session has ended or may not do this.
       """,
     subcommands: [
-      GuestCommand.self, RegisterCommand.self, LoginCommand.self, LogoutCommand.self,
+      GuestCommand.self, RegisterCommand.self, LoginCommand.self, PatternCommand.self, LogoutCommand.self,
       QRCommand.self, MigrateCommand.self, RecordCommand.self, SessionCommand.self,
       HealthCommand.self, ConfigCommand.self, LoadCommand.self, AdminCommandGroup.self,
       TransferCommand.self, DeviceCommandGroup.self, LinkCommand.self, GuideCommand.self,

@@ -23,8 +23,15 @@ final class Harness: Sendable {
   /// The service's clock.
   let serviceClock = TestClock()
   let channel: LoopbackChannel
+  let core: IdentityCore
 
-  init() async throws {
+  /// - Parameters:
+  ///   - nonces: what proofs of possession must hold.
+  ///   - signInsPerHour: beyond these a network does work.
+  ///   - codeSink: takes one-time codes; nil for the development file.
+  init(
+    nonces: ProofNonces? = nil, signInsPerHour: Int = 1_000_000, codeSink: (any CodeSink)? = nil
+  ) async throws {
     folder = TemporaryFolder()
     store = FaultySecretStore(FileSecretStore(directory: "\(folder.path)/profile"))
     let core = try await IdentityCore.assemble(
@@ -34,12 +41,18 @@ final class Harness: Sendable {
       audiences: ["latchkey-identity"],
       lifetimes: TokenLifetimes(),
       guestsPerHour: 1_000_000,
+      codesPerHour: signInsPerHour,
+      registrationsPerHour: signInsPerHour,
+      signInsPerHour: signInsPerHour,
+      codeSink: codeSink,
+      proofNonces: nonces,
       passwords: PasswordHasher(parameters: Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1)),
       migrator: nil,
       clock: serviceClock,
       random: RandomSource { SecureRandom.bytes($0) },
       logger: Logger(label: "client-tests", factory: { _ in SwiftLogNoOpLogHandler() })
     )
+    self.core = core
     guard let serviceToken = ServiceToken("lks_" + String(repeating: "A", count: 43)) else { throw CannotStart() }
     channel = LoopbackChannel(
       IdentityProcess.routes(core),
@@ -53,7 +66,8 @@ final class Harness: Sendable {
             clock: serviceClock,
             sessions: core.endedSessions
           ),
-          serviceToken: serviceToken
+          serviceToken: serviceToken,
+          nonces: nonces
         )
       ]
     )
@@ -62,9 +76,10 @@ final class Harness: Sendable {
   struct CannotStart: Error {}
 
   /// A fresh start of the app on this device, with a clock that may be wrong by `skew`.
-  func device(skew: Duration = .zero) -> DeviceClient {
+  func device(skew: Duration = .zero, bindsTokens: Bool = false) -> DeviceClient {
     DeviceClient(
-      configuration: ClientConfiguration(clientID: "test-app", qrBase: "https://login.example"),
+      configuration: ClientConfiguration(
+        clientID: "test-app", bindsTokens: bindsTokens, qrBase: "https://login.example"),
       secrets: store,
       identity: channel,
       qr: channel,

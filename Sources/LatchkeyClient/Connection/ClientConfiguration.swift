@@ -9,6 +9,9 @@ public struct ClientConfiguration: Sendable, Equatable {
   public var clientID: String
   /// Sent with every call, for policies that ask for a newer app.
   public var appVersion: String
+  /// Whether new sessions are bound to the device's key, so that a token that leaks is of no use to whoever finds it.
+  /// Each call then signs a proof, some 50 µs. A session that began otherwise stays as it is.
+  public var bindsTokens: Bool
   /// Where this installation's QR codes point: scheme, host and port, such as `https://login.example.com`. A scanned
   /// code that points anywhere else is refused.
   public var qrBase: String
@@ -20,6 +23,7 @@ public struct ClientConfiguration: Sendable, Equatable {
     tls: ClientTLS? = nil,
     clientID: String,
     appVersion: String = "",
+    bindsTokens: Bool = true,
     qrBase: String
   ) {
     self.identity = identity
@@ -28,6 +32,7 @@ public struct ClientConfiguration: Sendable, Equatable {
     self.tls = tls
     self.clientID = clientID
     self.appVersion = appVersion
+    self.bindsTokens = bindsTokens
     self.qrBase = qrBase
   }
 }

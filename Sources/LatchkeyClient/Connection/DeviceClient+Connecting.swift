@@ -1,5 +1,3 @@
-import LatchkeyProtos
-import TLS
 import Transport
 
 extension DeviceClient {
@@ -7,24 +5,12 @@ extension DeviceClient {
   ///
   /// Errors: ``ClientError/unusableAuthorities(_:)`` when the trusted certificates cannot be read.
   public init(connecting configuration: ClientConfiguration, secrets: any SecretStore) throws(ClientError) {
-    let tls: TLSClientContext?
-    do throws(TLSError) {
-      tls = try configuration.tls.map { options throws(TLSError) in
-        let trust = try options.authorities.map { pem throws(TLSError) in try TLSTrust(pem: pem) } ?? .system
-        return try TLSClientContext(TLSClientContext.Configuration(trust: trust))
-      }
-    } catch {
-      throw .unusableAuthorities("\(error)")
-    }
-    let channels = [configuration.identity, configuration.qr, configuration.migrator].map { address in
-      var channel = ClientChannel.Configuration(
-        target: ChannelTarget(host: address.host, port: address.port),
-        tls: tls,
-        decodeDetails: StatusDetails.decode
-      )
-      channel.serverName = configuration.tls?.serverName
-      return ClientChannel(channel)
-    }
+    let tls = configuration.tls
+    let channels = [
+      try ClientChannel(to: configuration.identity, tls),
+      try ClientChannel(to: configuration.qr, tls),
+      try ClientChannel(to: configuration.migrator, tls),
+    ]
     self.init(
       configuration: configuration,
       secrets: secrets,

@@ -13,6 +13,7 @@ extension DeviceClient {
     superseding old: QRTicket? = nil
   ) async throws(ClientError) -> QROffer {
     let key = wanted.purpose.needsDeviceKey ? try privateKey(of: try deviceRecordOrNew()).publicKey : nil
+    let boundKey = try bindingKey()
     let service = QRV1.QrSessionServiceClient(channel: qr)
     let verifier = Base64URL.encode(SecureRandom.bytes(32))
     let request = QRV1.IssueSessionRequest(
@@ -26,7 +27,7 @@ extension DeviceClient {
         platform: wanted.initiator.platform,
         app: wanted.initiator.app
       ),
-      deviceKey: key.map { CommonV1.EcPublicJwk($0) },
+      deviceKey: key.map { CommonV1.EcPublicJwk($0) } ?? boundKey,
       action: wanted.action.map {
         QRV1.Action(text: $0.text, amount: $0.amount, currency: $0.currency, reference: $0.reference)
       },

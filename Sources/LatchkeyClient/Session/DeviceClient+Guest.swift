@@ -76,6 +76,25 @@ extension DeviceClient {
     }
   }
 
+  /// The key that tokens are to be bound to; nil when they are not, or when this device has no key yet.
+  func bindingKey() throws(ClientError) -> CommonV1.EcPublicJwk? {
+    guard configuration.bindsTokens, let record = try deviceRecord() else { return nil }
+    return CommonV1.EcPublicJwk(try privateKey(of: record).publicKey)
+  }
+
+  /// The device key's signature over a fresh challenge, for one purpose.
+  func deviceProof(for purpose: DeviceProof.UnlockPurpose) async throws(ClientError) -> IdentityV1.KeyProof {
+    guard let record = try deviceRecord() else { throw .signedOut }
+    let key = try privateKey(of: record)
+    let challenge = try await challenge(for: key.publicKey)
+    return IdentityV1.KeyProof(
+      publicKey: CommonV1.EcPublicJwk(key.publicKey),
+      challenge: challenge.challenge,
+      signature: try signature(of: key, purpose.rawValue, [configuration.clientID, challenge.challenge]),
+      powSolution: try ProofOfWork.solution(of: challenge.challenge, leadingZeroBits: challenge.powBits)
+    )
+  }
+
   /// The device's record. A new one is made only when there certainly is none.
   func deviceRecordOrNew() throws(ClientError) -> DeviceRecord {
     if let record = try deviceRecord() { return record }

@@ -11,17 +11,53 @@ extension DeviceClient {
     nickname: String = "",
     locale: String = ""
   ) async throws(ClientError) -> SignIn {
-    let guestToken = try await guestToken()
+    try await register(
+      IdentityV1.RegisterRequest(
+        clientID: configuration.clientID,
+        password: IdentityV1.PasswordCredential(identifier: identifier, password: password),
+        guestToken: try await guestToken(),
+        nickname: nickname,
+        locale: locale
+      ))
+  }
+
+  /// Makes an account that signs in by codes, with the code that was sent to the address to prove it.
+  public func register(
+    address: String,
+    code: String,
+    nickname: String = "",
+    locale: String = ""
+  ) async throws(ClientError) -> SignIn {
+    try await register(
+      IdentityV1.RegisterRequest(
+        clientID: configuration.clientID,
+        guestToken: try await guestToken(),
+        nickname: nickname,
+        locale: locale,
+        otp: IdentityV1.OtpCredential(identifier: address, code: code)
+      ))
+  }
+
+  /// Makes an account of a name and a secret that the app made for itself.
+  public func register(customID: String, secret: String) async throws(ClientError) -> SignIn {
+    try await register(
+      IdentityV1.RegisterRequest(
+        clientID: configuration.clientID,
+        guestToken: try await guestToken(),
+        customSecret: IdentityV1.CustomSecretCredential(id: customID, secret: secret)
+      ))
+  }
+
+  private func register(_ request: IdentityV1.RegisterRequest) async throws(ClientError) -> SignIn {
     let auth = IdentityV1.AuthServiceClient(channel: identity)
-    let request = IdentityV1.RegisterRequest(
-      clientID: configuration.clientID,
-      password: IdentityV1.PasswordCredential(identifier: identifier, password: password),
-      guestToken: guestToken,
-      nickname: nickname,
-      locale: locale
-    )
     let answer = try await open { options throws(RPCError) in
-      try await auth.register(request, options: options)
+      let working = Working(request) { request, challenge, solution in
+        request.challenge = challenge
+        request.powSolution = solution
+      }
+      return try await working.send { request throws(RPCError) in
+        try await auth.register(request, options: options)
+      }
     }
     return try finish(
       tokens: answer.tokens,
@@ -40,16 +76,93 @@ extension DeviceClient {
     deviceLabel: String = "",
     locale: String = ""
   ) async throws(ClientError) -> SignInOutcome {
-    let credential = IdentityV1.PasswordCredential(identifier: identifier, password: password)
+    try await signIn(
+      with: .password(identifier: identifier, password: password),
+      onConflict: onConflict,
+      deviceLabel: deviceLabel,
+      locale: locale
+    )
+  }
+
+  /// Signs in with any credential. `onConflict` says what becomes of this device's guest.
+  public func signIn(
+    with credential: SignInCredential,
+    onConflict: ConflictChoice = .report,
+    deviceLabel: String = "",
+    locale: String = ""
+  ) async throws(ClientError) -> SignInOutcome {
     let request = IdentityV1.AuthenticateRequest(
       clientID: configuration.clientID,
-      method: .password(credential),
+      method: try await method(credential),
       guestToken: try await guestToken(forMerge: onConflict == .merge),
       onConflict: onConflict.proto,
       deviceLabel: deviceLabel,
       locale: locale
     )
     return try await authenticate(request)
+  }
+
+  /// Sends a one-time code to an e-mail address or phone number.
+  public func sendCode(
+    to address: String,
+    purpose: CodePurpose = .signIn,
+    locale: String = ""
+  ) async throws(ClientError) -> CodeSent {
+    let auth = IdentityV1.AuthServiceClient(channel: identity)
+    let request = IdentityV1.SendOtpRequest(
+      clientID: configuration.clientID, identifier: address, locale: locale, purpose: purpose.proto)
+    let answer = try await open { options throws(RPCError) in
+      let working = Working(request) { request, challenge, solution in
+        request.challenge = challenge
+        request.powSolution = solution
+      }
+      return try await working.send { request throws(RPCError) in
+        try await auth.sendOtp(request, options: options)
+      }
+    }
+    return CodeSent(
+      expiresIn: .seconds(answer.expiresIn),
+      resendAfter: .seconds(answer.resendAfter),
+      attemptsLeft: Int(answer.attemptsLeft)
+    )
+  }
+
+  /// A nonce to ask an OpenID provider for an ID token with. Holds once, for five minutes.
+  public func idTokenNonce() async throws(ClientError) -> String {
+    let guests = IdentityV1.GuestServiceClient(channel: identity)
+    let request = IdentityV1.GetChallengeRequest(clientID: configuration.clientID, purpose: .idTokenNonce)
+    return try await open { options throws(RPCError) in
+      try await guests.getChallenge(request, options: options)
+    }.challenge
+  }
+
+  /// Lets a pattern or PIN sign in to the account on this device. An earlier one of this device is replaced.
+  ///
+  /// - Parameter password: the account's; not needed a moment after a sign-in.
+  public func enrolPattern(_ pattern: String, password: String = "") async throws(ClientError) {
+    let links = IdentityV1.LinkServiceClient(channel: identity)
+    let enrolment = IdentityV1.PatternEnrolment(
+      proof: try await deviceProof(for: .enrolPattern), pattern: pattern)
+    let request = IdentityV1.LinkIdentityRequest(identity: .pattern(enrolment), password: password)
+    _ = try await authorized { options throws(RPCError) in
+      try await links.linkIdentity(request, options: options)
+    }
+  }
+
+  private func method(
+    _ credential: SignInCredential
+  ) async throws(ClientError) -> IdentityV1.AuthenticateRequest.Method {
+    switch credential {
+    case .password(let identifier, let password):
+      .password(IdentityV1.PasswordCredential(identifier: identifier, password: password))
+    case .code(let identifier, let code): .otp(IdentityV1.OtpCredential(identifier: identifier, code: code))
+    case .customSecret(let id, let secret):
+      .customSecret(IdentityV1.CustomSecretCredential(id: id, secret: secret))
+    case .idToken(let token, let nonce):
+      .idToken(IdentityV1.IdTokenCredential(idToken: token, nonce: nonce))
+    case .pattern(let pattern):
+      .pattern(IdentityV1.PatternCredential(proof: try await deviceProof(for: .pattern), pattern: pattern))
+    }
   }
 
   /// Redeems a ``SignInConflict`` with the choice that a person made. The credential is not asked for again.
@@ -102,7 +215,13 @@ extension DeviceClient {
   private func authenticate(_ request: IdentityV1.AuthenticateRequest) async throws(ClientError) -> SignInOutcome {
     let auth = IdentityV1.AuthServiceClient(channel: identity)
     let answer = try await open { options throws(RPCError) in
-      try await auth.authenticate(request, options: options)
+      let working = Working(request) { request, challenge, solution in
+        request.challenge = challenge
+        request.powSolution = solution
+      }
+      return try await working.send { request throws(RPCError) in
+        try await auth.authenticate(request, options: options)
+      }
     }
     if let conflict = answer.conflict {
       return .conflict(

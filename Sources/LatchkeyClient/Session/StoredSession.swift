@@ -26,6 +26,9 @@ struct StoredSession: Equatable {
     )
   }
 
+  /// Whether the tokens are worth something only with this device's key (RFC 9449).
+  var isBound: Bool { tokenType == "DPoP" }
+
   /// True when the access token has expired or will before a call that starts now can use it. The service's time is
   /// what counts, so a device with a wrong clock refreshes neither too early nor too late.
   func needsRefresh(at now: Timestamp) -> Bool {

@@ -10,6 +10,10 @@ struct LoginCommand: DeviceCommand {
       When a guest with data uses this device, --on-conflict says what becomes of the data: report asks back (exit \
       status 2, with a ticket), merge moves it into the account, switch leaves it with the guest. A ticket from report \
       chooses without the password: latchkey login --ticket TICKET --on-conflict merge
+
+      Instead of the password: --send-code sends a code to the address and --code signs in by it; --custom-id takes a \
+      name that an app made, with its secret where the password goes; --pattern takes the pattern that `latchkey \
+      pattern` enrolled on this device, there as well.
       """
   )
 
@@ -18,6 +22,18 @@ struct LoginCommand: DeviceCommand {
 
   @Argument(help: "The account's e-mail address, phone number or user name.")
   var identifier: String?
+
+  @Flag(help: "Send a one-time code to the address, and sign nobody in yet.")
+  var sendCode = false
+
+  @Option(help: "The code that was sent.")
+  var code: String?
+
+  @Flag(help: "The account is a name that an app made for itself; its secret takes the password's place.")
+  var customID = false
+
+  @Flag(help: "The pattern or PIN of this device takes the password's place; the account need not be said.")
+  var pattern = false
 
   @Option(help: "report, merge or switch.")
   var onConflict: ConflictChoice = .report
@@ -29,25 +45,35 @@ struct LoginCommand: DeviceCommand {
   var label = "latchkey command line"
 
   func validate() throws {
-    guard (identifier == nil) != (ticket == nil) else {
-      throw ValidationError("say either an account or --ticket")
+    guard [identifier != nil, ticket != nil, pattern].count(where: { $0 }) == 1 else {
+      throw ValidationError("say one of an account, --ticket and --pattern")
     }
+    guard [sendCode, code != nil, customID].count(where: { $0 }) <= 1 else {
+      throw ValidationError("say at most one of --send-code, --code and --custom-id")
+    }
+    if identifier == nil, sendCode || code != nil || customID { throw ValidationError("say the account") }
     if ticket != nil, onConflict == .report {
       throw ValidationError("--ticket needs --on-conflict merge or switch")
     }
   }
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
+    if sendCode {
+      let sent = try await device.sendCode(to: identifier ?? "")
+      output.result(
+        "If an account has this address, a code is on its way: latchkey login \(identifier ?? "") --code CODE",
+        [
+          "expires_in": .integer(sent.expiresIn.components.seconds),
+          "resend_after": .integer(sent.resendAfter.components.seconds),
+          "attempts_left": .integer(Int64(sent.attemptsLeft)),
+        ])
+      return
+    }
     let outcome: SignInOutcome
     if let ticket {
       outcome = try await device.choose(onConflict, linkTicket: ticket, deviceLabel: label)
     } else {
-      outcome = try await device.signIn(
-        identifier: identifier ?? "",
-        password: try password.password(),
-        onConflict: onConflict,
-        deviceLabel: label
-      )
+      outcome = try await device.signIn(with: try credential(), onConflict: onConflict, deviceLabel: label)
     }
     switch outcome {
     case .signedIn(let signIn):
@@ -57,6 +83,15 @@ struct LoginCommand: DeviceCommand {
       output.result(Self.sentence(conflict), JSONValue(conflict))
       throw ExitCode(CommandFailure.Status.undecided.rawValue)
     }
+  }
+
+  private func credential() throws -> SignInCredential {
+    let identifier = identifier ?? ""
+    if let code { return .code(identifier: identifier, code: code) }
+    if pattern { return .pattern(try password.password()) }
+    let secret = try password.password()
+    return customID
+      ? .customSecret(id: identifier, secret: secret) : .password(identifier: identifier, password: secret)
   }
 
   private static func sentence(_ signIn: SignIn) -> String {

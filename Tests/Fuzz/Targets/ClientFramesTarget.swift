@@ -21,7 +21,8 @@ struct ClientFramesTarget: FuzzTarget {
     }
     unsafe Self.settings.withUnsafeBytes { unsafe feed($0) }
     for _ in 0..<4 {
-      let handler = CheckedHandler(session)
+      let handler = CheckedHandler(
+        CheckedHandler.Actions(reset: { session.reset($0, .refusedStream) }, consume: { session.consume($0, $1) }))
       var fields = HTTP2FieldList()
       fields.add(":method", "POST")
       fields.add(":scheme", "http")

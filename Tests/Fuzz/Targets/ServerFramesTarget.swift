@@ -7,17 +7,24 @@ struct ServerFramesTarget: FuzzTarget {
 
   private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + [0, 0, 0, 4, 0, 0, 0, 0, 0]
 
+  private static let common: HTTP2CommonAnswer = {
+    var common = HTTP2CommonAnswer()
+    common.head.add(":status", "200")
+    common.trailers.add("grpc-status", "0")
+    return common
+  }()
+
   func run(_ input: UnsafeRawBufferPointer) {
     var now = NIODeadline.uptimeNanoseconds(1_000_000_000)
     let allocator = ByteBufferAllocator()
-    guard let session = try? HTTP2Session(role: .server, allocator: allocator, now: now) else { return }
+    guard let session = try? HTTP2ServerSession(common: Self.common, allocator: allocator, now: now) else { return }
     let delegate = Delegate()
     session.delegate = delegate
     let budget = session.limits.outputBytes + 64 * 1024
     func feed(_ bytes: UnsafeRawBufferPointer) {
       // The session keeps no pointer.
       unsafe session.receive(bytes, now: now)
-      do { try session.produce() } catch { session.terminate(.internalError) }
+      session.produce()
       precondition(session.output.readableBytes <= budget, "more output than its limit")
       precondition(session.openStreams <= Int(session.limits.concurrentStreams) + 1, "more streams than their limit")
       session.output.clear()
@@ -29,17 +36,64 @@ struct ServerFramesTarget: FuzzTarget {
     precondition(delegate.handlers.allSatisfy(\.isClosed), "a stream that never closed")
   }
 
-  private final class Delegate: HTTP2SessionDelegate {
+  private final class Delegate: HTTP2ServerSessionDelegate {
     var handlers: [CheckedHandler] = []
 
-    func session(_ session: HTTP2Session, opened stream: HTTP2Stream) -> any HTTP2StreamHandler {
-      let handler = CheckedHandler(session)
+    func session(_ session: HTTP2ServerSession, received block: HTTP2RequestBlock) {
+      unsafe block.forEach { name, _ in
+        precondition(name.count > 0, "a field without a name")
+        return true
+      }
+      block.allowsDirectAnswer = true
+    }
+
+    func session(
+      _ session: HTTP2ServerSession,
+      answersDirectly stream: HTTP2Stream,
+      _ block: HTTP2RequestBlock,
+      _ body: UnsafeRawBufferPointer
+    ) -> Bool {
+      switch body.count % 3 {
+      case 0: return false
+      case 1:
+        var answer = ByteBuffer(repeating: 7, count: body.count)
+        session.answer(stream, &answer)
+      default:
+        let handler = handler(session)
+        session.adopt(stream, handler)
+        handler.stream(stream, completedFields: .initial)
+        handler.streamReceivedEnd(stream)
+        session.reset(stream, .internalError)
+      }
+      return true
+    }
+
+    func session(
+      _ session: HTTP2ServerSession,
+      opened stream: HTTP2Stream,
+      _ block: HTTP2RequestBlock
+    ) -> any HTTP2StreamHandler {
+      let handler = handler(session)
+      handler.stream(stream, completedFields: .initial)
+      return handler
+    }
+
+    private func handler(_ session: HTTP2ServerSession) -> CheckedHandler {
+      let handler = CheckedHandler(
+        CheckedHandler.Actions(
+          reset: { session.reset($0, .refusedStream) },
+          consume: { session.consume($0, $1) },
+          answer: { stream in
+            session.respond(stream, nil)
+            session.write(stream) { $0.writeRepeatingByte(7, count: 5000) }
+            session.finishCommon(stream)
+          }
+        ))
       handlers.append(handler)
       return handler
     }
 
-    func session(_ session: HTTP2Session, receivedSettings acknowledged: Bool) {}
-    func session(_ session: HTTP2Session, receivedPing payload: UInt64, acknowledged: Bool) {}
-    func session(_ session: HTTP2Session, receivedGoAway code: HTTP2ErrorCode, lastStreamID: Int32, debug: [UInt8]) {}
+    func session(_ session: HTTP2ServerSession, receivedSettings acknowledged: Bool) {}
+    func session(_ session: HTTP2ServerSession, receivedPing payload: UInt64, acknowledged: Bool) {}
   }
 }

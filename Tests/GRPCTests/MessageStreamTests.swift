@@ -80,6 +80,37 @@ import Testing
     #expect(late)
   }
 
+  @Test("A writer whose task is cancelled fails alone: the others go on waiting")
+  func cancelledWriter() async throws {
+    let outbox = MessageOutbox {}
+    try await outbox.write(ByteBuffer(repeating: 0, count: Limits.outboxHighWater))
+    final class Counter: Sendable {
+      let value = Atomic<Int>(0)
+    }
+    let finished = Counter()
+    @Sendable func writer() -> Task<StatusCode?, Never> {
+      Task {
+        defer { finished.value.wrappingAdd(1, ordering: .sequentiallyConsistent) }
+        do throws(RPCError) {
+          try await outbox.write(ByteBuffer(bytes: [1]))
+          return nil
+        } catch {
+          return error.code
+        }
+      }
+    }
+    let cancelled = writer()
+    let others = [writer(), writer()]
+    for _ in 0..<50 { await Task.yield() }
+    cancelled.cancel()
+    #expect(await cancelled.value == .cancelled)
+    for _ in 0..<50 { await Task.yield() }
+    let early = finished.value.load(ordering: .sequentiallyConsistent)
+    #expect(early == 1)
+    outbox.sent(Limits.outboxHighWater + 3)
+    for other in others { #expect(await other.value == nil) }
+  }
+
   @Test("A writer whose stream is gone fails with its status")
   func closedWriter() async throws {
     let outbox = MessageOutbox {}

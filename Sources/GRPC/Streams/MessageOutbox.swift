@@ -6,7 +6,10 @@ internal import Synchronization
 /// A write returns at once while little waits, and otherwise when the transport has taken enough of it: a peer that
 /// does not read stops the writer instead of filling memory.
 package final class MessageOutbox: Sendable {
-  private typealias Waiter = CheckedContinuation<RPCError?, Never>
+  private struct Waiter {
+    let number: Int
+    let continuation: CheckedContinuation<RPCError?, Never>
+  }
 
   private struct State {
     // Arrays: an empty one takes no memory, and most outboxes of waiting calls are.
@@ -16,6 +19,8 @@ package final class MessageOutbox: Sendable {
     var signalled = false
     var failure: RPCError?
     var waiters: [Waiter] = []
+    /// How many writes have begun to wait.
+    var waits = 0
     var parked: (any ParkedCall)?
   }
 
@@ -46,30 +51,32 @@ package final class MessageOutbox: Sendable {
 
   /// Queues a frame, prefix included, and waits while the transport is behind.
   package func write(_ frame: ByteBuffer) async throws(RPCError) {
-    let (failure, signal, mustWait) = state.withLock { state -> (RPCError?, Bool, Bool) in
-      if let failure = state.failure { return (failure, false, false) }
+    let (failure, signal, wait) = state.withLock { state -> (RPCError?, Bool, Int?) in
+      if let failure = state.failure { return (failure, false, nil) }
       let signal = !state.signalled
       state.signalled = true
       state.pending += frame.readableBytes
       state.frames.append(frame)
-      return (nil, signal, state.pending > Limits.outboxHighWater)
+      guard state.pending > Limits.outboxHighWater else { return (nil, signal, nil) }
+      state.waits += 1
+      return (nil, signal, state.waits)
     }
     if let failure { throw failure }
     if signal { ready() }
-    guard mustWait else { return }
+    guard let number = wait else { return }
     let error = await withTaskCancellationHandler {
-      await withCheckedContinuation { (continuation: Waiter) in
+      await withCheckedContinuation { (continuation: CheckedContinuation<RPCError?, Never>) in
         let now = self.state.withLock { state -> RPCError?? in
           if let failure = state.failure { return .some(failure) }
           if state.pending <= Limits.outboxLowWater { return .some(nil) }
           if Task.isCancelled { return .some(RPCError(.cancelled, "the call was cancelled")) }
-          state.waiters.append(continuation)
+          state.waiters.append(Waiter(number: number, continuation: continuation))
           return nil
         }
         if let now { continuation.resume(returning: now) }
       }
     } onCancel: {
-      self.wake(RPCError(.cancelled, "the call was cancelled"))
+      self.cancel(number)
     }
     if let error { throw error }
   }
@@ -93,24 +100,27 @@ package final class MessageOutbox: Sendable {
       state.waiters = []
       return waiters
     }
-    for waiter in waiters { waiter.resume(returning: nil) }
+    for waiter in waiters { waiter.continuation.resume(returning: nil) }
   }
 
   /// Fails this and every later write: the stream is gone.
   package func close(_ error: RPCError) {
-    state.withLock { state in
+    let waiters = state.withLock { state -> [Waiter] in
       if state.failure == nil { state.failure = error }
       state.frames.removeAll()
-    }
-    wake(error)
-  }
-
-  private func wake(_ error: RPCError?) {
-    let waiters = state.withLock { state -> [Waiter] in
       let waiters = state.waiters
       state.waiters = []
       return waiters
     }
-    for waiter in waiters { waiter.resume(returning: error) }
+    for waiter in waiters { waiter.continuation.resume(returning: error) }
+  }
+
+  /// The task of one write was cancelled. The others go on waiting.
+  private func cancel(_ number: Int) {
+    let waiter = state.withLock { state -> Waiter? in
+      guard let index = state.waiters.firstIndex(where: { $0.number == number }) else { return nil }
+      return state.waiters.remove(at: index)
+    }
+    waiter?.continuation.resume(returning: RPCError(.cancelled, "the call was cancelled"))
   }
 }

@@ -21,8 +21,19 @@ package enum Codec {
       guard let message = unsafe unpack(arena.allocator, bytes.count, start) else {
         throw arena.isExhausted ? .needsMoreMemory : .malformed
       }
+      guard unsafe hasSoundBooleans(bytes, message) else { throw .malformed }
       return unsafe try read(message)
     }
+  }
+
+  /// - Parameter message: what protobuf-c made of the bytes.
+  @usableFromInline
+  static func hasSoundBooleans(_ bytes: UnsafeRawBufferPointer, _ message: UnsafeMutableRawPointer) -> Bool {
+    // Every struct of protoc-c begins with its `ProtobufCMessage`.
+    guard let descriptor = unsafe message.assumingMemoryBound(to: ProtobufCMessage.self).pointee.descriptor else {
+      return false
+    }
+    return unsafe BooleanFields.areWellFormed(in: bytes, descriptor)
   }
 
   /// Builds the struct in this thread's arena, then packs it straight into `buffer` with protoc-c's functions.

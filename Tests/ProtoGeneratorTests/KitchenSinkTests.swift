@@ -66,6 +66,18 @@ struct KitchenSinkTests {
     #expect(try decode(Self.sinkHex) == Self.all)
   }
 
+  @Test(
+    "a bool of another wire type is refused, wherever in the message it is; in a list it may be packed or not",
+    arguments: [
+      ("6a0101", false), ("6d01000000", false), ("690100000000000000", false), ("6801", true),
+      ("d2010101", true), ("d00101", true), ("d50101000000", false),
+    ])
+  func booleans(hex: String, isSound: Bool) throws {
+    let message = try? decode(hex)
+    #expect((message != nil) == isSound)
+    if let message { #expect(message.aBool || message.bools == [true]) }
+  }
+
   @Test("every scalar type, repeated and alone, is written as another implementation writes it")
   func write() throws {
     #expect(try encode(Self.all) == Self.sinkHex)

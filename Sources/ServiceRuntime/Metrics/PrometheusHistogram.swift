@@ -11,6 +11,8 @@ final class PrometheusHistogram: TimerHandler, RecorderHandler {
   }
 
   private let bounds: [Bound]
+  /// Those of `bounds`, by themselves: what an observation is compared with.
+  private let limits: [Int64]
   private let state: Mutex<State>
 
   private struct State {
@@ -22,6 +24,7 @@ final class PrometheusHistogram: TimerHandler, RecorderHandler {
   /// - Parameter bounds: ascending.
   init(bounds: [Bound]) {
     self.bounds = bounds
+    limits = bounds.map(\.limit)
     state = Mutex(State(counts: Array(repeating: 0, count: bounds.count + 1)))
   }
 
@@ -31,7 +34,7 @@ final class PrometheusHistogram: TimerHandler, RecorderHandler {
 
   /// Records as many observations of one value.
   func record(_ value: Int64, times: Int64) {
-    let index = bounds.firstIndex { value <= $0.limit } ?? bounds.count
+    let index = limits.firstIndex { value <= $0 } ?? limits.count
     state.withLock { state in
       state.counts[index] += times
       state.sum &+= value &* times

@@ -29,6 +29,11 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   private var directAnswer = ByteBuffer()
   private var isReading = false
   private var isFlushScheduled = false
+  private var hasUnflushed = false
+  /// Whether the header block that is being received has its timer.
+  private var isBlockTimed = false
+  /// What the channel last said of itself.
+  private var isWritable = true
   /// The peer does not take our bytes: reading on would only make more of them.
   private var isReadHeld = false
   private var timers: ConnectionTimers
@@ -135,19 +140,21 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   }
 
   func channelReadComplete(context: ChannelHandlerContext) {
+    // Nobody comes behind this handler who would want to know.
     isReading = false
     flush()
     if directCalls != nil { reportAnswered() }
-    if let session { watchHalfRequests(session) }
-    context.fireChannelReadComplete()
+    guard let session else { return }
+    if session.undecided > 0 || session.isReceivingBlock || isBlockTimed { watchHalfRequests(session) }
   }
 
   func read(context: ChannelHandlerContext) {
-    if context.channel.isWritable { context.read() } else { isReadHeld = true }
+    if isWritable { context.read() } else { isReadHeld = true }
   }
 
   func channelWritabilityChanged(context: ChannelHandlerContext) {
-    if context.channel.isWritable {
+    isWritable = context.channel.isWritable
+    if isWritable {
       timers[.stalledWrite] = nil
       flush()
       if isReadHeld {
@@ -189,23 +196,28 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
 
   private func flush() {
     guard let session, let context else { return }
-    var written: ByteBuffer?
-    while context.channel.isWritable {
+    while isWritable {
       session.produce()
       guard session.output.readableBytes > 0 else { break }
       var bytes = ByteBuffer()
       swap(&bytes, &session.output)
-      context.write(wrapOutboundOut(bytes), promise: nil)
-      written = bytes
-      guard session.wantsToWrite else { break }
-    }
-    if var written {
-      context.flush()
-      // The memory is the session's again once the socket has the bytes, which mostly is by now.
-      if session.output.capacity == 0, written.capacity <= Limits.keptOutputCapacity {
-        written.clear()
-        session.output = written
+      guard !session.wantsToWrite else {
+        context.write(wrapOutboundOut(bytes), promise: nil)
+        hasUnflushed = true
+        continue
       }
+      hasUnflushed = false
+      context.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
+      // The memory is the session's again once the socket has the bytes, which mostly is by now.
+      if session.output.capacity == 0, bytes.capacity <= Limits.keptOutputCapacity {
+        bytes.clear()
+        session.output = bytes
+      }
+      break
+    }
+    if hasUnflushed {
+      hasUnflushed = false
+      context.flush()
     }
     reportBuffered(session, context)
     closeIfOver(session, context)
@@ -396,13 +408,10 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
 
   /// What has begun and not ended has a time by which it must: a header block, and requests whose body is to come.
   private func watchHalfRequests(_ session: HTTP2ServerSession) {
-    if session.isReceivingBlock {
-      if timers[.headerBlock] == nil {
-        timers[.headerBlock] = now + Limits.headerBlockTimeout
-        watch(now + Limits.headerBlockTimeout)
-      }
-    } else if timers[.headerBlock] != nil {
-      timers[.headerBlock] = nil
+    if session.isReceivingBlock != isBlockTimed {
+      isBlockTimed.toggle()
+      timers[.headerBlock] = isBlockTimed ? now + Limits.headerBlockTimeout : nil
+      rearm()
     }
     if session.undecided > 0 { watch(now + shortestDirectLimit) }
   }

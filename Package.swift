@@ -10,6 +10,12 @@ let strict: [SwiftSetting] = [
   .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
 ]
 
+/// The modules that every call passes through. Release builds leave out the checks that no two accesses to one variable
+/// overlap, which the tests make. Without them a poll takes 0.66 of the CPU at 50 connections of 100 streams, and 0.93 at
+/// 500 of one stream.
+let hot: [SwiftSetting] =
+  strict + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
+
 let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
@@ -25,8 +31,13 @@ let deque: Target.Dependency = .product(name: "DequeModule", package: "swift-col
 let heap: Target.Dependency = .product(name: "HeapModule", package: "swift-collections")
 
 /// A Swift module of ours.
-func module(_ name: String, path: String? = nil, _ dependencies: [Target.Dependency] = []) -> Target {
-  .target(name: name, dependencies: dependencies, path: path, swiftSettings: strict)
+func module(
+  _ name: String,
+  path: String? = nil,
+  _ dependencies: [Target.Dependency] = [],
+  settings: [SwiftSetting] = strict
+) -> Target {
+  .target(name: name, dependencies: dependencies, path: path, swiftSettings: settings)
 }
 
 /// The unit tests of a module, in `Tests/<module>Tests`.
@@ -76,11 +87,11 @@ let package = Package(
     system("CCurl", "libcurl", "libcurl4-openssl-dev"),
 
     // The wire: bytes in, events out.
-    module("HTTP2", ["CNghttp2", nio]),
-    module("TLS", ["CSSL", nio]),
+    module("HTTP2", ["CNghttp2", nio], settings: hot),
+    module("TLS", ["CSSL", nio], settings: hot),
     module("Compression", ["CZlib"]),
-    module("GRPC", ["Compression", nio, logging]),
-    module("Transport", ["HTTP2", "TLS", "GRPC", nio, nioPosix, nioHTTP1, logging, deque]),
+    module("GRPC", ["Compression", nio, logging], settings: hot),
+    module("Transport", ["HTTP2", "TLS", "GRPC", nio, nioPosix, nioHTTP1, logging, deque], settings: hot),
 
     // Messages: protobuf-c, the generator and what it generates.
     module("Protobuf", ["CProtobufC", nio]),
@@ -118,7 +129,8 @@ let package = Package(
       [
         "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
         "StorageSQLite", "QRCode", nio, logging, deque, heap,
-      ]),
+      ],
+      settings: hot),
     module(
       "MigrationService",
       [

@@ -15,6 +15,12 @@ package enum Limits {
   /// bad calls must not become a flood on the disk.
   static let callLogLinesPerSecond = 50
 
+  /// Connections to the management port: probes and scrapers, some of each.
+  package static let managementConnections = 100
+  /// Open files that are none of the gRPC port's connections: those of the management port, the database with its
+  /// readers, logs, certificates and channels to other services.
+  static let reservedFiles = managementConnections + 100
+
   /// Distinct series of metrics: 60 methods with 17 codes each are a thousand.
   static let metricSeries = 4096
   /// Bounds of latency histograms: nanoseconds, printed as seconds. Polls take tens of microseconds, password hashes

@@ -2,10 +2,17 @@ internal import Transport
 
 /// The pages of the management port, for probes and scrapers that speak no gRPC.
 enum ManagementPages {
-  static func make(metrics: PrometheusRegistry, readiness: ReadinessMonitor) -> [Page] {
-    [
+  /// - Parameter usage: what the gRPC port's connections use now.
+  static func make(
+    metrics: PrometheusRegistry,
+    readiness: ReadinessMonitor,
+    usage: @escaping @Sendable () -> ServerBudget.Usage
+  ) -> [Page] {
+    let meters = UsageMeters(metrics)
+    return [
       Page("GET", "/metrics") { _ in
-        PageResponse(
+        meters.record(usage())
+        return PageResponse(
           headers: [("content-type", "text/plain; version=0.0.4; charset=utf-8")],
           body: metrics.text()
         )

@@ -171,7 +171,7 @@ package enum ServiceProcess {
       sessions: sessions,
       token: token
     )
-    let management = managementServer(resources, health: health, readiness: readiness)
+    let management = managementServer(resources, health: health, readiness: readiness) { server.usage }
     let grpcAddress = try await start(server, configuration.listen)
     let managementAddress: Endpoint
     do throws(StartupError) {
@@ -265,7 +265,15 @@ package enum ServiceProcess {
       tls: tls
     )
     transport.drainGrace = TimeAmount(configuration[CommonKeys.drainTimeout])
-    transport.budget.connections = configuration[CommonKeys.connectionLimit]
+    let wanted = configuration[CommonKeys.connectionLimit]
+    let files = OpenFiles.raiseLimit()
+    transport.budget.connections = OpenFiles.connections(wanted: wanted, limit: files)
+    if transport.budget.connections < wanted {
+      resources.logger.warning(
+        "fewer connections than limits.connections says: the limit on open files is lower",
+        metadata: ["open_files": "\(files)", "connections": "\(transport.budget.connections)"]
+      )
+    }
     transport.budget.calls = configuration[CommonKeys.callLimit]
     transport.cors = configuration[CommonKeys.corsOrigins]
     transport.compressesResponses = configuration[CommonKeys.compressResponses]
@@ -294,16 +302,18 @@ package enum ServiceProcess {
   private static func managementServer(
     _ resources: ServiceResources,
     health: HealthService,
-    readiness: ReadinessMonitor
+    readiness: ReadinessMonitor,
+    usage: @escaping @Sendable () -> ServerBudget.Usage
   ) -> RPCServer {
     let endpoint = resources.configuration.management
     var transport = RPCServer.Configuration(host: endpoint.host, port: endpoint.port)
     transport.drainGrace = TimeAmount(Limits.managementDrain)
+    transport.budget.connections = Limits.managementConnections
     return RPCServer(
       configuration: transport,
       group: resources.eventLoops,
       routes: HealthV1.healthRoutes(health),
-      pages: ManagementPages.make(metrics: resources.metrics, readiness: readiness),
+      pages: ManagementPages.make(metrics: resources.metrics, readiness: readiness, usage: usage),
       statusDetailsEncoder: { StatusDetails.encode($0) },
       logger: resources.logger
     )

@@ -163,7 +163,7 @@ package final class RPCServer: Sendable {
   }
 
   /// What the connections use together.
-  package var usage: (connections: Int, calls: Int, bufferedBytes: Int) { environment.budget.usage }
+  package var usage: ServerBudget.Usage { environment.budget.usage }
 
   /// Connections that are open.
   package var connectionCount: Int { state.withLock { $0.connections.count } }

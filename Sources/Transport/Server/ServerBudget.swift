@@ -28,6 +28,8 @@ package final class ServerBudget: Sendable {
   private let connections = Atomic<Int>(0)
   private let calls = Atomic<Int>(0)
   private let bufferedBytes = Atomic<Int>(0)
+  private let refusedConnections = Atomic<Int>(0)
+  private let refusedCalls = Atomic<Int>(0)
 
   init(_ bounds: Bounds) {
     precondition(bounds.connectionBytes <= bounds.bufferedBytes, "one connection alone would be over the budget of all")
@@ -47,6 +49,7 @@ package final class ServerBudget: Sendable {
     let count = connections.add(1, ordering: .relaxed).newValue
     guard count <= bounds.connections else {
       connections.subtract(1, ordering: .relaxed)
+      refusedConnections.add(1, ordering: .relaxed)
       return .refused
     }
     // A quarter is kept for those who come while the idle ones go.
@@ -85,8 +88,9 @@ package final class ServerBudget: Sendable {
 
   /// What a call is told for which there is no room. The wait is spread, so that those who were refused together do
   /// not come back together.
-  static func refusal() -> RPCError {
-    RPCError(
+  func refusal() -> RPCError {
+    refusedCalls.add(1, ordering: .relaxed)
+    return RPCError(
       .resourceExhausted,
       "the server has no room for this call now",
       reason: "OVERLOADED",
@@ -95,9 +99,22 @@ package final class ServerBudget: Sendable {
   }
 
   /// For metrics and tests.
-  package var usage: (connections: Int, calls: Int, bufferedBytes: Int) {
-    (
-      connections.load(ordering: .relaxed), calls.load(ordering: .relaxed), bufferedBytes.load(ordering: .relaxed)
+  package struct Usage: Sendable, Equatable {
+    package var connections: Int
+    package var calls: Int
+    package var bufferedBytes: Int
+    /// Since the server began.
+    package var refusedConnections: Int
+    package var refusedCalls: Int
+  }
+
+  var usage: Usage {
+    Usage(
+      connections: connections.load(ordering: .relaxed),
+      calls: calls.load(ordering: .relaxed),
+      bufferedBytes: bufferedBytes.load(ordering: .relaxed),
+      refusedConnections: refusedConnections.load(ordering: .relaxed),
+      refusedCalls: refusedCalls.load(ordering: .relaxed)
     )
   }
 }

@@ -149,7 +149,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     call.context = context
     phase = .message
     hasInterceptedCall = true
-    if !route.isEssential, !connection.hasRoom { return finish(ServerBudget.refusal()) }
+    if !route.isEssential, !connection.hasRoom { return finish(connection.environment.budget.refusal()) }
     for interceptor in connection.environment.interceptors {
       do throws(RPCError) {
         try interceptor.willHandle(context)
@@ -276,7 +276,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
 
   private func run(_ route: RPCRoute) {
     // Calls that were let in while there was room may have filled it by now.
-    if !route.isEssential, !connection.hasRoom { return finish(ServerBudget.refusal()) }
+    if !route.isEssential, !connection.hasRoom { return finish(connection.environment.budget.refusal()) }
     phase = .running
     isTaskRunning = true
     let task = Task.immediate(executorPreference: connection.executor) { [self] in

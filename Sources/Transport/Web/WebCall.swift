@@ -92,7 +92,7 @@ final class WebCall: @unchecked Sendable {
     )
     call.context = context
     hasInterceptedCall = true
-    if !route.isEssential, place.environment.budget.isExhausted { return finish(ServerBudget.refusal()) }
+    if !route.isEssential, place.environment.budget.isExhausted { return finish(place.environment.budget.refusal()) }
     for interceptor in place.environment.interceptors {
       do throws(RPCError) {
         try interceptor.willHandle(context)

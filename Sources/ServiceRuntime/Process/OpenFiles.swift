@@ -1,0 +1,23 @@
+internal import Glibc
+
+/// The open files that this process may have: each connection is one.
+enum OpenFiles {
+  /// Raises the limit as far as this process may, and answers it.
+  static func raiseLimit() -> Int {
+    var limit = rlimit()
+    let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+    // getrlimit fills the struct and setrlimit reads it; both keep nothing.
+    guard unsafe getrlimit(resource, &limit) == 0 else { return .max }
+    if limit.rlim_cur < limit.rlim_max {
+      var raised = limit
+      raised.rlim_cur = limit.rlim_max
+      if unsafe setrlimit(resource, &raised) == 0 { limit = raised }
+    }
+    return Int(clamping: limit.rlim_cur)
+  }
+
+  /// How many connections there may be: what is wanted, as far as the files go.
+  static func connections(wanted: Int, limit: Int) -> Int {
+    max(1, min(wanted, limit - Limits.reservedFiles))
+  }
+}

@@ -621,6 +621,9 @@ package enum HTTP2Role: Sendable {
   }
 
   func closed(_ stream: HTTP2Stream, code: HTTP2ErrorCode) {
+    // A request that a dying session did not send is reported twice: as a frame not sent and as a stream closed. Given
+    // back twice, the object would be in the pool twice.
+    guard stream.id != 0 else { return }
     if role == .server, closedStreams.verdict(stream.id) == .open {
       closedStreams.close(stream.id, .closedByPeer)
     }

@@ -2,20 +2,21 @@ import HTTP2
 
 /// Sees to it that a session's events make sense: one block of fields before data, nothing after the end, one end.
 final class CheckedHandler: HTTP2StreamHandler {
-  /// What a handler may do to its stream.
+  /// What a handler does from within an event.
   struct Actions {
-    var reset: (HTTP2Stream) -> Void
     var consume: (HTTP2Stream, Int) -> Void
-    /// On a server.
-    var answer: (HTTP2Stream) -> Void = { _ in }
+    var reset: (HTTP2Stream) -> Void
+    var answer: (HTTP2Stream) -> Void
   }
 
   private let actions: Actions
-  private var hasFields = false
+  /// On a server the session has the fields before it asks for a handler.
+  private var hasFields: Bool
   private var hasEnded = false
   private(set) var isClosed = false
 
-  init(_ actions: Actions) {
+  init(hasFields: Bool, _ actions: Actions) {
+    self.hasFields = hasFields
     self.actions = actions
   }
 
@@ -33,7 +34,7 @@ final class CheckedHandler: HTTP2StreamHandler {
     precondition(!isClosed && !hasEnded, "a block after the end")
     precondition((block == .trailers) == hasFields, "a block out of its turn")
     if block != .informational { hasFields = true }
-    // What a handler may do from within an event, each way on some streams.
+    // Each on some streams.
     switch stream.id % 8 {
     case 1: actions.answer(stream)
     case 5: actions.reset(stream)
@@ -43,7 +44,12 @@ final class CheckedHandler: HTTP2StreamHandler {
 
   func stream(_ stream: HTTP2Stream, receivedData bytes: UnsafeRawBufferPointer) {
     precondition(!isClosed && !hasEnded && hasFields, "data out of its turn")
-    if stream.id % 8 != 7 { actions.consume(stream, bytes.count) }
+    switch stream.id % 8 {
+    case 1: actions.answer(stream)
+    case 5: actions.reset(stream)
+    case 7: break
+    default: actions.consume(stream, bytes.count)
+    }
   }
 
   func streamReceivedEnd(_ stream: HTTP2Stream) {

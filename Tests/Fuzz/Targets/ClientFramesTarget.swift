@@ -22,7 +22,13 @@ struct ClientFramesTarget: FuzzTarget {
     unsafe Self.settings.withUnsafeBytes { unsafe feed($0) }
     for _ in 0..<4 {
       let handler = CheckedHandler(
-        CheckedHandler.Actions(reset: { session.reset($0, .refusedStream) }, consume: { session.consume($0, $1) }))
+        hasFields: false,
+        CheckedHandler.Actions(
+          consume: { session.consume($0, $1) },
+          reset: { session.reset($0, .cancel) },
+          answer: { session.finish($0) }
+        )
+      )
       var fields = HTTP2FieldList()
       fields.add(":method", "POST")
       fields.add(":scheme", "http")

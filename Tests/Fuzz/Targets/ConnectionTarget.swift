@@ -12,11 +12,15 @@ struct ConnectionTarget: FuzzTarget {
 
   func run(_ input: UnsafeRawBufferPointer) {
     let counter = Counter()
+    let configuration = RPCServer.Configuration(host: "127.0.0.1", port: 0)
     let environment = ServerEnvironment(
-      configuration: RPCServer.Configuration(host: "127.0.0.1", port: 0),
+      configuration: configuration,
       router: Router(Self.routes),
       interceptors: [counter],
-      pages: PageTable([.health, Page("POST", "/form") { request in PageResponse(body: request.body) }]),
+      pages: PageTable(
+        [.health, Page("POST", "/form") { request in PageResponse(body: request.body) }],
+        cors: configuration.cors
+      ),
       statusDetailsEncoder: { _ in nil },
       logger: Logger(label: "fuzz") { _ in SwiftLogNoOpLogHandler() }
     )

@@ -8,7 +8,9 @@ struct MetadataTarget: FuzzTarget {
   let name = "metadata"
 
   private static let router = Router([
-    .unary(RPCMethod(path: "/t.T/Echo", kind: .unary)) { (request: Nothing, _) async throws(RPCError) -> Nothing in request }
+    .unary(RPCMethod(path: "/t.T/Echo", kind: .unary)) { (request: Nothing, _) async throws(RPCError) -> Nothing in
+      request
+    }
   ])
 
   func run(_ input: UnsafeRawBufferPointer) {

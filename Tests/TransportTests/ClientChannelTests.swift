@@ -1,4 +1,5 @@
 import GRPC
+import Logging
 import NIOCore
 import NIOPosix
 import TLS
@@ -170,6 +171,33 @@ struct ClientChannelTests {
       #expect(error?.code == .deadlineExceeded)
       #expect(ContinuousClock.now - start < .seconds(30))
       try await waitUntil { server.counters.cancelled.load(ordering: .relaxed) == 1 }
+    }
+  }
+
+  @Test("an inbound deadline ends the outbound call that serves it, named there or not", arguments: [true, false])
+  func propagation(isNamed: Bool) async throws {
+    try await run { inner, server in
+      let wait = RPCMethod(path: "/t.T/Wait", kind: .unary)
+      let relay = RPCMethod(path: "/t.T/Relay", kind: .unary)
+      let outer = RPCServer(
+        configuration: RPCServer.Configuration(host: "127.0.0.1", port: 0),
+        routes: [
+          .unary(relay) { (request: Blob, context) async throws(RPCError) -> Blob in
+            let options = isNamed ? CallOptions().within(context) : CallOptions()
+            return try await inner.unary(wait, request, options: options)
+          }
+        ],
+        logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+      )
+      let port = try #require(try await outer.start().port)
+      let target = ChannelTarget(host: "127.0.0.1", port: port)
+      let channel = ClientChannel(ClientChannel.Configuration(target: target) { _ in nil })
+      let error = await failure(channel, relay, Blob([]), options: CallOptions(timeout: .seconds(1)))
+      #expect(error?.code == .deadlineExceeded)
+      // Long before the handler there would return of itself.
+      try await waitUntil { server.counters.cancelled.load(ordering: .relaxed) == 1 }
+      await channel.close(grace: .zero)
+      await outer.shutDown()
     }
   }
 

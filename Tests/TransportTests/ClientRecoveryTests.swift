@@ -354,6 +354,57 @@ struct ClientRecoveryTests {
     let value = Atomic<Int>(0)
   }
 
+  @Test("a server that falls silent is given up by keepalive, and the next call finds the one that came back")
+  func keepalive() async throws {
+    try await ScriptedPeer.run { exchange in
+      // The first connection hangs as behind a partition: nothing more comes from it, no answer to a PING either.
+      if exchange.connectionNumber > 1 { return exchange.answer([1]) }
+      exchange.connection.peer.answers.store(false, ordering: .relaxed)
+    } _: { peer, target in
+      var policy = KeepalivePolicy(interval: .seconds(10), timeout: .milliseconds(100))
+      // Below what a configuration may ask for, so that the test is short.
+      policy.interval = .milliseconds(50)
+      let channel = makeChannel(target) { $0.keepalive = policy }
+      let started = ContinuousClock.now
+      let error = await failure(channel, Self.method, Blob([]), options: CallOptions())
+      #expect(error == RPCError(.unavailable, "the server gave no sign of life"))
+      #expect(started.duration(to: .now) < .seconds(10))
+      peer.answers.store(true, ordering: .relaxed)
+      try await expect(Blob([1]), from: call(channel))
+      await channel.close(grace: .zero)
+    }
+  }
+
+  @Test("twenty restarts of a server cost a client that retries and waits not one call")
+  func restarts() async throws {
+    var server = try await TestServer.start()
+    let port = try #require(server.address.port)
+    let channel = makeChannel(ChannelTarget(host: "127.0.0.1", port: port))
+    let method = RPCMethod(path: "/t.T/Yield", kind: .unary)
+    let (answered, isOver) = (Counter(), Counter())
+    let callers = (0..<4).map { number in
+      Task {
+        while isOver.value.load(ordering: .relaxed) == 0 {
+          let blob = Blob([UInt8(number)])
+          let options = CallOptions(timeout: .seconds(60), waitForReady: true, isIdempotent: true)
+          let response: Blob = try await channel.unary(method, blob, options: options)
+          #expect(response == blob)
+          answered.value.add(1, ordering: .relaxed)
+        }
+      }
+    }
+    for _ in 0..<20 {
+      let before = answered.value.load(ordering: .relaxed)
+      try await waitUntil { answered.value.load(ordering: .relaxed) >= before + 8 }
+      await server.server.shutDown()
+      server = try await TestServer.start { $0.port = port }
+    }
+    isOver.value.store(1, ordering: .relaxed)
+    for caller in callers { try await caller.value }
+    await channel.close()
+    await server.server.shutDown()
+  }
+
   @Test("a channel that is let go closes its connections")
   func abandoned() async throws {
     try await ScriptedPeer.run {

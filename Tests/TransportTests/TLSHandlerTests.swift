@@ -26,6 +26,11 @@ struct TLSHandlerTests {
       try channel.pipeline.syncOperations.addHandler(recorder)
       try channel.connect(to: SocketAddress(unixDomainSocketPath: "/none")).wait()
     }
+
+    /// Takes the handlers out of the pipeline, which hold on to it and it to them.
+    deinit {
+      _ = try? channel.finish(acceptAlreadyClosed: true)
+    }
   }
 
   final class Recorder: ChannelInboundHandler {

@@ -24,7 +24,7 @@ def _generate_stubs():
     target.mkdir(parents=True, exist_ok=True)
     protos = sorted(
         str(path.relative_to(ROOT / "proto"))
-        for folder in ("latchkey", "google/rpc", "grpc/health")
+        for folder in ("latchkey", "google/rpc", "grpc/health", "grpc/reflection")
         for path in (ROOT / "proto" / folder).rglob("*.proto")
     )
     include = pathlib.Path(protoc.__file__).parent / "_proto"
@@ -36,9 +36,12 @@ def _generate_stubs():
     import google
 
     google.__path__.append(str(target / "google"))
-    # The `grpc` library is a package as well, and has no folder for the health service.
+    # The `grpc` library is a package as well, and has no folders for health and reflection; where further packages of
+    # theirs are installed, it gives out those.
     import grpc
 
+    for name in ("grpc.health", "grpc.reflection"):
+        sys.modules.pop(name, None)
     grpc.__path__.append(str(target / "grpc"))
     sys.path.insert(0, str(target))
 

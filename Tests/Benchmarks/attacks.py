@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""What each attack of Tests/EndToEnd/hostile costs an honest client: its p99 while nothing happens and under attack.
+
+    python Tests/Benchmarks/attacks.py [--seconds 5] [--only NAME] [--binaries .build/release]
+
+The server has one core to itself; the honest client and the attacker, which is nice to it, share the other. An attacker
+that is cut off comes back at once. Exit status 1 when a p99 rises above ten times the quiet one (or above 10 ms where
+that is more: below it the measuring Python is what is measured), or the memory by more than the budget.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import statistics
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HOSTILE = ROOT / "Tests" / "EndToEnd" / "hostile"
+sys.path[:0] = [str(HOSTILE), str(HOSTILE.parent), str(ROOT / "deploy")]
+
+import conftest  # noqa: E402
+import frames  # noqa: E402
+import test_attacks  # noqa: E402
+from frames import END_HEADERS, END_STREAM, INITIAL_WINDOW_SIZE, PREFACE, call, data, headers, message  # noqa: E402
+
+# The bars.
+RATIO, FLOOR_MS, BUDGET = 10, 10, 128 << 20
+SETTLE = 1
+
+
+def percentile(values, part):
+    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
+
+
+def flooding(sent):
+    parts = list(sent)
+
+    def attack(target):
+        with target.connect(timeout=2) as peer:
+            reader = threading.Thread(target=peer.read_to_end, daemon=True)
+            reader.start()
+            test_attacks.flood(peer, parts)
+
+    return attack
+
+
+def hpack_bomb(target):
+    name = b"x" * 100
+    entry = b"\x40" + frames.integer(len(name), 7) + name + frames.integer(3900, 7) + b"v" * 3900
+    with target.connect(timeout=2) as peer:
+        for number in range(1, 2001, 2):
+            block = frames.block(frames.fields()) + (entry if number == 1 else b"") + b"\xbe" * 12_000
+            peer.send(headers(number, raw=block, flags=END_HEADERS | END_STREAM))
+
+
+def long_header_lists(target):
+    with target.connect(timeout=2) as peer:
+        for number in range(1, 2001, 2):
+            extra = [(f"x-{index}", "v" * 1000) for index in range(14)]
+            first, rest = frames.fields(frames.CHECK, *extra), frames.block([("y", "v" * 15_000)])
+            peer.send(
+                headers(number, raw=frames.block(first), flags=END_STREAM),
+                frames.frame(frames.CONTINUATION, END_HEADERS, number, rest),
+            )
+
+
+def tiny_data(target):
+    with target.connect(timeout=2) as peer:
+        body = message(bytes(4000))
+        peer.send(headers(1), *(data(1, body[index : index + 1], flags=0) for index in range(len(body))))
+
+
+def never_reading(target):
+    with target.connect((INITIAL_WINDOW_SIZE, 0), receive_buffer=4096, timeout=2) as peer:
+        question = message(b"\x22\x21latchkey.qr.v1.QrSessionService")
+        for number in range(1, 199, 2):
+            peer.send(headers(number, frames.fields(frames.REFLECTION)), data(number, question))
+        time.sleep(0.2)
+
+
+def slow_preface(target):
+    with contextlib.ExitStack() as stack:
+        for peer in [stack.enter_context(target.raw(timeout=2)) for _ in range(100)]:
+            peer.send(PREFACE[:10])
+        time.sleep(0.2)
+
+
+def half_open(target):
+    with contextlib.ExitStack() as stack:
+        for peer in [stack.enter_context(target.connect(timeout=2)) for _ in range(50)]:
+            peer.send(headers(1, frames.fields(frames.WATCH)), data(1, message()))
+            peer.socket.shutdown(1)
+
+
+def connection_flood(target):
+    with contextlib.ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(target.raw(timeout=2))
+
+
+ATTACKS = {
+    **{name: (lambda sent=sent: flooding(sent)) for name, (sent, _) in test_attacks.FLOODS.items()},
+    "HPACK bomb": lambda: hpack_bomb,
+    "header lists over the limit": lambda: long_header_lists,
+    "tiny DATA frames": lambda: tiny_data,
+    "never reading": lambda: never_reading,
+    "slow preface": lambda: slow_preface,
+    "half-open connections": lambda: half_open,
+    "connection flood": lambda: connection_flood,
+}
+
+
+@contextlib.contextmanager
+def attacking(target, make):
+    """A process that attacks again and again."""
+    child = os.fork()
+    if child == 0:
+        os.nice(10)
+        threading.excepthook = lambda _: None
+        attack = make()
+        while True:
+            with contextlib.suppress(Exception):
+                attack(target)
+            time.sleep(0.001)
+    try:
+        time.sleep(SETTLE)
+        assert os.waitpid(child, os.WNOHANG) == (0, 0), "the attacker has ended"
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def honest(target, seconds):
+    """Latencies of calls in milliseconds, one every 2 ms at most, and the largest memory of the server."""
+    latencies, peak = [], 0
+    end = time.monotonic() + seconds
+    with target.connect(timeout=30) as client:
+        number = 1
+        while time.monotonic() < end:
+            started = time.monotonic()
+            client.send(call(number))
+            assert client.status(number) == 0
+            latencies.append((time.monotonic() - started) * 1000)
+            # Forgotten, so that the client stays as quick as it was.
+            client.answers.clear()
+            client.seen.clear()
+            number += 2
+            if number % 20 == 1:
+                peak = max(peak, target.resident)
+            time.sleep(0.002)
+    return latencies, peak
+
+
+def measure(target, seconds, only):
+    rows = []
+    for name, make in ATTACKS.items():
+        if only and only not in name:
+            continue
+        quiet, base = honest(target, seconds)
+        with attacking(target, make):
+            busy, peak = honest(target, seconds)
+        row = {
+            "attack": name,
+            "quiet_p50_ms": statistics.median(quiet), "quiet_p99_ms": percentile(quiet, 0.99),
+            "p50_ms": statistics.median(busy), "p99_ms": percentile(busy, 0.99),
+            "rss_mib": base / 2**20, "peak_rss_mib": peak / 2**20,
+        }  # fmt: skip
+        row["ratio"] = row["p99_ms"] / row["quiet_p99_ms"]
+        row["holds"] = row["p99_ms"] <= max(FLOOR_MS, RATIO * row["quiet_p99_ms"]) and peak - base <= BUDGET
+        rows.append(row)
+        print(
+            f"{name:48} {row['quiet_p99_ms']:8.2f} {row['p50_ms']:8.2f} {row['p99_ms']:8.2f} {row['ratio']:6.1f} "
+            f"{row['rss_mib']:8.1f} {row['peak_rss_mib']:8.1f}  {'holds' if row['holds'] else 'MISSED'}",
+            flush=True,
+        )
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Measures what attacks cost an honest client.")
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--only", help="attacks whose name has this")
+    parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / ".build" / "release")
+    arguments = parser.parse_args()
+    print(f"{'attack':48} {'quiet99':>8} {'p50 ms':>8} {'p99 ms':>8} {'ratio':>6} {'RSS MiB':>8} {'peak':>8}")
+    with tempfile.TemporaryDirectory() as folder:
+        with conftest.serving(arguments.binaries, pathlib.Path(folder)) as target:
+            cores = sorted(os.sched_getaffinity(0))
+            if len(cores) > 1:
+                for thread in pathlib.Path(f"/proc/{target.process.pid}/task").iterdir():
+                    os.sched_setaffinity(int(thread.name), {cores[0]})
+                os.sched_setaffinity(0, {cores[1]})
+            target.call()
+            rows = measure(target, arguments.seconds, arguments.only)
+    out = ROOT / ".build" / "bench" / "attacks.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(rows, indent=1) + "\n")
+    missed = [row["attack"] for row in rows if not row["holds"]]
+    print(f"{len(rows) - len(missed)} passed, {len(missed)} failed")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

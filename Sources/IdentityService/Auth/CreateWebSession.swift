@@ -5,6 +5,9 @@ import Storage
 
 extension AuthHandlers {
   /// A cookie in the name of the caller's session. Nothing is written: it lives and ends with the session.
+  ///
+  /// A session that is bound to a key gets one as well: the call itself has proved the key, browsers cannot, and the
+  /// cookie is short-lived.
   package func createWebSession(
     _ request: IdentityV1.CreateWebSessionRequest,
     context: ServerContext
@@ -13,11 +16,6 @@ extension AuthHandlers {
     let now = core.clock.now()
     let session = try await core.stored { () throws(StorageError) in try await core.sessions.session(caller) }
     guard let session, session.isLive(at: now) else { throw .sessionRevoked }
-    // A cookie is for whoever holds it: it must not undo what binding the tokens to a key is for.
-    guard session.boundKeyThumbprint == nil else {
-      throw RPCError(
-        .failedPrecondition, "the session is bound to a key, which no cookie is", reason: "SESSION_BOUND")
-    }
     let cookies = core.webCookies
     let cookie = cookies.make(for: session, at: now)
     return IdentityV1.CreateWebSessionResponse(

@@ -95,7 +95,7 @@ struct WebSessionTests {
     #expect(IdentityKeys.isDomain("example.com"))
   }
 
-  @Test("R22: a session whose tokens are bound to a key gets no cookie")
+  @Test("R22: a session whose tokens are bound to a key gives no cookie to a caller without the key")
   func bound() async throws {
     let harness = try await IdentityHarness()
     let account = try await harness.register("ada@example.com")

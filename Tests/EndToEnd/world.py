@@ -398,7 +398,7 @@ class Failure:
         for detail in status.details:
             info, retry, request = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo(), error_details_pb2.BadRequest()
             if detail.Unpack(info):
-                self.reason, self.info = info.reason, dict(info.metadata)
+                self.reason, self.info = info.reason, {entry.key: entry.value for entry in info.metadata}
             elif detail.Unpack(retry):
                 self.retry_after = retry.retry_delay.ToTimedelta()
             elif detail.Unpack(request):

@@ -153,3 +153,15 @@ def test_web_session(world, cli):
     assert visit(world, "")[0] == 401
     cli(world, "phone", "logout")
     assert visit(world, f"{cookie['name']}={cookie['value']}") == (401, {"active": False})
+
+
+def test_screen_namespace(world):
+    """G5: a screen that a phone signed in keeps what belongs to the account where the phone does"""
+    phone, screen = world.device(), world.device()
+    phone.start_as_guest()
+    account = phone.register(unique_identifier(), as_guest=False)
+    screen.issue_qr()
+    scan = phone.scan(screen.code.qr_payload)
+    phone.confirm(scan, screen.code.check_code)
+    answer = screen.poll()
+    assert answer.tokens.access_token and answer.storage_namespace == account.storage_namespace != ""

@@ -52,7 +52,8 @@ extension GrantHandlers {
       return IdentityV1.IssueForQrResponse(
         tokens: try core.tokens.tokens(of: session, at: now),
         subject: CommonV1.Subject(session),
-        profile: CommonV1.Profile(profile)
+        profile: CommonV1.Profile(profile),
+        storageNamespace: session.subject.storageNamespace
       )
     case .noAccount: throw .loginRequired
     case .confirmerGone: throw .confirmerGone

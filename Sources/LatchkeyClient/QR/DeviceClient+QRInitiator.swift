@@ -199,7 +199,7 @@ extension DeviceClient {
           subject: answer.subject,
           profile: answer.profile,
           change: nil,
-          namespace: ""
+          namespace: answer.storageNamespace
         )
       )
     default:

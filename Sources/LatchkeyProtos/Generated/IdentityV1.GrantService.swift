@@ -270,11 +270,19 @@ extension IdentityV1 {
     package var tokens: CommonV1.TokenSet?
     package var subject: CommonV1.Subject?
     package var profile: CommonV1.Profile?
+    /// Where the new device keeps what belongs to the subject.
+    package var storageNamespace: String
 
-    package init(tokens: CommonV1.TokenSet? = nil, subject: CommonV1.Subject? = nil, profile: CommonV1.Profile? = nil) {
+    package init(
+      tokens: CommonV1.TokenSet? = nil,
+      subject: CommonV1.Subject? = nil,
+      profile: CommonV1.Profile? = nil,
+      storageNamespace: String = ""
+    ) {
       self.tokens = tokens
       self.subject = subject
       self.profile = profile
+      self.storageNamespace = storageNamespace
     }
   }
 
@@ -498,7 +506,8 @@ extension IdentityV1.IssueForQrResponse: RPCMessage {
     unsafe self.init(
       tokens: try FieldReader.message(c.pointee.tokens, "tokens", CommonV1.TokenSet.init(reading:)),
       subject: try FieldReader.message(c.pointee.subject, "subject", CommonV1.Subject.init(reading:)),
-      profile: try FieldReader.message(c.pointee.profile, "profile", CommonV1.Profile.init(reading:))
+      profile: try FieldReader.message(c.pointee.profile, "profile", CommonV1.Profile.init(reading:)),
+      storageNamespace: try FieldReader.string(c.pointee.storage_namespace, "storage_namespace")
     )
   }
 
@@ -511,6 +520,7 @@ extension IdentityV1.IssueForQrResponse: RPCMessage {
     if let tokens { unsafe c.pointee.tokens = try tokens.filled(in: arena) }
     if let subject { unsafe c.pointee.subject = try subject.filled(in: arena) }
     if let profile { unsafe c.pointee.profile = try profile.filled(in: arena) }
+    unsafe c.pointee.storage_namespace = try arena.string(storageNamespace)
     return unsafe c
   }
 }

@@ -496,6 +496,8 @@ extension QRV1 {
     package var profile: CommonV1.Profile?
     /// Of a confirmed action; there are no tokens then.
     package var confirmation: QRV1.Confirmation?
+    /// Where this device keeps what belongs to the subject; comes with the tokens.
+    package var storageNamespace: String
 
     package init(
       state: QRV1.SessionState = .unspecified,
@@ -505,7 +507,8 @@ extension QRV1 {
       tokens: CommonV1.TokenSet? = nil,
       subject: CommonV1.Subject? = nil,
       profile: CommonV1.Profile? = nil,
-      confirmation: QRV1.Confirmation? = nil
+      confirmation: QRV1.Confirmation? = nil,
+      storageNamespace: String = ""
     ) {
       self.state = state
       self.version = version
@@ -515,6 +518,7 @@ extension QRV1 {
       self.subject = subject
       self.profile = profile
       self.confirmation = confirmation
+      self.storageNamespace = storageNamespace
     }
   }
 
@@ -543,6 +547,8 @@ extension QRV1 {
     package var profile: CommonV1.Profile?
     /// Of a confirmed action; there are no tokens then.
     package var confirmation: QRV1.Confirmation?
+    /// Where this device keeps what belongs to the subject; comes with the tokens.
+    package var storageNamespace: String
 
     package init(
       state: QRV1.SessionState = .unspecified,
@@ -552,7 +558,8 @@ extension QRV1 {
       tokens: CommonV1.TokenSet? = nil,
       subject: CommonV1.Subject? = nil,
       profile: CommonV1.Profile? = nil,
-      confirmation: QRV1.Confirmation? = nil
+      confirmation: QRV1.Confirmation? = nil,
+      storageNamespace: String = ""
     ) {
       self.state = state
       self.version = version
@@ -562,6 +569,7 @@ extension QRV1 {
       self.subject = subject
       self.profile = profile
       self.confirmation = confirmation
+      self.storageNamespace = storageNamespace
     }
   }
 
@@ -1010,7 +1018,8 @@ extension QRV1.PollSessionResponse: RPCMessage {
       tokens: try FieldReader.message(c.pointee.tokens, "tokens", CommonV1.TokenSet.init(reading:)),
       subject: try FieldReader.message(c.pointee.subject, "subject", CommonV1.Subject.init(reading:)),
       profile: try FieldReader.message(c.pointee.profile, "profile", CommonV1.Profile.init(reading:)),
-      confirmation: try FieldReader.message(c.pointee.confirmation, "confirmation", QRV1.Confirmation.init(reading:))
+      confirmation: try FieldReader.message(c.pointee.confirmation, "confirmation", QRV1.Confirmation.init(reading:)),
+      storageNamespace: try FieldReader.string(c.pointee.storage_namespace, "storage_namespace")
     )
   }
 
@@ -1026,6 +1035,7 @@ extension QRV1.PollSessionResponse: RPCMessage {
     if let subject { unsafe c.pointee.subject = try subject.filled(in: arena) }
     if let profile { unsafe c.pointee.profile = try profile.filled(in: arena) }
     if let confirmation { unsafe c.pointee.confirmation = try confirmation.filled(in: arena) }
+    unsafe c.pointee.storage_namespace = try arena.string(storageNamespace)
     return unsafe c
   }
 }
@@ -1088,7 +1098,8 @@ extension QRV1.WatchSessionResponse: RPCMessage {
       tokens: try FieldReader.message(c.pointee.tokens, "tokens", CommonV1.TokenSet.init(reading:)),
       subject: try FieldReader.message(c.pointee.subject, "subject", CommonV1.Subject.init(reading:)),
       profile: try FieldReader.message(c.pointee.profile, "profile", CommonV1.Profile.init(reading:)),
-      confirmation: try FieldReader.message(c.pointee.confirmation, "confirmation", QRV1.Confirmation.init(reading:))
+      confirmation: try FieldReader.message(c.pointee.confirmation, "confirmation", QRV1.Confirmation.init(reading:)),
+      storageNamespace: try FieldReader.string(c.pointee.storage_namespace, "storage_namespace")
     )
   }
 
@@ -1104,6 +1115,7 @@ extension QRV1.WatchSessionResponse: RPCMessage {
     if let subject { unsafe c.pointee.subject = try subject.filled(in: arena) }
     if let profile { unsafe c.pointee.profile = try profile.filled(in: arena) }
     if let confirmation { unsafe c.pointee.confirmation = try confirmation.filled(in: arena) }
+    unsafe c.pointee.storage_namespace = try arena.string(storageNamespace)
     return unsafe c
   }
 }

@@ -31,7 +31,9 @@ package struct IdentityGrantIssuer: QRGrantIssuer {
     guard let tokens = response.tokens else {
       throw RPCError(.internal, "the grant has no tokens")
     }
-    return RedeemedGrant(tokens: tokens, subject: response.subject, profile: response.profile)
+    return RedeemedGrant(
+      tokens: tokens, subject: response.subject, profile: response.profile,
+      storageNamespace: response.storageNamespace)
   }
 
   private static func kind(_ purpose: QRPurpose) -> IdentityV1.QrGrantKind {

@@ -6,9 +6,11 @@ package struct RedeemedGrant: Sendable, Equatable {
   package var tokens: CommonV1.TokenSet?
   package var subject: CommonV1.Subject?
   package var profile: CommonV1.Profile?
+  package var storageNamespace = ""
   package var confirmation: QRV1.Confirmation?
 
-  package init(tokens: CommonV1.TokenSet, subject: CommonV1.Subject?, profile: CommonV1.Profile?) {
+  package init(tokens: CommonV1.TokenSet, subject: CommonV1.Subject?, profile: CommonV1.Profile?, storageNamespace: String = "") {
+    self.storageNamespace = storageNamespace
     self.tokens = tokens
     self.subject = subject
     self.profile = profile

@@ -139,6 +139,7 @@ extension QRSessionAPI {
     response.tokens = grant.tokens
     response.subject = grant.subject
     response.profile = grant.profile
+    response.storageNamespace = grant.storageNamespace
     response.confirmation = grant.confirmation
     return response
   }

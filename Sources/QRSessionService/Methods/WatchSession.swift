@@ -46,7 +46,8 @@ extension QRV1.WatchSessionResponse {
       tokens: poll.tokens,
       subject: poll.subject,
       profile: poll.profile,
-      confirmation: poll.confirmation
+      confirmation: poll.confirmation,
+      storageNamespace: poll.storageNamespace
     )
   }
 }

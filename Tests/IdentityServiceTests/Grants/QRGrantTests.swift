@@ -39,6 +39,14 @@ struct QRGrantTests {
     #expect(try await harness.isActive(try account.tokens.orThrow().accessToken))
   }
 
+  @Test("G5: a screen is told where to keep what belongs to its account, as the phone was")
+  func storageNamespace() async throws {
+    let harness = try await IdentityHarness()
+    let account = try await harness.register("ada@example.com")
+    let screen = try await harness.grants.issueForQr(request(account), options: .service)
+    #expect(!screen.storageNamespace.isEmpty && screen.storageNamespace == account.storageNamespace)
+  }
+
   @Test("Q11: the scope is what was asked for and an account may have")
   func scope() async throws {
     let harness = try await IdentityHarness()

@@ -779,7 +779,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__issue_for_qr_request__d
   (ProtobufCMessageInit) latchkey__identity__v1__issue_for_qr_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__issue_for_qr_response__field_descriptors[3] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__issue_for_qr_response__field_descriptors[4] =
 {
   {
     "tokens",
@@ -817,16 +817,29 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__issue_for_qr_respo
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "storage_namespace",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__IssueForQrResponse, storage_namespace),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__issue_for_qr_response__field_indices_by_name[] = {
   2,   /* field[2] = profile */
+  3,   /* field[3] = storage_namespace */
   1,   /* field[1] = subject */
   0,   /* field[0] = tokens */
 };
 static const ProtobufCIntRange latchkey__identity__v1__issue_for_qr_response__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 3 }
+  { 0, 4 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__issue_for_qr_response__descriptor =
 {
@@ -836,7 +849,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__issue_for_qr_response__
   "Latchkey__Identity__V1__IssueForQrResponse",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__IssueForQrResponse),
-  3,
+  4,
   latchkey__identity__v1__issue_for_qr_response__field_descriptors,
   latchkey__identity__v1__issue_for_qr_response__field_indices_by_name,
   1,  latchkey__identity__v1__issue_for_qr_response__number_ranges,

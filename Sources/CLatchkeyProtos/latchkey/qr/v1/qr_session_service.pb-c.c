@@ -1441,7 +1441,7 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__confirmation__descriptor =
   (ProtobufCMessageInit) latchkey__qr__v1__confirmation__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__qr__v1__poll_session_response__field_descriptors[8] =
+static const ProtobufCFieldDescriptor latchkey__qr__v1__poll_session_response__field_descriptors[9] =
 {
   {
     "state",
@@ -1539,6 +1539,18 @@ static const ProtobufCFieldDescriptor latchkey__qr__v1__poll_session_response__f
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "storage_namespace",
+    11,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__PollSessionResponse, storage_namespace),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__qr__v1__poll_session_response__field_indices_by_name[] = {
   7,   /* field[7] = confirmation */
@@ -1546,6 +1558,7 @@ static const unsigned latchkey__qr__v1__poll_session_response__field_indices_by_
   6,   /* field[6] = profile */
   3,   /* field[3] = scanner_mask */
   0,   /* field[0] = state */
+  8,   /* field[8] = storage_namespace */
   5,   /* field[5] = subject */
   4,   /* field[4] = tokens */
   1,   /* field[1] = version */
@@ -1554,7 +1567,7 @@ static const ProtobufCIntRange latchkey__qr__v1__poll_session_response__number_r
 {
   { 1, 0 },
   { 10, 7 },
-  { 0, 8 }
+  { 0, 9 }
 };
 const ProtobufCMessageDescriptor latchkey__qr__v1__poll_session_response__descriptor =
 {
@@ -1564,7 +1577,7 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__poll_session_response__descri
   "Latchkey__Qr__V1__PollSessionResponse",
   "latchkey.qr.v1",
   sizeof(Latchkey__Qr__V1__PollSessionResponse),
-  8,
+  9,
   latchkey__qr__v1__poll_session_response__field_descriptors,
   latchkey__qr__v1__poll_session_response__field_indices_by_name,
   2,  latchkey__qr__v1__poll_session_response__number_ranges,
@@ -1635,7 +1648,7 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__watch_session_request__descri
   (ProtobufCMessageInit) latchkey__qr__v1__watch_session_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__qr__v1__watch_session_response__field_descriptors[8] =
+static const ProtobufCFieldDescriptor latchkey__qr__v1__watch_session_response__field_descriptors[9] =
 {
   {
     "state",
@@ -1733,6 +1746,18 @@ static const ProtobufCFieldDescriptor latchkey__qr__v1__watch_session_response__
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "storage_namespace",
+    11,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__WatchSessionResponse, storage_namespace),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__qr__v1__watch_session_response__field_indices_by_name[] = {
   7,   /* field[7] = confirmation */
@@ -1740,6 +1765,7 @@ static const unsigned latchkey__qr__v1__watch_session_response__field_indices_by
   6,   /* field[6] = profile */
   3,   /* field[3] = scanner_mask */
   0,   /* field[0] = state */
+  8,   /* field[8] = storage_namespace */
   5,   /* field[5] = subject */
   4,   /* field[4] = tokens */
   1,   /* field[1] = version */
@@ -1748,7 +1774,7 @@ static const ProtobufCIntRange latchkey__qr__v1__watch_session_response__number_
 {
   { 1, 0 },
   { 10, 7 },
-  { 0, 8 }
+  { 0, 9 }
 };
 const ProtobufCMessageDescriptor latchkey__qr__v1__watch_session_response__descriptor =
 {
@@ -1758,7 +1784,7 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__watch_session_response__descr
   "Latchkey__Qr__V1__WatchSessionResponse",
   "latchkey.qr.v1",
   sizeof(Latchkey__Qr__V1__WatchSessionResponse),
-  8,
+  9,
   latchkey__qr__v1__watch_session_response__field_descriptors,
   latchkey__qr__v1__watch_session_response__field_indices_by_name,
   2,  latchkey__qr__v1__watch_session_response__number_ranges,

@@ -88,10 +88,14 @@ struct  Latchkey__Identity__V1__IssueForQrResponse
   Latchkey__Common__V1__TokenSet *tokens;
   Latchkey__Common__V1__Subject *subject;
   Latchkey__Common__V1__Profile *profile;
+  /*
+   * Where the new device keeps what belongs to the subject.
+   */
+  ProtobufCBinaryData storage_namespace;
 };
 #define LATCHKEY__IDENTITY__V1__ISSUE_FOR_QR_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__issue_for_qr_response__descriptor) \
-    , NULL, NULL, NULL }
+    , NULL, NULL, NULL, {0,NULL} }
 
 
 struct  Latchkey__Identity__V1__RevokeForQrRequest

@@ -279,10 +279,14 @@ struct  Latchkey__Qr__V1__PollSessionResponse
    * Of a confirmed action; there are no tokens then.
    */
   Latchkey__Qr__V1__Confirmation *confirmation;
+  /*
+   * Where this device keeps what belongs to the subject; comes with the tokens.
+   */
+  ProtobufCBinaryData storage_namespace;
 };
 #define LATCHKEY__QR__V1__POLL_SESSION_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__poll_session_response__descriptor) \
-    , LATCHKEY__QR__V1__SESSION_STATE__SESSION_STATE_UNSPECIFIED, 0, 0, {0,NULL}, NULL, NULL, NULL, NULL }
+    , LATCHKEY__QR__V1__SESSION_STATE__SESSION_STATE_UNSPECIFIED, 0, 0, {0,NULL}, NULL, NULL, NULL, NULL, {0,NULL} }
 
 
 struct  Latchkey__Qr__V1__WatchSessionRequest
@@ -320,10 +324,14 @@ struct  Latchkey__Qr__V1__WatchSessionResponse
    * Of a confirmed action; there are no tokens then.
    */
   Latchkey__Qr__V1__Confirmation *confirmation;
+  /*
+   * Where this device keeps what belongs to the subject; comes with the tokens.
+   */
+  ProtobufCBinaryData storage_namespace;
 };
 #define LATCHKEY__QR__V1__WATCH_SESSION_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__watch_session_response__descriptor) \
-    , LATCHKEY__QR__V1__SESSION_STATE__SESSION_STATE_UNSPECIFIED, 0, 0, {0,NULL}, NULL, NULL, NULL, NULL }
+    , LATCHKEY__QR__V1__SESSION_STATE__SESSION_STATE_UNSPECIFIED, 0, 0, {0,NULL}, NULL, NULL, NULL, NULL, {0,NULL} }
 
 
 typedef enum {

@@ -62,4 +62,7 @@ enum Limits {
   /// Calls that redeem a transfer, the first included, when answers are lost: the code is used up by the first that
   /// arrives, and only the same proof is answered again.
   static let redeemTries = 3
+
+  /// What an app keeps of an action that waits for a sign-in: a comment or an order, not a photograph.
+  static let pendingPayloadBytes = 64 * 1024
 }

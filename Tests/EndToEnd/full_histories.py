@@ -25,7 +25,7 @@ import services  # noqa: E402
 from histories import LOST, Operation, is_linearizable  # noqa: E402
 from latchkey.qr.v1 import qr_session_service_pb2 as pb  # noqa: E402
 from latchkey.qr.v1 import qr_session_service_pb2_grpc as pb_grpc  # noqa: E402
-from world import CLIENT_ID, World, base64url  # noqa: E402
+from world import CLIENT_ID, UNTHROTTLED, World, base64url  # noqa: E402
 
 CHANNELS = 8
 # Codes under way at a time: with a hundred pollers each, what one Python process keeps up with.
@@ -141,7 +141,7 @@ class Run:
 
 async def main(options):
     with tempfile.TemporaryDirectory() as folder, services.Fleet(
-        conftest._binaries(), folder, arguments=conftest.UNTHROTTLED
+        conftest._binaries(), folder, arguments=UNTHROTTLED
     ) as fleet:
         world = World(fleet)
         phones = [world.account() for _ in range(20)]

@@ -17,8 +17,12 @@ package enum Limits {
   /// Slots of the expiry wheel, one a second: everything due lies ahead of it by less than one turn.
   static let wheelSeconds = 1024
 
-  /// How many due sessions one pass handles before it lets polls of the same shard through.
-  static let expiriesPerPass = 512
+  /// How many due sessions are handled before polls get their turn: telling one watch takes some 20 microseconds of an
+  /// event loop, so these take 5 ms at most.
+  static let expiriesPerPass = 256
+
+  /// The pause after as many.
+  static let sweepRest: Duration = .milliseconds(1)
 
   /// How often waiting polls are looked at for their time being over: late by less than a person notices.
   static let tick: Duration = .milliseconds(20)

@@ -7,6 +7,7 @@ extension QRSessionAPI {
   package func run() async {
     await withDiscardingTaskGroup { group in
       group.addTask { await self.keepTime() }
+      group.addTask { await self.endExpired() }
       group.addTask { await self.forgetOldSessions() }
       group.addTask { await self.followUp() }
     }
@@ -18,21 +19,44 @@ extension QRSessionAPI {
     table.stopWaiting()
   }
 
-  /// Wakes polls whose wait is over, and once a second those whose session is.
+  /// Wakes polls whose wait is over.
   private func keepTime() async {
+    while (try? await Task.sleep(for: Limits.tick)) != nil { table.wakeTimedOut(at: .now) }
+  }
+
+  /// Once a second, ends the sessions whose time is over. In pieces with a rest after each, so that polls are answered in
+  /// between, also when a hundred thousand sessions end in one second and each has a watch to tell.
+  private func endExpired() async {
     var lastSweep = clock.now()
+    var handled = 0
     while (try? await Task.sleep(for: Limits.tick)) != nil {
-      table.wakeTimedOut(at: .now)
       let now = clock.now()
       guard now.secondsSinceEpoch != lastSweep.secondsSinceEpoch else { continue }
       lastSweep = now
-      sweep(at: now)
+      gate.sweep(at: now)
+      for number in table.shardNumbers {
+        var isDone = false
+        while !isDone {
+          let sweep = table.sweep(number, at: now)
+          recordExpiry(of: sweep.expired, at: now)
+          isDone = sweep.isDone
+          handled += sweep.handled
+          guard handled >= Limits.expiriesPerPass else { continue }
+          handled = 0
+          guard (try? await Task.sleep(for: Limits.sweepRest)) != nil else { return }
+        }
+      }
     }
   }
 
+  /// All of it at once.
   func sweep(at now: Timestamp) {
     gate.sweep(at: now)
-    for id in table.sweep(at: now) {
+    recordExpiry(of: table.sweep(at: now), at: now)
+  }
+
+  private func recordExpiry(of sessions: [QRSessionID], at now: Timestamp) {
+    for id in sessions {
       audit.record(
         QRAuditEvent(kind: .expired, at: now, session: id, codeHash: nil, subject: nil, address: "", clientID: nil)
       )

@@ -17,11 +17,18 @@ package final class MessageOutbox: Sendable {
     /// Bytes written and not yet on their way to the socket.
     var pending = 0
     var signalled = false
-    var failure: RPCError?
+    var end: End?
     var waiters: [Waiter] = []
     /// How many writes have begun to wait.
     var waits = 0
     var parked: (any ParkedCall)?
+  }
+
+  /// In a box: an error is larger than all the rest, and an outbox that waits has none.
+  private final class End: Sendable {
+    let error: RPCError
+
+    init(_ error: RPCError) { self.error = error }
   }
 
   private let state = Mutex(State())
@@ -52,7 +59,7 @@ package final class MessageOutbox: Sendable {
   /// Queues a frame, prefix included, and waits while the transport is behind.
   package func write(_ frame: ByteBuffer) async throws(RPCError) {
     let (failure, signal, wait) = state.withLock { state -> (RPCError?, Bool, Int?) in
-      if let failure = state.failure { return (failure, false, nil) }
+      if let end = state.end { return (end.error, false, nil) }
       let signal = !state.signalled
       state.signalled = true
       state.pending += frame.readableBytes
@@ -67,7 +74,7 @@ package final class MessageOutbox: Sendable {
     let error = await withTaskCancellationHandler {
       await withCheckedContinuation { (continuation: CheckedContinuation<RPCError?, Never>) in
         let now = self.state.withLock { state -> RPCError?? in
-          if let failure = state.failure { return .some(failure) }
+          if let end = state.end { return .some(end.error) }
           if state.pending <= Limits.outboxLowWater { return .some(nil) }
           if Task.isCancelled { return .some(RPCError(.cancelled, "the call was cancelled")) }
           state.waiters.append(Waiter(number: number, continuation: continuation))
@@ -106,7 +113,7 @@ package final class MessageOutbox: Sendable {
   /// Fails this and every later write: the stream is gone.
   package func close(_ error: RPCError) {
     let waiters = state.withLock { state -> [Waiter] in
-      if state.failure == nil { state.failure = error }
+      if state.end == nil { state.end = End(error) }
       state.frames.removeAll()
       let waiters = state.waiters
       state.waiters = []

@@ -224,6 +224,8 @@ struct PollShard {
     var waiters: [PollWaiter] = []
     /// Sessions whose time ended undecided or unredeemed.
     var expired: [QRSessionID] = []
+    /// How many entries were touched.
+    var handled = 0
     /// Whether the shard has caught up with the time.
     var isDone = true
   }
@@ -248,6 +250,7 @@ struct PollShard {
             return sweep
           }
           budget -= 1
+          sweep.handled += 1
           expire(slot, in: place, at: now, &sweep)
         }
         slot = next

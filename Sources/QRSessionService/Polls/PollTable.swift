@@ -129,14 +129,21 @@ final class PollTable: Sendable {
     }
   }
 
-  /// Wakes the waiters of what has expired and forgets what ended long ago. Returns what expired undecided or
-  /// unredeemed.
+  /// Wakes the waiters of what has expired and forgets what ended long ago, a piece of it in one of `shardNumbers`.
+  func sweep(_ number: Int, at now: Timestamp) -> PollShard.Sweep {
+    let sweep = shards[number].state.withLock { $0.sweep(at: now) }
+    for waiter in sweep.waiters { waiter.resume(.changed) }
+    return sweep
+  }
+
+  var shardNumbers: Range<Int> { shards.indices }
+
+  /// Sweeps all of it at once. Returns what expired undecided or unredeemed.
   func sweep(at now: Timestamp) -> [QRSessionID] {
     var expired: [QRSessionID] = []
-    for shard in shards {
+    for number in shardNumbers {
       while true {
-        let sweep = shard.state.withLock { $0.sweep(at: now) }
-        for waiter in sweep.waiters { waiter.resume(.changed) }
+        let sweep = sweep(number, at: now)
         expired += sweep.expired
         if sweep.isDone { break }
       }

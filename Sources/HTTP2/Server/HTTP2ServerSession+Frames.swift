@@ -102,6 +102,11 @@ extension HTTP2ServerSession {
     if id > highestPeerStream {
       guard accepts(id) else { return .ignored }
       highestPeerStream = id
+      if openStreams >= Int(limits.concurrentStreams) {
+        // Streams that this read has ended are open only until their last frames are made.
+        produce()
+        guard failure == nil else { return nil }
+      }
       guard openStreams < Int(limits.concurrentStreams) else {
         // RFC 9113 §5.1.2. Before it knows our limit a peer cannot keep it.
         guard !isSettingsAcknowledged else {

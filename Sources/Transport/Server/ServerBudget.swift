@@ -10,9 +10,10 @@ package final class ServerBudget: Sendable {
     /// Connections that are open. An idle one with TLS holds some 40 KiB, so this many stay below a gigabyte.
     package var connections = 20_000
 
-    /// Calls whose handlers have not returned and are waiting for something. One for each connection: a screen waits in
-    /// one long poll, and each takes some 8 KiB.
-    package var calls = 20_000
+    /// Calls whose handlers have not returned and are waiting for something. A hundred thousand screens in a watch, of
+    /// some 2 KiB each, and some to spare; were all of them long polls of some 14 KiB, they would stay below two
+    /// gigabytes.
+    package var calls = 120_000
 
     /// Bytes of requests and answers that wait for a reader, a window or a socket, on one connection: a full receive
     /// window, and a full outbox for each of its streams, which an honest client may come to while it is slow.

@@ -237,6 +237,8 @@ final class WebCall: @unchecked Sendable {
     if failure == nil, call.answer.readableBytes > 0 { send(call.answer) }
     send(trailers(failure))
     call.outbox?.close(failure ?? RPCError(.cancelled, "the call is over"))
+    // It holds this call, by what it does when frames wait.
+    call.outbox = nil
     sink?.webCallEnded(self)
   }
 

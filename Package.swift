@@ -85,6 +85,8 @@ let package = Package(
     system("CQREncode", "libqrencode", "libqrencode-dev"),
     system("CZlib", "zlib", "zlib1g-dev"),
     system("CCurl", "libcurl", "libcurl4-openssl-dev"),
+    // A word of C's that Swift lacks.
+    .systemLibrary(name: "CPrefetch"),
 
     // The wire: bytes in, events out.
     module("HTTP2", ["CNghttp2", nio], settings: hot),
@@ -128,7 +130,7 @@ let package = Package(
       "QRSessionService",
       [
         "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
-        "StorageSQLite", "QRCode", nio, logging, deque, heap,
+        "StorageSQLite", "QRCode", "CPrefetch", nio, logging, deque, heap,
       ],
       settings: hot),
     module(

@@ -53,6 +53,10 @@ package struct Limits: Sendable {
   /// The largest of those: fields and a token, already compressed. Others are decoded each time.
   static let rememberedBlockBytes = 1024
 
+  /// Bodies that the delegate is told of before their turn. Fetching a line of memory takes a fraction of the time of
+  /// one request; two have to come one after the other.
+  static let foreseenBodies = 4
+
   /// Stream objects that a session keeps for the next streams: as many as are open at once.
   static let keptStreams = 128
 

@@ -6,6 +6,12 @@ package enum Limits {
   /// sweeping one never holds a poll up for more than some tens of microseconds.
   static let pollShards = 256
 
+  /// Polls that are looked at before their turn: as many bodies as a connection tells of.
+  static let foreseenPolls = 4
+
+  /// Huge pages of entries from which on that is worth it, 16 MiB: with the rest more than a core's caches hold.
+  static let fetchedPieces = 8
+
   /// Polls that may wait for one session at a time. One device has one poll under way, and another when its network
   /// changed; the oldest is answered when a further one comes.
   static let waitersPerSession = 4

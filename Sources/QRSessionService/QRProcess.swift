@@ -37,7 +37,7 @@ package enum QRProcess {
 
     let routes = QRV1.qrSessionServiceRoutes(api).map { route in
       guard route.method == QRV1.QrSessionServiceMethod.pollSession.rpc else { return route }
-      return route.answeringDirectly { request, answer throws(RPCError) in try api.pollDirectly(request, &answer) }
+      return route.answeringDirectly { DirectPolls(api) }
     }
     var parts = ServiceParts(routes: routes, policies: QRAccess.policies)
     let jwksURI = configuration[CommonKeys.issuer] + "/.well-known/jwks.json"

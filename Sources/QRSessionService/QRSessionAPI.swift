@@ -68,7 +68,7 @@ package final class QRSessionAPI: QRV1.QrSessionService {
 
   private static func untouchedAnswer(interval: Duration) -> ByteBuffer {
     let answer = QRV1.PollSessionResponse(
-      state: .pending, version: PollView.untouchedVersion, interval: interval.secondsRoundedUp)
+      state: .pending, version: PollEntry.untouchedVersion, interval: interval.secondsRoundedUp)
     var frame = ByteBuffer()
     do throws(RPCError) {
       try answer.encodeFrame(into: &frame)

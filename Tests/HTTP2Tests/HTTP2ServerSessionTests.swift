@@ -76,6 +76,55 @@ import Testing
     #expect(pair.serverEvents.opened.count == 2)
   }
 
+  @Test("Bodies are foreseen in their order, each once and before its turn, some at a time")
+  func foresight() throws {
+    let pair = try SessionPair(common: SessionPair.common)
+    var foreseen: [String] = []
+    var answered: [String] = []
+    var ahead = 0
+    pair.serverEvents.direct = { body in
+      answered.append(String(decoding: body, as: UTF8.self))
+      // With the one whose turn it is; the first was not foreseen.
+      ahead = max(ahead, foreseen.count - (answered.count - 2))
+      return ByteBuffer(string: "pong")
+    }
+    pair.serverEvents.foresee = { body in
+      foreseen.append(String(decoding: body, as: UTF8.self))
+      return true
+    }
+    let sent = (0..<20).map { "body \($0)" }
+    for body in sent {
+      let stream = try pair.request(RecordingHandler(), endStream: false)
+      pair.client.write(stream, ByteBuffer(string: body))
+      pair.client.finish(stream)
+    }
+    try pair.run()
+    #expect(answered == sent)
+    // Only what follows an answer within the same bytes.
+    #expect(foreseen == Array(sent.dropFirst()))
+    #expect(ahead == Limits.foreseenBodies)
+  }
+
+  @Test("A delegate that wants to foresee nothing is asked once for each piece of input")
+  func noForesight() throws {
+    let pair = try SessionPair(common: SessionPair.common)
+    var asked = 0
+    pair.serverEvents.direct = { _ in ByteBuffer(string: "pong") }
+    pair.serverEvents.foresee = { _ in
+      asked += 1
+      return false
+    }
+    for _ in 0..<2 {
+      for _ in 0..<5 {
+        let stream = try pair.request(RecordingHandler(), endStream: false)
+        pair.client.write(stream, ByteBuffer(string: "ping"))
+        pair.client.finish(stream)
+      }
+      try pair.run()
+    }
+    #expect(asked == 2)
+  }
+
   @Test("A direct answer waits for the windows like any other")
   func directAnswerWaits() throws {
     let pair = try directPair()

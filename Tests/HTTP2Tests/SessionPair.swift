@@ -79,6 +79,8 @@ final class RecordingDelegate: HTTP2SessionDelegate {
   var blocks = 0
   /// Answers a request by its body, or has it opened.
   var direct: (([UInt8]) -> ByteBuffer?)?
+  /// Takes note of a body that is to come.
+  var foresee: (([UInt8]) -> Bool)?
 
   func session(_ session: HTTP2Session, opened stream: HTTP2Stream) -> any HTTP2StreamHandler {
     let handler = RecordingHandler()
@@ -115,6 +117,10 @@ extension RecordingDelegate: HTTP2ServerSessionDelegate {
     guard let direct, var answer = direct(unsafe Array(body)) else { return false }
     session.answer(stream, &answer)
     return true
+  }
+
+  func session(_ session: HTTP2ServerSession, foresees body: UnsafeRawBufferPointer) -> Bool {
+    foresee?(unsafe Array(body)) ?? false
   }
 
   func session(

@@ -1,5 +1,3 @@
-package import NIOCore
-
 /// A method with the handler that answers it, its types erased.
 package struct RPCRoute: Sendable {
   package let method: RPCMethod
@@ -7,23 +5,18 @@ package struct RPCRoute: Sendable {
   package var messageLimit = Limits.messageBytes
   /// The longest that a call may take, whatever the client asks for; nil takes the server's default for its kind.
   package var timeLimit: Duration?
-  /// Answers a call within the read pass that brought its request; nil where that takes a task.
-  package var answerDirectly: DirectAnswer?
+  /// Makes what answers calls within the read pass that brings their requests; nil where that takes a task.
+  package var directAnswers: (@Sendable () -> any DirectAnswers)?
   /// Answered even by a server that has no room for other calls, as a health check must be.
   package var isEssential = false
   /// Runs the handler and leaves the framed answer of a call that has one in `ServerCall.answer`.
   package let run: @Sendable (ServerCall) async throws(RPCError) -> Void
 
-  /// Decides a unary call without waiting: leaves the framed answer and says true, or throws the call's status. False
-  /// when the call may have to wait or needs its context; then nothing was done, and `run` takes it.
-  package typealias DirectAnswer =
-    @Sendable (_ request: Span<UInt8>, _ answer: inout ByteBuffer) throws(RPCError) -> Bool
-
-  /// The same route with a shorter way for the calls that `answer` can take.
-  package func answeringDirectly(_ answer: @escaping DirectAnswer) -> RPCRoute {
+  /// The same route with a shorter way for the calls that what `make` makes can take.
+  package func answeringDirectly(by make: @escaping @Sendable () -> any DirectAnswers) -> RPCRoute {
     precondition(method.kind == .unary, "only a call of one request and one response is answered in one go")
     var route = self
-    route.answerDirectly = answer
+    route.directAnswers = make
     return route
   }
 

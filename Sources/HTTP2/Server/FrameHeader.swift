@@ -28,6 +28,9 @@ struct FrameHeader {
 
   func has(_ flag: UInt8) -> Bool { flags & flag != 0 }
 
+  /// Whether the frame is the last of a request and nothing but its payload.
+  var isWholeBody: Bool { type == FrameType.data.rawValue && has(FrameFlag.endStream) && !has(FrameFlag.padded) }
+
   /// - Parameter target: has room for nine bytes.
   func write(to target: UnsafeMutableRawPointer) {
     // The caller made room.

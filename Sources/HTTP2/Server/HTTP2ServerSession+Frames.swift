@@ -255,6 +255,7 @@ extension HTTP2ServerSession {
       stream.isRemoteEnded = false
       return false
     }
+    if lookAhead.state == .untried { lookAhead.state = .on }
     // What the windows or the output had no room for is in the queue.
     if stream.isLocalEnded, stream.handler == nil, !stream.isQueued { close(stream, .noError, .closedByPeer) }
     return true

@@ -39,6 +39,7 @@ package import NIOCore
   var openBlock: OpenBlock?
   var closedStreams = ClosedStreams()
   var highestPeerStream: Int32 = 0
+  var lookAhead = LookAhead()
   var idleFrames: Budget
   var ownResets: Budget
   var peerResets: Budget
@@ -117,6 +118,7 @@ package import NIOCore
   package func receive(_ bytes: UnsafeRawBufferPointer, now: NIODeadline) {
     self.now = now
     guard failure == nil else { return }
+    lookAhead = LookAhead()
     var index = 0
     if prefaceMatched < Self.preface.count {
       guard unsafe matchPreface(bytes, &index) else { return terminate(.protocolError) }
@@ -133,9 +135,35 @@ package import NIOCore
       guard bytes.count - start >= header.length else { break }
       index = start + header.length
       unsafe handle(header, UnsafeRawBufferPointer(rebasing: bytes[start..<index]))
+      // Read before the call returns.
+      if lookAhead.isOn { unsafe lookAhead(in: bytes, from: index, after: header) }
     }
     guard failure == nil, index < bytes.count else { return }
     unsafe partial.append(contentsOf: bytes[index...])
+  }
+
+  /// Tells the delegate of the bodies that come next.
+  private func lookAhead(in bytes: UnsafeRawBufferPointer, from index: Int, after header: FrameHeader) {
+    if lookAhead.place < index {
+      lookAhead.place = index
+      lookAhead.bodies = 0
+    } else if header.isWholeBody {
+      lookAhead.bodies -= 1
+    }
+    while lookAhead.bodies < Limits.foreseenBodies, bytes.count - lookAhead.place >= FrameHeader.byteCount {
+      // In bounds by the loop's condition, and by the guard.
+      let header = unsafe FrameHeader(UnsafeRawBufferPointer(rebasing: bytes[lookAhead.place...]))
+      let start = lookAhead.place + FrameHeader.byteCount
+      guard bytes.count - start >= header.length else { return }
+      lookAhead.place = start + header.length
+      guard header.isWholeBody else { continue }
+      let body = unsafe UnsafeRawBufferPointer(rebasing: bytes[start..<lookAhead.place])
+      guard let delegate, unsafe delegate.session(self, foresees: body) else {
+        lookAhead.state = .off
+        return
+      }
+      lookAhead.bodies += 1
+    }
   }
 
   /// Whether a header block has begun and not ended, be it within its frame.

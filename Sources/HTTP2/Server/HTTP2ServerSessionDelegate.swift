@@ -14,6 +14,11 @@ package protocol HTTP2ServerSessionDelegate: AnyObject {
     _ body: UnsafeRawBufferPointer
   ) -> Bool
 
+  /// `body`, the last frame of a request, comes later among the bytes that are being received, after a request that was
+  /// answered directly. Whose request it is, and whether it is one, will show when its turn comes; until then the
+  /// delegate may do no more than fetch what it is likely to need. False: say no more of what comes.
+  func session(_ session: HTTP2ServerSession, foresees body: UnsafeRawBufferPointer) -> Bool
+
   /// The peer opened a stream: who handles it?
   func session(_ session: HTTP2ServerSession, opened stream: HTTP2Stream, _ block: HTTP2RequestBlock)
     -> any HTTP2StreamHandler
@@ -23,4 +28,8 @@ package protocol HTTP2ServerSessionDelegate: AnyObject {
 
   /// A PING (`acknowledged` false; the answer is sent by itself), or the answer to ours.
   func session(_ session: HTTP2ServerSession, receivedPing payload: UInt64, acknowledged: Bool)
+}
+
+extension HTTP2ServerSessionDelegate {
+  package func session(_ session: HTTP2ServerSession, foresees body: UnsafeRawBufferPointer) -> Bool { false }
 }

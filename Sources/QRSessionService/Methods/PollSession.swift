@@ -1,4 +1,3 @@
-import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -13,34 +12,13 @@ extension QRSessionAPI {
     try await poll(request, by: nil, context: context)
   }
 
-  /// Answers a poll that neither waits nor redeems within its read pass. False leaves the poll to `pollSession`, with
-  /// nothing done: among others every poll that is not well-formed, so that one place says what is wrong with it.
-  func pollDirectly(_ message: Span<UInt8>, _ answer: inout ByteBuffer) throws(RPCError) -> Bool {
-    guard let request = QRV1.PollSessionRequest.Borrowed(message), request.codeVerifier.isEmpty, request.waitMs == 0,
-      request.lastVersion >= 0, let code = Base64URL.decode32(message.extracting(request.deviceCode))
-    else { return false }
-    let decision = table.poll(
-      Digest256(SHA256Hash.hash(code.span)),
-      lastVersion: request.lastVersion,
-      waits: false,
-      base: settings.interval,
-      at: clock.now()
-    )
-    switch decision {
-    case .unknown, .wait: return false
-    case .slowDown(let retryAfter, let interval): throw .slowDown(retryAfter: retryAfter, interval: interval)
-    case .answer(let view, let interval):
-      if view.isUntouched, interval == settings.interval {
-        answer.writeImmutableBuffer(untouchedAnswer)
-      } else {
-        try Self.answer(view, interval).encodeFrame(into: &answer)
-      }
-      return true
-    }
+  static func untouched(_ interval: Duration) -> QRV1.PollSessionResponse {
+    QRV1.PollSessionResponse(
+      state: .pending, version: PollEntry.untouchedVersion, interval: interval.secondsRoundedUp)
   }
 
   /// What a poll says that redeems nothing.
-  private static func answer(_ view: PollView, _ interval: Duration) throws(RPCError) -> QRV1.PollSessionResponse {
+  static func answer(_ view: PollView, _ interval: Duration) throws(RPCError) -> QRV1.PollSessionResponse {
     switch view.state {
     case .pending, .scanned, .confirmed, .consumed: return QRV1.PollSessionResponse(view, interval: interval)
     case .denied: throw .accessDenied
@@ -79,6 +57,8 @@ extension QRSessionAPI {
       throw .slowDown(retryAfter: retryAfter, interval: interval)
     case .unknown:
       return try await answerUnknown(secret, proof, context)
+    case .untouched(let interval):
+      return Self.untouched(interval)
     case .answer(let view, let interval):
       return try await answer(view, interval, proof, context)
     case .wait(let view, let interval):

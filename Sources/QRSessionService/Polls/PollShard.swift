@@ -1,16 +1,18 @@
 import HeapModule
 import LatchkeyModel
 
-/// One part of the poll table: entries in a slab, found through an open-addressed index, timed by a wheel.
+/// One part of the poll table: entries found through an open-addressed index, timed by a wheel.
 ///
-/// Plain data under its owner's lock. Nothing here allocates for a poll, and nothing waits.
+/// Plain data under its owner's lock. Nothing here allocates for a poll, and nothing waits. Among a million sessions a
+/// poll costs what it misses in the caches, so it touches two lines of memory: one of the index, one entry.
 struct PollShard {
-  private var entries: [PollEntry] = []
+  private var entries: PollEntries
+  /// What polls do not need of the entries, by the same numbers.
+  private var links: [PollLinks] = []
   private var firstFree = PollEntry.none
   private(set) var count = 0
 
-  /// Entry numbers by the secret's hash; linear probing, at most half full. A power of two.
-  private var index = [UInt32](repeating: PollEntry.none, count: 16)
+  private var index = PollIndex()
 
   /// First entry of each second's list.
   private var wheel = [UInt32](repeating: PollEntry.none, count: Limits.wheelSeconds)
@@ -25,8 +27,9 @@ struct PollShard {
   private var timeouts = Heap<PollTimeout>()
   private var isStopping = false
 
-  init(now: Timestamp) {
+  init(now: Timestamp, memory: PollMemory) {
     cursor = now.secondsSinceEpoch
+    entries = PollEntries(memory: memory)
   }
 
   private struct WaiterCell {
@@ -39,35 +42,43 @@ struct PollShard {
   /// Adds a session, unless it is there.
   mutating func insert(_ session: QRSession) {
     guard find(session.keys.pollSecret) == nil else { return }
-    if (count + 1) * 2 > index.count { growIndex() }
     let slot: UInt32
     if firstFree != PollEntry.none {
       slot = firstFree
-      firstFree = entries[Int(slot)].next
-      entries[Int(slot)] = PollEntry(session)
+      firstFree = links[Int(slot)].next
+      entries[slot] = PollEntry(session)
+      links[Int(slot)] = PollLinks(session.id)
     } else {
-      slot = UInt32(entries.count)
-      entries.append(PollEntry(session))
+      slot = entries.append(PollEntry(session))
+      links.append(PollLinks(session.id))
     }
     setMask(session.claim?.mask, of: slot)
     count += 1
-    insertIntoIndex(slot)
+    index.insert(slot, session.keys.pollSecret, count: count) { entries[$0].secret }
     link(slot, due: session.expires)
   }
 
   /// Takes over a later version of a session and returns who waited for it.
   mutating func publish(_ session: QRSession) -> [PollWaiter] {
-    guard let slot = find(session.keys.pollSecret), session.version > entries[Int(slot)].version else { return [] }
-    entries[Int(slot)].version = session.version
-    entries[Int(slot)].state = session.phase.state
-    entries[Int(slot)].clock.sessionChanged()
-    if entries[Int(slot)].expires != session.expires {
-      entries[Int(slot)].expires = session.expires
+    guard let slot = find(session.keys.pollSecret), session.version > entries[slot].longVersion else { return [] }
+    entries[slot].longVersion = session.version
+    entries[slot].state = session.phase.state
+    entries[slot].clock.sessionChanged()
+    if entries[slot].expires != session.expires {
+      entries[slot].expires = session.expires
       unlink(slot, due: nil)
       link(slot, due: session.expires)
     }
     setMask(session.claim?.mask, of: slot)
     return takeWaiters(of: slot)
+  }
+
+  func fetchIndex(_ secret: Digest256) {
+    index.fetch(secret)
+  }
+
+  func fetchEntry(_ secret: Digest256) {
+    if let slot = index.candidate(secret) { entries.fetch(slot) }
   }
 
   func view(_ secret: Digest256, at now: Timestamp) -> PollView? {
@@ -83,23 +94,33 @@ struct PollShard {
     at now: Timestamp
   ) -> PollDecision {
     guard let slot = find(secret) else { return .unknown }
+    if !waits, entries[slot].isUntouched(at: now) { return pollUntouched(slot, base: base, at: now) }
     let view = view(slot, at: now)
-    let delivered = entries[Int(slot)].delivered
-    entries[Int(slot)].delivered = max(delivered, view.version)
+    let delivered = entries[slot].longDelivered
+    entries[slot].longDelivered = max(delivered, view.version)
     guard view.state.isUndecided else {
       let hasNews = !waits || view.state.isFinal || view.version > lastVersion
       return hasNews ? .answer(view, interval: base) : .wait(view, interval: base)
     }
     // A long poll that only fetches what changed is not the polling that slow_down is about: its next one waits.
     if waits, view.version > max(delivered, lastVersion) {
-      return .answer(view, interval: entries[Int(slot)].clock.interval(base: base))
+      return .answer(view, interval: entries[slot].clock.interval(base: base))
     }
-    switch entries[Int(slot)].clock.poll(at: now, base: base) {
+    switch entries[slot].clock.poll(at: now, base: base) {
     case .slowDown(let retryAfter, let interval):
       return .slowDown(retryAfter: retryAfter, interval: interval)
     case .accept(let interval):
       let hasNews = view.version > lastVersion
       return waits && !hasNews ? .wait(view, interval: interval) : .answer(view, interval: interval)
+    }
+  }
+
+  /// What nearly all polls are.
+  private mutating func pollUntouched(_ slot: UInt32, base: Duration, at now: Timestamp) -> PollDecision {
+    entries[slot].longDelivered = PollEntry.untouchedVersion
+    switch entries[slot].clock.poll(at: now, base: base) {
+    case .slowDown(let retryAfter, let interval): return .slowDown(retryAfter: retryAfter, interval: interval)
+    case .accept(let interval): return .untouched(interval: interval)
     }
   }
 
@@ -150,7 +171,7 @@ struct PollShard {
   mutating func stopWaiting() -> [PollWaiter] {
     isStopping = true
     defer {
-      for slot in entries.indices { entries[slot].firstWaiter = PollEntry.none }
+      for slot in links.indices { links[slot].firstWaiter = PollEntry.none }
       waiters = []
       firstFreeWaiter = PollEntry.none
       waiterCount = 0
@@ -171,9 +192,9 @@ struct PollShard {
     }
     waiterCount += 1
     var length = 1
-    var last = entries[Int(slot)].firstWaiter
+    var last = links[Int(slot)].firstWaiter
     guard last != PollEntry.none else {
-      entries[Int(slot)].firstWaiter = cell
+      links[Int(slot)].firstWaiter = cell
       return nil
     }
     while waiters[Int(last)].next != PollEntry.none {
@@ -181,7 +202,7 @@ struct PollShard {
       length += 1
     }
     waiters[Int(last)].next = cell
-    return length >= Limits.waitersPerSession ? take(entries[Int(slot)].firstWaiter, after: nil, of: slot) : nil
+    return length >= Limits.waitersPerSession ? take(links[Int(slot)].firstWaiter, after: nil, of: slot) : nil
   }
 
   /// Takes one cell out of the list, the one behind `previous` or the first.
@@ -189,7 +210,7 @@ struct PollShard {
     if let previous {
       waiters[Int(previous)].next = waiters[Int(cell)].next
     } else {
-      entries[Int(slot)].firstWaiter = waiters[Int(cell)].next
+      links[Int(slot)].firstWaiter = waiters[Int(cell)].next
     }
     defer {
       waiters[Int(cell)] = WaiterCell(waiter: nil, next: firstFreeWaiter)
@@ -201,7 +222,7 @@ struct PollShard {
 
   private mutating func removeWaiter(_ number: UInt64, at slot: UInt32) -> PollWaiter? {
     var previous: UInt32?
-    var cell = entries[Int(slot)].firstWaiter
+    var cell = links[Int(slot)].firstWaiter
     while cell != PollEntry.none {
       if waiters[Int(cell)].waiter?.number == number { return take(cell, after: previous, of: slot) }
       previous = cell
@@ -212,8 +233,8 @@ struct PollShard {
 
   private mutating func takeWaiters(of slot: UInt32) -> [PollWaiter] {
     var taken: [PollWaiter] = []
-    while entries[Int(slot)].firstWaiter != PollEntry.none {
-      if let waiter = take(entries[Int(slot)].firstWaiter, after: nil, of: slot) { taken.append(waiter) }
+    while links[Int(slot)].firstWaiter != PollEntry.none {
+      if let waiter = take(links[Int(slot)].firstWaiter, after: nil, of: slot) { taken.append(waiter) }
     }
     return taken
   }
@@ -243,8 +264,8 @@ struct PollShard {
       let place = position(second: cursor)
       var slot = wheel[place]
       while slot != PollEntry.none {
-        let next = entries[Int(slot)].next
-        if entries[Int(slot)].expires <= now {
+        let next = links[Int(slot)].next
+        if entries[slot].expires <= now {
           if budget == 0 {
             sweep.isDone = false
             return sweep
@@ -261,13 +282,13 @@ struct PollShard {
   }
 
   private mutating func expire(_ slot: UInt32, in place: Int, at now: Timestamp, _ sweep: inout Sweep) {
-    let entry = entries[Int(slot)]
+    let entry = entries[slot]
     if now - entry.expires >= Limits.pollRetention {
       unlink(slot, due: place)
       sweep.waiters += takeWaiters(of: slot)
       remove(slot)
     } else {
-      if !entry.state.isFinal { sweep.expired.append(entry.id) }
+      if !entry.state.isFinal { sweep.expired.append(links[Int(slot)].id) }
       sweep.waiters += takeWaiters(of: slot)
       unlink(slot, due: place)
       link(slot, due: entry.expires + Limits.pollRetention)
@@ -277,58 +298,24 @@ struct PollShard {
   // MARK: - Entries and index
 
   private func view(_ slot: UInt32, at now: Timestamp) -> PollView {
-    let mask = entries[Int(slot)].hasMask ? masks[slot] : nil
-    return entries[Int(slot)].view(at: now, mask: mask)
+    let mask = entries[slot].hasMask ? masks[slot] : nil
+    return entries[slot].view(at: now, id: links[Int(slot)].id, mask: mask)
   }
 
   private mutating func setMask(_ mask: DisplayText?, of slot: UInt32) {
-    guard mask != nil || entries[Int(slot)].hasMask else { return }
+    guard mask != nil || entries[slot].hasMask else { return }
     masks[slot] = mask
-    entries[Int(slot)].hasMask = mask != nil
-  }
-
-  private func home(_ secret: Digest256) -> Int {
-    // Shards are chosen by the last word. Both are bits of a SHA-256 of a secret that we drew: nobody can aim them.
-    Int(truncatingIfNeeded: secret.words.0) & (index.count - 1)
+    entries[slot].hasMask = mask != nil
   }
 
   private func find(_ secret: Digest256) -> UInt32? {
-    var place = home(secret)
-    while index[place] != PollEntry.none {
-      if entries[Int(index[place])].secret == secret { return index[place] }
-      place = (place + 1) & (index.count - 1)
-    }
-    return nil
-  }
-
-  private mutating func insertIntoIndex(_ slot: UInt32) {
-    var place = home(entries[Int(slot)].secret)
-    while index[place] != PollEntry.none { place = (place + 1) & (index.count - 1) }
-    index[place] = slot
-  }
-
-  private mutating func growIndex() {
-    let old = index
-    index = [UInt32](repeating: PollEntry.none, count: old.count * 2)
-    for slot in old where slot != PollEntry.none { insertIntoIndex(slot) }
+    index.find(secret) { entries[$0].secret }
   }
 
   private mutating func remove(_ slot: UInt32) {
     setMask(nil, of: slot)
-    var hole = home(entries[Int(slot)].secret)
-    while index[hole] != slot { hole = (hole + 1) & (index.count - 1) }
-    // Moves later entries of the run into the hole wherever a search for them would pass it.
-    var place = (hole + 1) & (index.count - 1)
-    while index[place] != PollEntry.none {
-      let home = home(entries[Int(index[place])].secret)
-      if (place - home) & (index.count - 1) >= (place - hole) & (index.count - 1) {
-        index[hole] = index[place]
-        hole = place
-      }
-      place = (place + 1) & (index.count - 1)
-    }
-    index[hole] = PollEntry.none
-    entries[Int(slot)].next = firstFree
+    index.remove(slot, entries[slot].secret) { entries[$0].secret }
+    links[Int(slot)].next = firstFree
     firstFree = slot
     count -= 1
   }
@@ -343,19 +330,19 @@ struct PollShard {
   private mutating func link(_ slot: UInt32, due: Timestamp) {
     let place = position(second: max(due.secondsSinceEpoch, cursor))
     let first = wheel[place]
-    entries[Int(slot)].previous = PollEntry.none
-    entries[Int(slot)].next = first
-    if first != PollEntry.none { entries[Int(first)].previous = slot }
+    links[Int(slot)].previous = PollEntry.none
+    links[Int(slot)].next = first
+    if first != PollEntry.none { links[Int(first)].previous = slot }
     wheel[place] = slot
   }
 
   /// Takes an entry out of its list. `place` is the list it is in; nil looks for it by its first entry.
   private mutating func unlink(_ slot: UInt32, due place: Int?) {
-    let next = entries[Int(slot)].next
-    let previous = entries[Int(slot)].previous
-    if next != PollEntry.none { entries[Int(next)].previous = previous }
+    let next = links[Int(slot)].next
+    let previous = links[Int(slot)].previous
+    if next != PollEntry.none { links[Int(next)].previous = previous }
     if previous != PollEntry.none {
-      entries[Int(previous)].next = next
+      links[Int(previous)].next = next
     } else if let place = place ?? wheel.firstIndex(of: slot) {
       wheel[place] = next
     }

@@ -9,15 +9,17 @@ final class PollTable: Sendable {
   private final class Shard: Sendable {
     let state: Mutex<PollShard>
 
-    init(now: Timestamp) { state = Mutex(PollShard(now: now)) }
+    init(now: Timestamp, memory: PollMemory) { state = Mutex(PollShard(now: now, memory: memory)) }
   }
 
   private let shards: [Shard]
+  private let memory = PollMemory()
   private let numbers = Atomic<UInt64>(0)
 
   init(now: Timestamp) {
     Limits.check()
-    shards = (0..<Limits.pollShards).map { _ in Shard(now: now) }
+    let memory = memory
+    shards = (0..<Limits.pollShards).map { _ in Shard(now: now, memory: memory) }
   }
 
   private func shard(_ secret: Digest256) -> Shard {
@@ -40,6 +42,19 @@ final class PollTable: Sendable {
 
   func view(_ secret: Digest256, at now: Timestamp) -> PollView? {
     shard(secret).state.withLock { $0.view(secret, at: now) }
+  }
+
+  /// Huge pages that the entries take.
+  var pieceCount: Int { memory.pieceCount }
+
+  /// Has the processor fetch the part of the index that finds a session.
+  func fetchIndex(_ secret: Digest256) {
+    shard(secret).state.withLock { $0.fetchIndex(secret) }
+  }
+
+  /// Has the processor fetch a session's entry.
+  func fetchEntry(_ secret: Digest256) {
+    shard(secret).state.withLock { $0.fetchEntry(secret) }
   }
 
   func poll(

@@ -295,6 +295,12 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     return true
   }
 
+  func session(_ session: HTTP2ServerSession, foresees body: UnsafeRawBufferPointer) -> Bool {
+    // Most likely another call like the last. Read before the call returns.
+    guard let directCalls else { return false }
+    return unsafe directCalls.foresee(body)
+  }
+
   /// Tells the interceptors of the calls that this pass answered: each of them took as long as the pass.
   private func reportAnswered() {
     guard let direct = directCalls else { return }

@@ -16,6 +16,8 @@ SHAPES = {(1, 100): 200_000, (10, 10): 200_000, (50, 100): 300_000, (50, 1): 100
 # Polls of codes drawn at random, and the few sessions that they are compared with.
 SPREAD_POLLS = 200_000
 FEW = 1000
+# Where the kernel's part is measured by itself: one request is under way on a connection.
+FLOOR_SHAPE = (500, 1)
 # What a round of a slower peer shrinks by: its figures need no more requests than the others' need time.
 SHARE = {"latchkey-qr": 1, "nghttpd": 1, "grpc-cpp": 0.25}
 # Codes live for 600 s at most: polling stops in time, and says so.
@@ -81,6 +83,7 @@ def run(options, results):
                 (file, "/answer", None),
                 (peer, servers.POLL, poll_request(unknown)),
             ]
+            floor = None if tls else stack.enter_context(servers.floor())
             slowest = 0
             for number in range(1, options.rounds + 1):
                 started = time.monotonic()
@@ -96,6 +99,9 @@ def run(options, results):
                         if message is not None:
                             check_pending(server, message)
                         results.add(server.name, "poll_session", number, sessions=options.sessions, **row)
+                    if floor and shape == FLOOR_SHAPE:
+                        row = loads.measure(floor, servers.POLL, loads.framed(poll_request(code)), *shape, SHAPES[shape])
+                        results.add(floor.name, "read_and_write", number, **row)
                 # Codes drawn at random: a table that does not fit into a cache shows.
                 for sessions, server, codes in spread if len(spread) > 1 else []:
                     row = loads.measure_own("poll", server, 50, 100, SPREAD_POLLS, "--in", codes)
@@ -120,6 +126,12 @@ def bars(results):
         ("nghttpd", (500, 1), 1.10),
     ]:
         yield f"poll, {shape[0]}×{shape[1]}: CPU of {peer}'s", ratio(peer, shape, False), bar
+    # No bar can be below it.
+    connections, streams = FLOOR_SHAPE
+    where = {"connections": connections, "streams": streams, "tls": False}
+    peer = {"server": "grpc-cpp", "operation": "poll_session", **where}
+    floor = results.ratio(cpu, {"server": "floor", "operation": "read_and_write", **where}, peer)
+    yield f"reading and writing alone, {connections}×{streams}: CPU of grpc-cpp's", floor, None
     where = {"server": "latchkey-qr", "operation": "poll_session", "connections": 50, "streams": 100}
     # Cleartext and TLS are measured one after the other, so here only medians can be compared.
     clear = results.median(cpu, tls=False, **where)

@@ -74,13 +74,18 @@ def print_table(results):
 
 
 def print_bars(bars):
-    """Each bar is (what, measured, the most it may be; negative: the least). Also kept as a table in Markdown."""
+    """Each bar is (what, measured, the most it may be; negative: the least; None: shown beside the others). Also kept as
+    a table in Markdown."""
     measured = [bar for bar in bars if not math.isnan(bar[1])]
     if not measured:
         return
     lines = ["| what | measured | bar | |", "|---|---:|---:|---|"]
     print(f"\n{'bar':60} {'measured':>10}   {'bar':>9}")
     for what, value, bar in measured:
+        if bar is None:
+            print(f"{what:60} {value:10.2f}")
+            lines.append(f"| {what} | {value:.2f} | | |")
+            continue
         sign, met = ("≤", value <= bar) if bar >= 0 else ("≥", value >= -bar)
         verdict = "met" if met else "MISSED"
         print(f"{what:60} {value:10.2f} {sign} {abs(bar):9.2f}  {verdict}")

@@ -124,5 +124,11 @@ def grpc_cpp(tls):
     return Server("grpc-cpp", command, tls=tls, port=port)
 
 
+def floor():
+    """What reading requests and writing answers costs by itself; see floor/main.c."""
+    port = machine.free_port()
+    return Server("floor", [machine.OUT / "floor" / "floor", port], tls=False, port=port)
+
+
 def latchkey_identity(tls, data=None):
     return latchkey("identity", tls, data=data)

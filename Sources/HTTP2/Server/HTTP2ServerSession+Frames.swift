@@ -32,13 +32,15 @@ extension HTTP2ServerSession {
     let isEnd = header.has(FrameFlag.endStream)
     guard let fate = fate(id, isEnd) else { return }
     let isWhole = header.has(FrameFlag.endHeaders)
-    if isWhole, case .request = fate, let block = unsafe blocks.find(piece) {
+    let isOwnParent = unsafe dependsOnItself(header, payload)
+    if isWhole, !isOwnParent, case .request = fate, let block = unsafe blocks.find(piece) {
       return begin(id, block, isEnd)
     }
     var isTrailers = false
     if case .trailers = fate { isTrailers = true }
     var open = OpenBlock(
-      streamID: id, isEnd: isEnd, fate: fate, rules: RequestRules(isTrailers: isTrailers), block: HTTP2RequestBlock())
+      streamID: id, isEnd: isEnd, fate: fate, rules: RequestRules(isTrailers: isTrailers, isMalformed: isOwnParent),
+      block: HTTP2RequestBlock())
     guard unsafe decode(piece, isLast: isWhole, &open) else { return terminate(.compressionError) }
     guard isWhole else {
       openBlock = open
@@ -95,6 +97,20 @@ extension HTTP2ServerSession {
     }
     // In bounds by the guards.
     return unsafe UnsafeRawBufferPointer(rebasing: payload[start..<payload.count - padding])
+  }
+
+  /// RFC 7540 §5.3.1: whether a sound HEADERS frame makes its stream its own parent, which is the stream's error.
+  /// RFC 9113 no longer orders streams, but a peer that sends this has lost its way.
+  private func dependsOnItself(_ header: FrameHeader, _ payload: UnsafeRawBufferPointer) -> Bool {
+    guard header.has(FrameFlag.priority) else { return false }
+    // `blockPiece` has made sure of the bytes.
+    return unsafe parent(payload, at: header.has(FrameFlag.padded) ? 1 : 0) == header.streamID
+  }
+
+  /// The stream that a priority names. Its first bit says something else.
+  private func parent(_ payload: UnsafeRawBufferPointer, at index: Int) -> Int32 {
+    // The caller has four bytes there.
+    unsafe Int32(bitPattern: payload.bigEndian(at: index) & 0x7fff_ffff)
   }
 
   /// What a block on this stream is. Nil when it ended the session.
@@ -288,9 +304,11 @@ extension HTTP2ServerSession {
     close(stream, HTTP2ErrorCode(rawValue: unsafe payload.bigEndian(at: 0)), .closedByPeer)
   }
 
-  func receivedPriority(_ header: FrameHeader) {
+  func receivedPriority(_ header: FrameHeader, _ payload: UnsafeRawBufferPointer) {
     guard header.streamID != 0 else { return terminate(.protocolError) }
-    guard header.length == 5 else { return terminate(.frameSizeError) }
+    guard payload.count == 5 else { return terminate(.frameSizeError) }
+    // RFC 7540 §5.3.1, as the connection's error: the stream may be idle, and an idle stream cannot be reset.
+    guard unsafe parent(payload, at: 0) != header.streamID else { return terminate(.protocolError) }
     spendIdle()
   }
 

@@ -233,7 +233,7 @@ package import NIOCore
     case FrameType.windowUpdate.rawValue: unsafe receivedWindowUpdate(header, payload)
     case FrameType.ping.rawValue: unsafe receivedPing(header, payload)
     case FrameType.reset.rawValue: unsafe receivedReset(header, payload)
-    case FrameType.priority.rawValue: receivedPriority(header)
+    case FrameType.priority.rawValue: unsafe receivedPriority(header, payload)
     case FrameType.goAway.rawValue: unsafe receivedGoAway(header, payload)
     // RFC 9113 §8.4: a client does not push.
     case FrameType.pushPromise.rawValue: terminate(.protocolError)

@@ -14,15 +14,17 @@ struct RequestRules {
   private var isAsterisk = false
   private var isRegularPath = false
   private var hasOrdinary = false
-  private var isMalformed = false
+  private var isMalformed: Bool
   /// The value of `content-length`; nil without one.
   private(set) var contentLength: Int?
 
   /// Trailers have no pseudo-header fields (§8.1).
   let isTrailers: Bool
 
-  init(isTrailers: Bool) {
+  /// - Parameter isMalformed: whether the frame itself has said so, whatever its fields are.
+  init(isTrailers: Bool, isMalformed: Bool = false) {
     self.isTrailers = isTrailers
+    self.isMalformed = isMalformed
   }
 
   /// Whether the block may be taken for a request, or for the trailers of one.

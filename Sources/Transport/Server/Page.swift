@@ -34,7 +34,7 @@ package struct Page: Sendable {
   }
 
   /// Says that the port is served.
-  package static let health = Page("GET", "/healthz") { _ in PageResponse(text: "ok\n") }
+  package static let health = Page("GET", "/healthz") { _ in PageResponse(text: "serving\n") }
 }
 
 /// A request for a page.

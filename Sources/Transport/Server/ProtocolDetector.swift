@@ -6,13 +6,16 @@ internal import NIOHTTP1
 ///
 ///     TLS: by ALPN      cleartext: by the first bytes
 ///                ╲      ╱
-///        HTTP/2 (client preface) or HTTP/1.1 (anything else)
+///        HTTP/2 (client preface) or HTTP/1.1 (anything else, unless its first line says that it is not)
 final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
   typealias InboundIn = ByteBuffer
   typealias InboundOut = ByteBuffer
 
   /// RFC 9113 §3.4. The first three bytes already differ from every HTTP/1.1 method.
   private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+
+  /// RFC 9112 §2.3, without the last digit.
+  private static let version = Array("HTTP/1.".utf8)
 
   private let environment: ServerEnvironment
   private let executor: EventLoopTaskExecutor
@@ -45,8 +48,27 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
     }
     received.writeBuffer(&bytes)
     let prefix = received.readableBytesView.prefix(Self.preface.count)
-    guard Self.preface.starts(with: prefix) else { return setUp(context, isHTTP2: false) }
+    guard Self.preface.starts(with: prefix) else {
+      // RFC 9113 §3.4: a wrong preface ends the connection. An answer in HTTP/1.1 would be noise to that peer.
+      guard mayBeHTTP1 else {
+        isDecided = true
+        return context.close(promise: nil)
+      }
+      return setUp(context, isHTTP2: false)
+    }
     if prefix.count == Self.preface.count { setUp(context, isHTTP2: true) }
+  }
+
+  /// Whether what came may be a request of HTTP/1: no such request has the method that RFC 9113 §11.6 keeps for the
+  /// preface, and its first line, where it is whole, ends in such a version (RFC 9112 §3).
+  private var mayBeHTTP1: Bool {
+    let bytes = received.readableBytesView
+    guard !bytes.starts(with: Self.preface.prefix(4)) else { return false }
+    guard let end = bytes.firstIndex(of: UInt8(ascii: "\n")) else { return true }
+    let isEndedByTwo = bytes[..<end].last == UInt8(ascii: "\r")
+    let version = bytes[..<(isEndedByTwo ? end - 1 : end)].suffix(Self.version.count + 1)
+    // An empty line ahead of a request is passed over (§2.2).
+    return version.isEmpty || version.starts(with: Self.version)
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {

@@ -1,5 +1,6 @@
 """What a server owes a peer that breaks RFC 9113 or RFC 7541: the right error of the right kind, and no other."""
 
+import itertools
 import struct
 
 import frames
@@ -81,9 +82,26 @@ CASES = {
         {OPEN},
     ),
     "HEADERS that depend on themselves": (
-        headers(1, raw=struct.pack(">IB", 1, 15) + SOUND, flags=END_HEADERS | PRIORITY_FLAG),
-        # RFC 9113 §5.3.2: priority signals are deprecated; one may ignore them.
-        either(PROTOCOL_ERROR) | {OPEN},
+        headers(1, raw=struct.pack(">IB", 1, 15) + SOUND, flags=END_HEADERS | PRIORITY_FLAG), stream(PROTOCOL_ERROR)
+    ),
+    "padded HEADERS that depend on themselves exclusively": (
+        headers(
+            1,
+            raw=struct.pack(">BIB", 2, 1 << 31 | 1, 15) + SOUND + bytes(2),
+            flags=END_HEADERS | PADDED | PRIORITY_FLAG,
+        ),
+        stream(PROTOCOL_ERROR),
+    ),
+    "HEADERS that depend on another stream": (
+        headers(1, raw=struct.pack(">IB", 3, 15) + SOUND, flags=END_HEADERS | PRIORITY_FLAG) + data(1, message()),
+        {OPEN},
+    ),
+    "trailers that depend on themselves": (
+        OPENED
+        + headers(
+            1, raw=struct.pack(">IB", 1, 15) + literal(b"x", b"y"), flags=END_HEADERS | END_STREAM | PRIORITY_FLAG
+        ),
+        stream(PROTOCOL_ERROR),
     ),
     # §6.1
     "DATA on stream 0": (data(0, b"x"), connection(PROTOCOL_ERROR)),
@@ -102,7 +120,8 @@ CASES = {
     # §6.3
     "PRIORITY on stream 0": (priority(0, 1), connection(PROTOCOL_ERROR)),
     "PRIORITY of a bad length": (OPENED + frame(PRIORITY, 0, 1, bytes(4)), either(FRAME_SIZE_ERROR)),
-    "PRIORITY that depends on itself": (OPENED + priority(1, 1), either(PROTOCOL_ERROR) | {OPEN}),
+    "PRIORITY that depends on itself": (OPENED + priority(1, 1), connection(PROTOCOL_ERROR)),
+    "PRIORITY of an idle stream that depends on itself": (priority(1, 1), connection(PROTOCOL_ERROR)),
     "PRIORITY on an idle stream": (priority(9, 3), {OPEN}),
     # §6.4
     "RST_STREAM on stream 0": (rst_stream(0), connection(PROTOCOL_ERROR)),
@@ -267,6 +286,21 @@ def test_preface_wrong(target):
             assert got == b"" or got.startswith(b"HTTP/1.1 4"), (index, got)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [b"INVALID CONNECTION PREFACE\r\n\r\n", b"PRI X", b"PRI * HTTP/1.1\r\n\r\n", b"EHLO there\r\n", b"GET /\n"],
+    ids=["no version", "the preface's method", "its method alone", "another protocol", "version 0.9"],
+)
+def test_preface_of_something_else(target, line):
+    """RFC 9113 §3.4: where the first bytes are not HTTP/1's either, the connection ends without a word"""
+    with target.raw() as peer:
+        peer.send(line)
+        try:
+            assert peer.socket.recv(4096) == b""
+        except ConnectionError:
+            pass
+
+
 def test_preface_cut(target):
     """RFC 9113 §3.4: a connection that ends at any byte of its preface is closed at once"""
     for count in range(len(PREFACE) + 9):
@@ -326,6 +360,30 @@ def test_window_is_respected(target):
         assert sum(len(got.payload) for got in peer.seen if got.kind == DATA) == 3
         peer.send(window_update(1, 100))
         assert peer.status(1) == 0
+
+
+def test_negative_window(target):
+    """RFC 9113 §6.9.2: a window that SETTINGS made negative lets nothing out until it is positive again"""
+    get = fields("/healthz", method="GET", drop=["te", "content-type"])
+
+    def sent(*steps):
+        """How much of the body has come when the server has dealt with the steps."""
+        peer.send(*steps)
+        # A request that is refused tells; the second one comes behind all that the read of the first made it say.
+        for _ in range(2):
+            number = next(numbers)
+            peer.send(headers(number, fields(drop=[":path"]), flags=END_HEADERS | END_STREAM))
+            while number not in peer.ended:
+                peer.next()
+        return len(peer.answers[1][1])
+
+    numbers = itertools.count(3, 2)
+    with target.connect((frames.INITIAL_WINDOW_SIZE, 3)) as peer:
+        assert sent(headers(1, get, flags=END_HEADERS | END_STREAM)) == 3
+        assert sent(settings((frames.INITIAL_WINDOW_SIZE, 2)), window_update(1, 1)) == 3
+        assert sent(window_update(1, 1)) == 4
+        peer.send(settings((frames.INITIAL_WINDOW_SIZE, 65535)))
+        assert len(peer.answer(1)[1]) > 4
 
 
 def test_goaway_leaves_streams(target):

@@ -15,7 +15,7 @@ import services
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INTEROP = ROOT / "Tests" / "Interop"
 BUILD = ROOT / ".build" / "interop"
-CASES = 18
+CASES = 19
 SECURITY = ["cleartext", "TLS"]
 # The interpreter that Debian's python3-grpcio is for, whatever environment runs the tests.
 PYTHONS = {"PyPI grpcio": sys.executable, "Debian grpcio": "/usr/bin/python3"}

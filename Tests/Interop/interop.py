@@ -81,6 +81,7 @@ class Stub:
         self.input = call("stream_unary", "StreamingInputCall", InputRequest, InputResponse)
         self.output = call("unary_stream", "StreamingOutputCall", OutputRequest, OutputResponse)
         self.duplex = call("stream_stream", "FullDuplexCall", OutputRequest, OutputResponse)
+        self.half_duplex = call("stream_stream", "HalfDuplexCall", OutputRequest, OutputResponse)
         self.no_method = call("unary_unary", "UnimplementedCall", Empty, Empty)
         self.no_service = call(
             "unary_unary", "UnimplementedCall", Empty, Empty, service="/grpc.testing.UnimplementedService/")
@@ -167,6 +168,11 @@ def ping_pong(stub):
     requests.close()
     check_equal(list(responses), [], "responses after the last")
     check_equal(responses.code(), grpc.StatusCode.OK, "status")
+
+
+def half_duplex(stub):
+    responses = stub.half_duplex((output_request(size) for size in STREAM_RESPONSES), timeout=DEADLINE)
+    check_equal(tuple(len(response.payload.body) for response in responses), STREAM_RESPONSES, "sizes")
 
 
 def empty_stream(stub):
@@ -297,8 +303,8 @@ def server_compressed_streaming(stub):
 
 
 CASES = [
-    empty_unary, large_unary, client_streaming, server_streaming, ping_pong, empty_stream, cancel_after_begin,
-    cancel_after_first_response, timeout_on_sleeping_server, status_code_and_message, special_status_message,
+    empty_unary, large_unary, client_streaming, server_streaming, ping_pong, half_duplex, empty_stream,
+    cancel_after_begin, cancel_after_first_response, timeout_on_sleeping_server, status_code_and_message, special_status_message,
     custom_metadata, unimplemented_method, unimplemented_service, client_compressed_unary, server_compressed_unary,
     client_compressed_streaming, server_compressed_streaming,
 ]

@@ -87,12 +87,19 @@ def duplex_call(requests, context):
         yield from outputs(request, context)
 
 
+def half_duplex_call(requests, context):
+    echo_metadata(context)
+    for request in list(requests):
+        yield from outputs(request, context)
+
+
 HANDLERS = {
     "EmptyCall": (grpc.unary_unary_rpc_method_handler, empty_call, Empty, Empty),
     "UnaryCall": (grpc.unary_unary_rpc_method_handler, unary_call, SimpleRequest, SimpleResponse),
     "StreamingOutputCall": (grpc.unary_stream_rpc_method_handler, output_call, OutputRequest, OutputResponse),
     "StreamingInputCall": (grpc.stream_unary_rpc_method_handler, input_call, InputRequest, InputResponse),
     "FullDuplexCall": (grpc.stream_stream_rpc_method_handler, duplex_call, OutputRequest, OutputResponse),
+    "HalfDuplexCall": (grpc.stream_stream_rpc_method_handler, half_duplex_call, OutputRequest, OutputResponse),
 }
 
 

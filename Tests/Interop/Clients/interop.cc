@@ -143,6 +143,21 @@ void PingPong(Stub& stub) {
   CheckStatus(stream->Finish(), StatusCode::OK);
 }
 
+void HalfDuplex(Stub& stub) {
+  ClientContext context;
+  Expire(context);
+  auto stream = stub.HalfDuplexCall(&context);
+  for (int size : kResponseSizes) Check(stream->Write(OutputRequest(size, 0)), "write");
+  stream->WritesDone();
+  StreamingOutputCallResponse response;
+  for (int size : kResponseSizes) {
+    Check(stream->Read(&response), "read");
+    Check(static_cast<int>(response.payload().body().size()) == size, "size");
+  }
+  Check(!stream->Read(&response), "a response after the last");
+  CheckStatus(stream->Finish(), StatusCode::OK);
+}
+
 void EmptyStream(Stub& stub) {
   ClientContext context;
   Expire(context);
@@ -379,6 +394,7 @@ int main(int count, char** arguments) {
       {"client_streaming", ClientStreaming},
       {"server_streaming", ServerStreaming},
       {"ping_pong", PingPong},
+      {"half_duplex", HalfDuplex},
       {"empty_stream", EmptyStream},
       {"cancel_after_begin", CancelAfterBegin},
       {"cancel_after_first_response", CancelAfterFirstResponse},

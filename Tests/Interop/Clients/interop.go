@@ -120,6 +120,22 @@ func pingPong(c *client) {
 	expect(err == io.EOF, fmt.Sprint("after the last response: ", err))
 }
 
+func halfDuplex(c *client) {
+	stream, err := c.stub.HalfDuplexCall(c.context)
+	check(err)
+	for _, size := range responseSizes {
+		check(stream.Send(outputRequest(size, 0, 0)))
+	}
+	check(stream.CloseSend())
+	for _, size := range responseSizes {
+		response, err := stream.Recv()
+		check(err)
+		expect(len(response.GetPayload().GetBody()) == size, "size")
+	}
+	_, err = stream.Recv()
+	expect(err == io.EOF, fmt.Sprint("after the last response: ", err))
+}
+
 func emptyStream(c *client) {
 	stream, err := c.stub.FullDuplexCall(c.context)
 	check(err)
@@ -282,6 +298,7 @@ var cases = []struct {
 	{"client_streaming", clientStreaming},
 	{"server_streaming", serverStreaming},
 	{"ping_pong", pingPong},
+	{"half_duplex", halfDuplex},
 	{"empty_stream", emptyStream},
 	{"cancel_after_begin", cancelAfterBegin},
 	{"cancel_after_first_response", cancelAfterFirstResponse},

@@ -9,6 +9,7 @@ struct InteropCase: Sendable {
     InteropCase(name: "client_streaming") { try await $0.clientStreaming() },
     InteropCase(name: "server_streaming") { try await $0.serverStreaming() },
     InteropCase(name: "ping_pong") { try await $0.pingPong() },
+    InteropCase(name: "half_duplex") { try await $0.halfDuplex() },
     InteropCase(name: "empty_stream") { try await $0.emptyStream() },
     InteropCase(name: "cancel_after_begin") { try await $0.cancelAfterBegin() },
     InteropCase(name: "cancel_after_first_response") { try await $0.cancelAfterFirstResponse() },

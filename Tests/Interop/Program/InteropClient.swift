@@ -73,6 +73,17 @@ struct InteropClient {
     try expect(sizes, Self.responseSizes.map(Int.init), "sizes")
   }
 
+  func halfDuplex() async throws {
+    let sizes = try await service.halfDuplexCall(
+      options: options,
+      send: { writer throws(RPCError) in
+        for size in Self.responseSizes { try await writer.write(outputRequest(size, body: 0)) }
+      },
+      body: Self.sizes
+    )
+    try expect(sizes, Self.responseSizes.map(Int.init), "sizes")
+  }
+
   func emptyStream() async throws {
     let sizes = try await service.fullDuplexCall(options: options, send: { _ in }, body: Self.sizes)
     try expect(sizes, [], "responses")

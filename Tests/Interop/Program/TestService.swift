@@ -5,6 +5,8 @@ import InteropProtos
 struct TestService: GRPCTesting.TestService {
   /// The largest payload that is made on request: what the largest case asks for, with room.
   static let maximumPayload = 1 << 20
+  /// Requests that are kept until the last of them has come: far more than any case sends.
+  static let maximumRequests = 100
 
   func emptyCall(
     _ request: GRPCTesting.Empty,
@@ -57,6 +59,25 @@ struct TestService: GRPCTesting.TestService {
   ) async throws(RPCError) {
     echoMetadata(context)
     for try await request in requests {
+      try throwStatus(request.responseStatus)
+      try await answer(request, responses)
+    }
+  }
+
+  func halfDuplexCall(
+    _ requests: RequestStream<GRPCTesting.StreamingOutputCallRequest>,
+    responses: ResponseWriter<GRPCTesting.StreamingOutputCallResponse>,
+    context: ServerContext
+  ) async throws(RPCError) {
+    echoMetadata(context)
+    var received: [GRPCTesting.StreamingOutputCallRequest] = []
+    for try await request in requests {
+      guard received.count < Self.maximumRequests else {
+        throw RPCError(.resourceExhausted, "at most \(Self.maximumRequests) requests")
+      }
+      received.append(request)
+    }
+    for request in received {
       try throwStatus(request.responseStatus)
       try await answer(request, responses)
     }

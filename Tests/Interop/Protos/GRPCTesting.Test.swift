@@ -33,6 +33,12 @@ extension GRPCTesting {
       responses: ResponseWriter<GRPCTesting.StreamingOutputCallResponse>,
       context: ServerContext
     ) async throws(RPCError)
+
+    func halfDuplexCall(
+      _ requests: RequestStream<GRPCTesting.StreamingOutputCallRequest>,
+      responses: ResponseWriter<GRPCTesting.StreamingOutputCallResponse>,
+      context: ServerContext
+    ) async throws(RPCError)
   }
 
   /// Every method of `TestService`, by its path on the wire.
@@ -42,13 +48,14 @@ extension GRPCTesting {
     case streamingOutputCall = "/grpc.testing.TestService/StreamingOutputCall"
     case streamingInputCall = "/grpc.testing.TestService/StreamingInputCall"
     case fullDuplexCall = "/grpc.testing.TestService/FullDuplexCall"
+    case halfDuplexCall = "/grpc.testing.TestService/HalfDuplexCall"
 
     package var rpc: RPCMethod {
       switch self {
       case .emptyCall, .unaryCall: RPCMethod(path: rawValue, kind: .unary)
       case .streamingOutputCall: RPCMethod(path: rawValue, kind: .serverStreaming)
       case .streamingInputCall: RPCMethod(path: rawValue, kind: .clientStreaming)
-      case .fullDuplexCall: RPCMethod(path: rawValue, kind: .bidirectional)
+      case .fullDuplexCall, .halfDuplexCall: RPCMethod(path: rawValue, kind: .bidirectional)
       }
     }
   }
@@ -89,6 +96,14 @@ extension GRPCTesting {
           context: ServerContext
         ) async throws(RPCError) in
         try await service.fullDuplexCall(requests, responses: responses, context: context)
+      },
+      .bidirectional(TestServiceMethod.halfDuplexCall.rpc) {
+        (
+          requests: RequestStream<GRPCTesting.StreamingOutputCallRequest>,
+          responses: ResponseWriter<GRPCTesting.StreamingOutputCallResponse>,
+          context: ServerContext
+        ) async throws(RPCError) in
+        try await service.halfDuplexCall(requests, responses: responses, context: context)
       },
     ]
   }
@@ -136,6 +151,14 @@ extension GRPCTesting {
       body: (ResponseStream<GRPCTesting.StreamingOutputCallResponse>) async throws(RPCError) -> Result
     ) async throws(RPCError) -> Result {
       try await channel.bidirectional(TestServiceMethod.fullDuplexCall.rpc, options: options, send, body)
+    }
+
+    package func halfDuplexCall<Result: Sendable>(
+      options: CallOptions = CallOptions(),
+      send: @escaping @Sendable (RequestWriter<GRPCTesting.StreamingOutputCallRequest>) async throws(RPCError) -> Void,
+      body: (ResponseStream<GRPCTesting.StreamingOutputCallResponse>) async throws(RPCError) -> Result
+    ) async throws(RPCError) -> Result {
+      try await channel.bidirectional(TestServiceMethod.halfDuplexCall.rpc, options: options, send, body)
     }
   }
 

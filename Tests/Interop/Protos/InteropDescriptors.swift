@@ -43,6 +43,7 @@ package enum InteropDescriptors {
         "grpc.testing.TestService.StreamingOutputCall",
         "grpc.testing.TestService.StreamingInputCall",
         "grpc.testing.TestService.FullDuplexCall",
+        "grpc.testing.TestService.HalfDuplexCall",
       ],
       base64: """
         ChdncnBjL3Rlc3RpbmcvdGVzdC5wcm90bxIMZ3JwYy50ZXN0aW5nIgcKBUVtcHR5IiEKCUJvb2xWYWx1ZRIUCgV2YWx1ZRgBIAEo\
@@ -66,13 +67,14 @@ package enum InteropDescriptors {
         ZXJzEi8KB3BheWxvYWQYAyABKAsyFS5ncnBjLnRlc3RpbmcuUGF5bG9hZFIHcGF5bG9hZBJBCg9yZXNwb25zZV9zdGF0dXMYByAB\
         KAsyGC5ncnBjLnRlc3RpbmcuRWNob1N0YXR1c1IOcmVzcG9uc2VTdGF0dXMiTgobU3RyZWFtaW5nT3V0cHV0Q2FsbFJlc3BvbnNl\
         Ei8KB3BheWxvYWQYASABKAsyFS5ncnBjLnRlc3RpbmcuUGF5bG9hZFIHcGF5bG9hZCofCgtQYXlsb2FkVHlwZRIQCgxDT01QUkVT\
-        U0FCTEUQADLQAwoLVGVzdFNlcnZpY2USNQoJRW1wdHlDYWxsEhMuZ3JwYy50ZXN0aW5nLkVtcHR5GhMuZ3JwYy50ZXN0aW5nLkVt\
+        U0FCTEUQADK7BAoLVGVzdFNlcnZpY2USNQoJRW1wdHlDYWxsEhMuZ3JwYy50ZXN0aW5nLkVtcHR5GhMuZ3JwYy50ZXN0aW5nLkVt\
         cHR5EkYKCVVuYXJ5Q2FsbBIbLmdycGMudGVzdGluZy5TaW1wbGVSZXF1ZXN0GhwuZ3JwYy50ZXN0aW5nLlNpbXBsZVJlc3BvbnNl\
         EmwKE1N0cmVhbWluZ091dHB1dENhbGwSKC5ncnBjLnRlc3RpbmcuU3RyZWFtaW5nT3V0cHV0Q2FsbFJlcXVlc3QaKS5ncnBjLnRl\
         c3RpbmcuU3RyZWFtaW5nT3V0cHV0Q2FsbFJlc3BvbnNlMAESaQoSU3RyZWFtaW5nSW5wdXRDYWxsEicuZ3JwYy50ZXN0aW5nLlN0\
         cmVhbWluZ0lucHV0Q2FsbFJlcXVlc3QaKC5ncnBjLnRlc3RpbmcuU3RyZWFtaW5nSW5wdXRDYWxsUmVzcG9uc2UoARJpCg5GdWxs\
         RHVwbGV4Q2FsbBIoLmdycGMudGVzdGluZy5TdHJlYW1pbmdPdXRwdXRDYWxsUmVxdWVzdBopLmdycGMudGVzdGluZy5TdHJlYW1p\
-        bmdPdXRwdXRDYWxsUmVzcG9uc2UoATABYgZwcm90bzM=
+        bmdPdXRwdXRDYWxsUmVzcG9uc2UoATABEmkKDkhhbGZEdXBsZXhDYWxsEiguZ3JwYy50ZXN0aW5nLlN0cmVhbWluZ091dHB1dENh\
+        bGxSZXF1ZXN0GikuZ3JwYy50ZXN0aW5nLlN0cmVhbWluZ091dHB1dENhbGxSZXNwb25zZSgBMAFiBnByb3RvMw==
         """
     ),
   ]

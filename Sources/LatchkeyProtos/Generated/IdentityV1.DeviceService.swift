@@ -6,9 +6,10 @@ package import NIOCore
 internal import Protobuf
 
 extension IdentityV1 {
-  /// The devices that a person's sessions run on, known by the keys that they proved.
+  /// The devices that a person is signed in on or that can sign in by themselves, known by the keys that they proved.
   package protocol DeviceService: Sendable {
-    /// The devices with a live session of the caller, the one seen last first.
+    /// The devices with a live session of the caller, or with a key or pattern that opens the account, the one seen last
+    /// first.
     func listDevices(
       _ request: IdentityV1.ListDevicesRequest,
       context: ServerContext
@@ -20,7 +21,7 @@ extension IdentityV1 {
       context: ServerContext
     ) async throws(RPCError) -> IdentityV1.RenameDeviceResponse
 
-    /// Ends every session of the caller on a device. Idempotent.
+    /// Ends every session of the caller on a device, and lets nothing on it open the account any more. Idempotent.
     func removeDevice(
       _ request: IdentityV1.RemoveDeviceRequest,
       context: ServerContext
@@ -102,7 +103,8 @@ extension IdentityV1 {
       self.channel = channel
     }
 
-    /// The devices with a live session of the caller, the one seen last first.
+    /// The devices with a live session of the caller, or with a key or pattern that opens the account, the one seen last
+    /// first.
     package func listDevices(
       _ request: IdentityV1.ListDevicesRequest,
       options: CallOptions = CallOptions()
@@ -118,7 +120,7 @@ extension IdentityV1 {
       try await channel.unary(DeviceServiceMethod.renameDevice.rpc, request, options: options)
     }
 
-    /// Ends every session of the caller on a device. Idempotent.
+    /// Ends every session of the caller on a device, and lets nothing on it open the account any more. Idempotent.
     package func removeDevice(
       _ request: IdentityV1.RemoveDeviceRequest,
       options: CallOptions = CallOptions()
@@ -172,6 +174,28 @@ extension IdentityV1 {
     }
   }
 
+  /// How a device came to belong to the account: by a QR code that it showed (PURPOSE_BIND_DEVICE).
+  package struct DeviceBinding: Sendable, Equatable {
+    package var boundAt: GoogleProtobuf.Timestamp?
+    /// The device that the person agreed on: its name, and its key where it has one.
+    package var confirmedByLabel: String
+    package var confirmedByKey: String
+    /// What was agreed to; the device gets no more when it signs in by its key.
+    package var scope: String
+
+    package init(
+      boundAt: GoogleProtobuf.Timestamp? = nil,
+      confirmedByLabel: String = "",
+      confirmedByKey: String = "",
+      scope: String = ""
+    ) {
+      self.boundAt = boundAt
+      self.confirmedByLabel = confirmedByLabel
+      self.confirmedByKey = confirmedByKey
+      self.scope = scope
+    }
+  }
+
   package struct ListedDevice: Sendable, Equatable {
     /// SHA-256 thumbprint (RFC 7638) of the device's key: names the device in the other calls.
     package var keyThumbprint: String
@@ -185,6 +209,8 @@ extension IdentityV1 {
     package var sessions: Int64
     /// The device that asks.
     package var current: Bool
+    /// Set while the device is bound to the account: until it is removed it signs in by its key alone.
+    package var binding: IdentityV1.DeviceBinding?
 
     package init(
       keyThumbprint: String = "",
@@ -195,7 +221,8 @@ extension IdentityV1 {
       firstSeenAt: GoogleProtobuf.Timestamp? = nil,
       lastSeenAt: GoogleProtobuf.Timestamp? = nil,
       sessions: Int64 = 0,
-      current: Bool = false
+      current: Bool = false,
+      binding: IdentityV1.DeviceBinding? = nil
     ) {
       self.keyThumbprint = keyThumbprint
       self.label = label
@@ -206,6 +233,7 @@ extension IdentityV1 {
       self.lastSeenAt = lastSeenAt
       self.sessions = sessions
       self.current = current
+      self.binding = binding
     }
   }
 
@@ -350,6 +378,42 @@ extension IdentityV1 {
   }
 }
 
+extension IdentityV1.DeviceBinding: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__device_binding__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__device_binding__get_packed_size,
+      latchkey__identity__v1__device_binding__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__DeviceBinding>) throws(ProtobufError) {
+    unsafe self.init(
+      boundAt: try FieldReader.message(c.pointee.bound_at, "bound_at", GoogleProtobuf.Timestamp.init(reading:)),
+      confirmedByLabel: try FieldReader.string(c.pointee.confirmed_by_label, "confirmed_by_label"),
+      confirmedByKey: try FieldReader.string(c.pointee.confirmed_by_key, "confirmed_by_key"),
+      scope: try FieldReader.string(c.pointee.scope, "scope")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__DeviceBinding> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__DeviceBinding.self)
+    unsafe latchkey__identity__v1__device_binding__init(c)
+    if let boundAt { unsafe c.pointee.bound_at = try boundAt.filled(in: arena) }
+    unsafe c.pointee.confirmed_by_label = try arena.string(confirmedByLabel)
+    unsafe c.pointee.confirmed_by_key = try arena.string(confirmedByKey)
+    unsafe c.pointee.scope = try arena.string(scope)
+    return unsafe c
+  }
+}
+
 extension IdentityV1.ListedDevice: RPCMessage {
   package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
     self = try unsafe decoded(bytes, latchkey__identity__v1__listed_device__unpack, Self.init(reading:))
@@ -379,7 +443,8 @@ extension IdentityV1.ListedDevice: RPCMessage {
         c.pointee.last_seen_at, "last_seen_at", GoogleProtobuf.Timestamp.init(reading:)
       ),
       sessions: c.pointee.sessions,
-      current: c.pointee.current != 0
+      current: c.pointee.current != 0,
+      binding: try FieldReader.message(c.pointee.binding, "binding", IdentityV1.DeviceBinding.init(reading:))
     )
   }
 
@@ -396,6 +461,7 @@ extension IdentityV1.ListedDevice: RPCMessage {
     if let lastSeenAt { unsafe c.pointee.last_seen_at = try lastSeenAt.filled(in: arena) }
     unsafe c.pointee.sessions = sessions
     unsafe c.pointee.current = current ? 1 : 0
+    if let binding { unsafe c.pointee.binding = try binding.filled(in: arena) }
     return unsafe c
   }
 }

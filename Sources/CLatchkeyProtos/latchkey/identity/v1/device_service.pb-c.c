@@ -7,6 +7,51 @@
 #endif
 
 #include "latchkey/identity/v1/device_service.pb-c.h"
+void   latchkey__identity__v1__device_binding__init
+                     (Latchkey__Identity__V1__DeviceBinding         *message)
+{
+  static const Latchkey__Identity__V1__DeviceBinding init_value = LATCHKEY__IDENTITY__V1__DEVICE_BINDING__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__device_binding__get_packed_size
+                     (const Latchkey__Identity__V1__DeviceBinding *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__device_binding__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__device_binding__pack
+                     (const Latchkey__Identity__V1__DeviceBinding *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__device_binding__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__device_binding__pack_to_buffer
+                     (const Latchkey__Identity__V1__DeviceBinding *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__device_binding__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__DeviceBinding *
+       latchkey__identity__v1__device_binding__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__DeviceBinding *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__device_binding__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__device_binding__free_unpacked
+                     (Latchkey__Identity__V1__DeviceBinding *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__device_binding__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 void   latchkey__identity__v1__listed_device__init
                      (Latchkey__Identity__V1__ListedDevice         *message)
 {
@@ -502,7 +547,84 @@ void   latchkey__identity__v1__resolve_clone_response__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__resolve_clone_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
-static const ProtobufCFieldDescriptor latchkey__identity__v1__listed_device__field_descriptors[9] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__device_binding__field_descriptors[4] =
+{
+  {
+    "bound_at",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__DeviceBinding, bound_at),
+    &google__protobuf__timestamp__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "confirmed_by_label",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__DeviceBinding, confirmed_by_label),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "confirmed_by_key",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__DeviceBinding, confirmed_by_key),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "scope",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__DeviceBinding, scope),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__device_binding__field_indices_by_name[] = {
+  0,   /* field[0] = bound_at */
+  2,   /* field[2] = confirmed_by_key */
+  1,   /* field[1] = confirmed_by_label */
+  3,   /* field[3] = scope */
+};
+static const ProtobufCIntRange latchkey__identity__v1__device_binding__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 4 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__device_binding__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.DeviceBinding",
+  "DeviceBinding",
+  "Latchkey__Identity__V1__DeviceBinding",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__DeviceBinding),
+  4,
+  latchkey__identity__v1__device_binding__field_descriptors,
+  latchkey__identity__v1__device_binding__field_indices_by_name,
+  1,  latchkey__identity__v1__device_binding__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__device_binding__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__listed_device__field_descriptors[10] =
 {
   {
     "key_thumbprint",
@@ -612,9 +734,22 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__listed_device__fie
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "binding",
+    10,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__ListedDevice, binding),
+    &latchkey__identity__v1__device_binding__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__listed_device__field_indices_by_name[] = {
   4,   /* field[4] = app_version */
+  9,   /* field[9] = binding */
   8,   /* field[8] = current */
   5,   /* field[5] = first_seen_at */
   0,   /* field[0] = key_thumbprint */
@@ -627,7 +762,7 @@ static const unsigned latchkey__identity__v1__listed_device__field_indices_by_na
 static const ProtobufCIntRange latchkey__identity__v1__listed_device__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 9 }
+  { 0, 10 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__listed_device__descriptor =
 {
@@ -637,7 +772,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__listed_device__descript
   "Latchkey__Identity__V1__ListedDevice",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__ListedDevice),
-  9,
+  10,
   latchkey__identity__v1__listed_device__field_descriptors,
   latchkey__identity__v1__listed_device__field_indices_by_name,
   1,  latchkey__identity__v1__listed_device__number_ranges,

@@ -18,6 +18,7 @@ PROTOBUF_C__BEGIN_DECLS
 #include "latchkey/common/v1/common.pb-c.h"
 #include "latchkey/identity/v1/guest_service.pb-c.h"
 
+typedef struct Latchkey__Identity__V1__DeviceBinding Latchkey__Identity__V1__DeviceBinding;
 typedef struct Latchkey__Identity__V1__ListedDevice Latchkey__Identity__V1__ListedDevice;
 typedef struct Latchkey__Identity__V1__ListDevicesRequest Latchkey__Identity__V1__ListDevicesRequest;
 typedef struct Latchkey__Identity__V1__ListDevicesResponse Latchkey__Identity__V1__ListDevicesResponse;
@@ -48,6 +49,28 @@ typedef enum _Latchkey__Identity__V1__CloneChoice {
 
 /* --- messages --- */
 
+/*
+ * How a device came to belong to the account: by a QR code that it showed (PURPOSE_BIND_DEVICE).
+ */
+struct  Latchkey__Identity__V1__DeviceBinding
+{
+  ProtobufCMessage base;
+  Google__Protobuf__Timestamp *bound_at;
+  /*
+   * The device that the person agreed on: its name, and its key where it has one.
+   */
+  ProtobufCBinaryData confirmed_by_label;
+  ProtobufCBinaryData confirmed_by_key;
+  /*
+   * What was agreed to; the device gets no more when it signs in by its key.
+   */
+  ProtobufCBinaryData scope;
+};
+#define LATCHKEY__IDENTITY__V1__DEVICE_BINDING__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__device_binding__descriptor) \
+    , NULL, {0,NULL}, {0,NULL}, {0,NULL} }
+
+
 struct  Latchkey__Identity__V1__ListedDevice
 {
   ProtobufCMessage base;
@@ -69,10 +92,14 @@ struct  Latchkey__Identity__V1__ListedDevice
    * The device that asks.
    */
   protobuf_c_boolean current;
+  /*
+   * Set while the device is bound to the account: until it is removed it signs in by its key alone.
+   */
+  Latchkey__Identity__V1__DeviceBinding *binding;
 };
 #define LATCHKEY__IDENTITY__V1__LISTED_DEVICE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__listed_device__descriptor) \
-    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, NULL, NULL, 0, 0 }
+    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, NULL, NULL, 0, 0, NULL }
 
 
 struct  Latchkey__Identity__V1__ListDevicesRequest
@@ -218,6 +245,25 @@ struct  Latchkey__Identity__V1__ResolveCloneResponse
     , NULL, NULL, 0, {0,NULL} }
 
 
+/* Latchkey__Identity__V1__DeviceBinding methods */
+void   latchkey__identity__v1__device_binding__init
+                     (Latchkey__Identity__V1__DeviceBinding         *message);
+size_t latchkey__identity__v1__device_binding__get_packed_size
+                     (const Latchkey__Identity__V1__DeviceBinding   *message);
+size_t latchkey__identity__v1__device_binding__pack
+                     (const Latchkey__Identity__V1__DeviceBinding   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__device_binding__pack_to_buffer
+                     (const Latchkey__Identity__V1__DeviceBinding   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__DeviceBinding *
+       latchkey__identity__v1__device_binding__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__device_binding__free_unpacked
+                     (Latchkey__Identity__V1__DeviceBinding *message,
+                      ProtobufCAllocator *allocator);
 /* Latchkey__Identity__V1__ListedDevice methods */
 void   latchkey__identity__v1__listed_device__init
                      (Latchkey__Identity__V1__ListedDevice         *message);
@@ -429,6 +475,9 @@ void   latchkey__identity__v1__resolve_clone_response__free_unpacked
                       ProtobufCAllocator *allocator);
 /* --- per-message closures --- */
 
+typedef void (*Latchkey__Identity__V1__DeviceBinding_Closure)
+                 (const Latchkey__Identity__V1__DeviceBinding *message,
+                  void *closure_data);
 typedef void (*Latchkey__Identity__V1__ListedDevice_Closure)
                  (const Latchkey__Identity__V1__ListedDevice *message,
                   void *closure_data);
@@ -469,6 +518,7 @@ typedef void (*Latchkey__Identity__V1__ResolveCloneResponse_Closure)
 /* --- descriptors --- */
 
 extern const ProtobufCEnumDescriptor    latchkey__identity__v1__clone_choice__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__device_binding__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__listed_device__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__list_devices_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__list_devices_response__descriptor;

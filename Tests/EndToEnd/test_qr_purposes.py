@@ -110,10 +110,48 @@ def test_bound_device(world):
     with refused(grpc.StatusCode.INVALID_ARGUMENT, reason="invalid_grant", field="device_proof"):
         collect(box, world.device().sign(f"latchkey-qr-redeem-v1\0{code.device_code}".encode()))
     answer = collect(box, redeem_proof(box))
-    assert answer.tokens.token_type == "DPoP" and answer.tokens.refresh_expires_in <= 3600
+    assert answer.tokens.token_type == "DPoP" and answer.tokens.cnf_jkt
     devices = device_service_pb2_grpc.DeviceServiceStub(world.channel("identity"))
     listed = devices.ListDevices(device_service_pb2.ListDevicesRequest(), metadata=phone.metadata, timeout=10).devices
     assert "kitchen box" in [device.label for device in listed]
+
+
+def test_bound_device_stays(own_world, cli):
+    """Q12: a bound television stays the account's through restarts and without a session, until it is removed"""
+    world = own_world
+
+    def devices(profile):
+        return {device["label"]: device for device in cli(world, profile, "device", "list")["devices"]}
+
+    def bind(profile):
+        offer = cli(world, "television", "qr", "issue", "--purpose", "bind-device", "--label", "Television")
+        cli(world, profile, "qr", "scan", offer["qr_payload"])
+        cli(world, profile, "qr", "confirm")
+        assert cli(world, "television", "qr", "wait")["state"] == "signed-in"
+
+    for person in ("ada", "grace"):
+        cli(world, person, "guest", "--label", f"{person}'s phone")
+        cli(world, person, "register", unique_identifier(), "--password-file", "-", stdin=PASSWORD + "\n")
+    bind("ada")
+    binding = devices("ada")["Television"]["binding"]
+    assert binding["confirmed_by_label"] == "ada's phone" and binding["scope"] == "basic profile"
+    # Signed out it is still there, and comes back by its key alone, also after a restart.
+    cli(world, "television", "logout")
+    assert devices("ada")["Television"]["sessions"] == 0
+    for service in world.fleet.services.values():
+        service.restart()
+    world.open()
+    back = cli(world, "television", "login", "--device-key")
+    assert back["session"]["sub"] == cli(world, "ada", "session", "show")["session"]["sub"]
+    assert devices("ada")["Television"]["sessions"] == 1
+    # Another account takes it over.
+    bind("grace")
+    assert "Television" not in devices("ada") and "binding" in devices("grace")["Television"]
+    # Removed, nothing opens: neither the session that it had nor its key.
+    assert cli(world, "grace", "device", "remove", devices("grace")["Television"]["key_thumbprint"])["sessions_ended"] == 1
+    assert "Television" not in devices("grace")
+    assert cli(world, "television", "device", "list", status=77)["error"]["reason"] == "SESSION_REVOKED"
+    assert cli(world, "television", "login", "--device-key", status=77)["error"]["reason"] == "INVALID_CREDENTIALS"
 
 
 def test_guest_moves(world):
@@ -258,11 +296,14 @@ def test_watch_from_the_command_line(world, cli):
     phone = world.account()
     offer = cli(world, "watched", "qr", "issue")
     watch = cli.start(world, "watched", "qr", "watch")
+    # It has read which code to watch, which the sign-in makes the profile forget.
+    begun = watch.stdout.readline()
     scan = phone.scan(offer["qr_payload"])
     phone.confirm(scan, offer["check_code"])
     assert cli(world, "watched", "qr", "wait")["state"] == "signed-in"
     out, err = watch.communicate(timeout=20)
     assert watch.returncode == 0, err
+    out = begun + out
     decoder, states = json.JSONDecoder(), []
     while out.strip():
         state, end = decoder.raw_decode(out.lstrip())

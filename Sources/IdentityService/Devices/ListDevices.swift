@@ -3,7 +3,7 @@ import LatchkeyProtos
 import Storage
 
 extension DeviceHandlers {
-  /// The devices with a live session of the caller, the one seen last first.
+  /// The devices that the caller is signed in on or that can sign in by themselves, the one seen last first.
   package func listDevices(
     _ request: IdentityV1.ListDevicesRequest,
     context: ServerContext
@@ -25,7 +25,15 @@ extension DeviceHandlers {
           firstSeenAt: GoogleProtobuf.Timestamp(device.firstSeenAt),
           lastSeenAt: GoogleProtobuf.Timestamp(device.lastSeenAt),
           sessions: Int64(device.sessions),
-          current: device.keyThumbprint == own?.device.keyThumbprint
+          current: device.keyThumbprint == own?.device.keyThumbprint,
+          binding: device.binding.map { binding in
+            IdentityV1.DeviceBinding(
+              boundAt: GoogleProtobuf.Timestamp(binding.boundAt),
+              confirmedByLabel: binding.confirmedBy.label?.description ?? "",
+              confirmedByKey: binding.confirmedBy.keyThumbprint ?? "",
+              scope: binding.scope.description
+            )
+          }
         )
       })
   }

@@ -3,7 +3,7 @@ import LatchkeyProtos
 import Storage
 
 extension DeviceHandlers {
-  /// Ends the caller's sessions on a device. Those of others on the same device stay.
+  /// Ends the caller's sessions on a device, and what opens the account there. Those of others on the same device stay.
   package func removeDevice(
     _ request: IdentityV1.RemoveDeviceRequest,
     context: ServerContext

@@ -16,14 +16,12 @@ extension GrantHandlers {
     let label = try RequestFields.displayText(request.deviceLabel, "device_label")
     let platform = try RequestFields.displayText(request.platform, "platform")
     let now = core.clock.now()
-    var lifetimes = core.lifetimes
     let kind: QRGrant.Kind
     switch request.kind {
     case .unspecified, .signIn:
       kind = .signIn
     case .bindDevice:
       kind = .bind(try device(key, label, platform))
-      lifetimes.refreshAbsoluteQR = lifetimes.refreshAbsoluteBinding
     case .transfer:
       kind = .transfer(try device(key, label, platform))
     default:
@@ -41,7 +39,7 @@ extension GrantHandlers {
         platform: platform,
         scope: !scope.isEmpty ? scope : isTransfer ? nil : .screen,
         boundKeyThumbprint: key?.thumbprint,
-        lifetimes: lifetimes,
+        lifetimes: core.lifetimes,
         at: now,
         random: core.random
       ),
@@ -59,6 +57,8 @@ extension GrantHandlers {
     case .confirmerGone: throw .confirmerGone
     case .revoked: throw .qrRevoked
     case .merging: throw .migrationRunning
+    case .keyTaken: throw .identityInUse
+    case .tooManyUnlocks: throw .tooManyIdentities
     }
   }
 

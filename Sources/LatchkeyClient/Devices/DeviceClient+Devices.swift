@@ -4,7 +4,7 @@ import LatchkeyModel
 import LatchkeyProtos
 
 extension DeviceClient {
-  /// The devices with a live session of whoever uses this one, the one seen last first.
+  /// The devices that whoever uses this one is signed in on or that can sign in by themselves, the one seen last first.
   public func devices() async throws(ClientError) -> [ListedDevice] {
     let service = IdentityV1.DeviceServiceClient(channel: identity)
     let answer = try await authorized { options throws(RPCError) in
@@ -20,7 +20,15 @@ extension DeviceClient {
         firstSeenAt: device.firstSeenAt?.millisecondsSinceEpoch,
         lastSeenAt: device.lastSeenAt?.millisecondsSinceEpoch,
         sessions: device.sessions,
-        isCurrent: device.current
+        isCurrent: device.current,
+        binding: device.binding.map { binding in
+          DeviceBinding(
+            boundAt: binding.boundAt?.millisecondsSinceEpoch,
+            confirmedByLabel: binding.confirmedByLabel,
+            confirmedByKey: binding.confirmedByKey,
+            scope: binding.scope
+          )
+        }
       )
     }
   }
@@ -33,7 +41,7 @@ extension DeviceClient {
     }
   }
 
-  /// Ends one's sessions on a device. Returns how many.
+  /// Ends one's sessions on a device, and lets nothing on it open the account any more. Returns how many sessions ended.
   public func removeDevice(_ keyThumbprint: String) async throws(ClientError) -> Int64 {
     let service = IdentityV1.DeviceServiceClient(channel: identity)
     let request = IdentityV1.RemoveDeviceRequest(keyThumbprint: keyThumbprint)

@@ -1,4 +1,4 @@
-/// A device that whoever uses this one is signed in on.
+/// A device that whoever uses this one is signed in on, or that can sign in by itself.
 public struct ListedDevice: Sendable, Equatable {
   /// SHA-256 thumbprint (RFC 7638) of its key: names it in the other calls.
   public let keyThumbprint: String
@@ -11,4 +11,6 @@ public struct ListedDevice: Sendable, Equatable {
   public let lastSeenAt: Int64?
   public let sessions: Int64
   public let isCurrent: Bool
+  /// Set while the device is bound to the account: until it is removed it signs in by its key alone.
+  public let binding: DeviceBinding?
 }

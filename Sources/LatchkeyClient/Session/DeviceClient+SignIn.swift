@@ -162,6 +162,7 @@ extension DeviceClient {
       .idToken(IdentityV1.IdTokenCredential(idToken: token, nonce: nonce))
     case .pattern(let pattern):
       .pattern(IdentityV1.PatternCredential(proof: try await deviceProof(for: .pattern), pattern: pattern))
+    case .deviceKey: .deviceKey(IdentityV1.DeviceKeyCredential(proof: try await deviceProof(for: .unlock)))
     }
   }
 

@@ -12,4 +12,6 @@ public enum SignInCredential: Sendable {
   case idToken(String, nonce: String)
   /// A pattern or PIN that ``DeviceClient/enrolPattern(_:password:)`` enrolled on this device.
   case pattern(String)
+  /// This device's key, where a QR code bound the device to the account (``QRSignInPurpose/bindDevice``).
+  case deviceKey
 }

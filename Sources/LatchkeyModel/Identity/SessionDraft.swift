@@ -64,6 +64,25 @@ package struct SessionDraft: Sendable {
     )
   }
 
+  /// The session of a device that a QR code bound to this account and that comes back by its key. It is that code's
+  /// still: nobody has proved who they are since then, so it may do what was agreed to and no more, and its tokens are
+  /// the key's.
+  package func session(of account: SubjectID, boundBy keyThumbprint: String, at bound: Timestamp, scope: Scope) -> Session {
+    Session(
+      id: id,
+      subject: account,
+      isGuest: false,
+      client: client,
+      scope: scope,
+      method: .qr,
+      device: Session.Device(keyThumbprint: keyThumbprint, label: label, platform: platform),
+      boundKeyThumbprint: keyThumbprint,
+      refreshSeed: refreshSeed,
+      authenticatedAt: bound,
+      family: RefreshFamily(beginningAt: now, lifetimes: lifetimes.family(isGuest: false, method: .qr))
+    )
+  }
+
   /// The session of this subject, on the device with this key.
   ///
   /// - Parameter method: nil for the draft's own; a link ticket knows better.

@@ -6,9 +6,6 @@ package struct TokenLifetimes: Sendable, Equatable {
   package var refreshAbsoluteAccount: Duration = .seconds(90 * 86_400)
   /// A session that a QR code began: shorter, because nobody typed anything on that device.
   package var refreshAbsoluteQR: Duration = .seconds(30 * 86_400)
-  /// The first session of a device that a QR code bound to an account: long enough to go on with, and no sign-in to
-  /// stay.
-  package var refreshAbsoluteBinding: Duration = .seconds(3600)
   package var refreshParentGrace: Duration = .seconds(86_400)
   package var linkTicket: Duration = .seconds(5 * 60)
   package var challenge: Duration = .seconds(5 * 60)

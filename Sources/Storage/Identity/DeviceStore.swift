@@ -1,11 +1,11 @@
 import LatchkeyModel
 
-/// The devices that a subject's sessions run on.
+/// The devices that a subject is signed in on, or that can sign in to it by themselves.
 package protocol DeviceStore: Sendable {
-  /// The devices with a live session of the subject, the one seen last first.
+  /// The devices with a live session of the subject, or with an unlock of it, the one seen last first.
   func devices(of subject: SubjectID, at now: Timestamp) async throws(StorageError) -> [KnownDevice]
 
-  /// Names a device that has a live session of the subject. False when there is none.
+  /// Names one of these devices. False when it is none of them.
   func rename(
     _ keyThumbprint: String, of subject: SubjectID, to label: DisplayText, at now: Timestamp
   ) async throws(StorageError) -> Bool
@@ -20,7 +20,7 @@ package protocol DeviceStore: Sendable {
     _ replacement: KeyReplacement, _ choice: CloneChoice, newSubject: SubjectID, draft: SessionDraft
   ) async throws(StorageError) -> CloneOutcome
 
-  /// Ends the subject's sessions on a device, as one change, in the name of the caller's session.
+  /// Ends the subject's sessions and unlocks on a device, as one change, in the name of the caller's session.
   func remove(
     _ keyThumbprint: String, by caller: SessionID, at now: Timestamp
   ) async throws(StorageError) -> DeviceRemovalOutcome

@@ -1,6 +1,6 @@
 import LatchkeyModel
 
-/// A device on record, with how many live sessions of one subject it has.
+/// A device that a subject is signed in on, or that can sign in to it by itself.
 package struct KnownDevice: Sendable, Equatable {
   package var keyThumbprint: String
   package var label: String?
@@ -9,7 +9,9 @@ package struct KnownDevice: Sendable, Equatable {
   package var appVersion: String?
   package var firstSeenAt: Timestamp
   package var lastSeenAt: Timestamp
+  /// How many live sessions of the subject it has.
   package var sessions: Int
+  package var binding: DeviceBinding?
 
   package init(
     keyThumbprint: String,
@@ -19,7 +21,8 @@ package struct KnownDevice: Sendable, Equatable {
     appVersion: String?,
     firstSeenAt: Timestamp,
     lastSeenAt: Timestamp,
-    sessions: Int
+    sessions: Int,
+    binding: DeviceBinding? = nil
   ) {
     self.keyThumbprint = keyThumbprint
     self.label = label
@@ -29,5 +32,6 @@ package struct KnownDevice: Sendable, Equatable {
     self.firstSeenAt = firstSeenAt
     self.lastSeenAt = lastSeenAt
     self.sessions = sessions
+    self.binding = binding
   }
 }

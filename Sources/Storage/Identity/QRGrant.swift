@@ -4,7 +4,7 @@ import LatchkeyModel
 package struct QRGrant: Sendable {
   package enum Kind: Sendable {
     case signIn
-    /// The device joins the account.
+    /// The device joins the account: it stays one of its devices and signs in by its key until it is removed.
     case bind(DeviceRegistration)
     /// The confirming guest or account moves to the device.
     case transfer(DeviceRegistration)

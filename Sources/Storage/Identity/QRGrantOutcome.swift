@@ -10,4 +10,8 @@ package enum QRGrantOutcome: Sendable, Equatable {
   case revoked
   /// The guest's data is on its way into an account.
   case merging
+  /// The device's key opens another account, by its owner's own enrolment.
+  case keyTaken
+  /// The account has as many devices that open it as one may have.
+  case tooManyUnlocks
 }

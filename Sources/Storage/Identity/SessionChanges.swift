@@ -27,7 +27,7 @@ package struct SessionChanges: Sendable, Equatable {
       }
       + began.map {
         AuditNote(
-          .sessionBegan, at: $0.authenticatedAt, subject: $0.subject, session: $0.id, address: address,
+          .sessionBegan, at: $0.family.rotatedAt, subject: $0.subject, session: $0.id, address: address,
           detail: "\($0.method.rawValue) \($0.client)")
       }
   }

@@ -25,6 +25,8 @@ package struct Unlock: Sendable, Equatable {
   /// Argon2id of the pattern.
   package var secretHash: String?
   package var enrolledAt: Timestamp
+  /// Set when a QR code made the device one of the account's: then the key is the device's own.
+  package var binding: DeviceBinding?
 
   package init(
     kind: Kind,
@@ -32,7 +34,8 @@ package struct Unlock: Sendable, Equatable {
     account: SubjectID,
     deviceKey: String,
     secretHash: String?,
-    enrolledAt: Timestamp
+    enrolledAt: Timestamp,
+    binding: DeviceBinding? = nil
   ) {
     self.kind = kind
     self.keyThumbprint = keyThumbprint
@@ -40,6 +43,7 @@ package struct Unlock: Sendable, Equatable {
     self.deviceKey = deviceKey
     self.secretHash = secretHash
     self.enrolledAt = enrolledAt
+    self.binding = binding
   }
 
   /// A pattern that was wrong this often in a row is void: as many tries as a person needs who forgot it.

@@ -28,6 +28,14 @@ struct DeviceRow {
     }
   }
 
+  /// What its owner knows the device by.
+  static func label(of keyThumbprint: String, in db: SQLiteConnection) throws(StorageError) -> DisplayText? {
+    let label = try db.first("SELECT label FROM devices WHERE key_thumbprint = ?", .text(keyThumbprint)) { row in
+      row.optionalText(0)
+    }
+    return label?.flatMap { DisplayText($0) }
+  }
+
   /// Writes what the device said of itself, whether it is new or known.
   ///
   /// - Parameter counter: 0 when the app counts nothing.
@@ -112,7 +120,11 @@ struct DeviceRow {
   }
 
   /// What is known of a device is known under its new key from now on; the old key is a stranger's.
-  static func rekey(from oldKey: String, to newKey: String, in db: SQLiteConnection) throws(StorageError) {
+  ///
+  /// - Parameter keepsBinding: whether a device that is bound to an account stays bound, by its new key.
+  static func rekey(
+    from oldKey: String, to newKey: String, keepsBinding: Bool, in db: SQLiteConnection
+  ) throws(StorageError) {
     try db.execute(
       """
       UPDATE devices SET (guest_sub, last_account_sub, last_login_method, last_login_mask, last_login_at, created_at) =
@@ -122,7 +134,13 @@ struct DeviceRow {
       """,
       .text(oldKey), .text(newKey)
     )
-    // The device's ways to unlock go with it; one that the key itself is goes with the key.
+    // The device's ways to unlock go with it; one that the key itself is goes with the key, unless it is what binds
+    // the device.
+    if keepsBinding {
+      try db.execute(
+        "UPDATE unlocks SET key_thumbprint = ?2 WHERE key_thumbprint = ?1 AND qr_session_id IS NOT NULL",
+        .text(oldKey), .text(newKey))
+    }
     try db.execute(
       "UPDATE unlocks SET device_key = ?2 WHERE device_key = ?1 AND key_thumbprint <> ?1", .text(oldKey), .text(newKey))
     try db.execute("DELETE FROM unlocks WHERE key_thumbprint = ?", .text(oldKey))

@@ -328,5 +328,15 @@ extension SQLiteSchema {
       at   INTEGER NOT NULL
     ) STRICT;
     """,
+
+    // 12: devices that a QR code bound to an account stay its devices.
+    """
+    -- The QR session that bound the device; null for an unlock that was enrolled on the device.
+    ALTER TABLE unlocks ADD COLUMN qr_session_id TEXT;
+    ALTER TABLE unlocks ADD COLUMN bound_by_key TEXT;
+    ALTER TABLE unlocks ADD COLUMN bound_by_label TEXT;
+    ALTER TABLE unlocks ADD COLUMN bound_scope TEXT CHECK ((qr_session_id IS NULL) = (bound_scope IS NULL));
+    CREATE INDEX unlocks_by_qr_session ON unlocks (qr_session_id) WHERE qr_session_id IS NOT NULL;
+    """,
   ])
 }

@@ -106,6 +106,7 @@ package struct SQLiteAccountStore: AccountStore {
       var method = signIn.draft.method
       var codeSession: SessionID?
       var unlockedDevice: String?
+      var binding: DeviceBinding?
       switch signIn.proof {
       case .password(let subject, let identifier, let hash):
         guard let current = try Self.account(for: identifier, in: db), current.subject == subject,
@@ -129,6 +130,7 @@ package struct SQLiteAccountStore: AccountStore {
         account = subject
         mask = known
         unlockedDevice = unlock.deviceKey
+        binding = unlock.binding
       case .qrGrant(let id):
         guard let session = try Self.qrSession(id, at: now, in: db) else { return .credentialChanged }
         account = session.subject
@@ -166,8 +168,13 @@ package struct SQLiteAccountStore: AccountStore {
         try SessionRow.endAll(of: account, onDevice: device, because: .replaced, at: now, in: db, noting: &changes)
       }
       let session =
-        earlier.map { signIn.draft.session(continuing: $0, deviceKeyThumbprint: device) }
-        ?? signIn.draft.session(of: account, isGuest: false, deviceKeyThumbprint: device, method: method)
+        if let earlier {
+          signIn.draft.session(continuing: earlier, deviceKeyThumbprint: device)
+        } else if let binding, let unlockedDevice {
+          signIn.draft.session(of: account, boundBy: unlockedDevice, at: binding.boundAt, scope: binding.scope)
+        } else {
+          signIn.draft.session(of: account, isGuest: false, deviceKeyThumbprint: device, method: method)
+        }
       try SessionRow.insert(session, into: db, noting: &changes)
       if let earlier {
         try SessionRow.end(earlier.id, because: .replaced, at: now, in: db, noting: &changes)
@@ -265,7 +272,7 @@ package struct SQLiteAccountStore: AccountStore {
     _ session: Session, mask: String, in db: SQLiteConnection
   ) throws(StorageError) -> Bool {
     guard let key = session.device.keyThumbprint, let device = try DeviceRow.find(key, in: db) else { return false }
-    let hint = LastLoginHint(method: session.method, accountMask: mask, at: session.authenticatedAt)
+    let hint = LastLoginHint(method: session.method, accountMask: mask, at: session.family.rotatedAt)
     try DeviceRow.noteLogin(hint, account: session.subject, of: key, in: db)
     return device.lastAccount != nil && device.lastAccount != session.subject
   }

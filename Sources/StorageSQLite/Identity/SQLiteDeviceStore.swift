@@ -12,16 +12,27 @@ package struct SQLiteDeviceStore: DeviceStore {
 
   package func devices(of subject: SubjectID, at now: Timestamp) async throws(StorageError) -> [KnownDevice] {
     try await database.read { db throws(StorageError) in
-      try db.all(
+      let bindings = Dictionary(
+        try UnlockRow.all(of: subject, in: db).compactMap { unlock in unlock.binding.map { (unlock.deviceKey, $0) } },
+        uniquingKeysWith: { first, _ in first })
+      return try db.all(
         """
-        SELECT sessions.device_key, coalesce(devices.label, max(sessions.device_label)),
-          coalesce(devices.platform, max(sessions.device_platform)), devices.os_version, devices.app_version,
-          coalesce(devices.created_at, min(sessions.authenticated_at)),
-          max(coalesce(devices.last_seen_at, 0), max(sessions.rotated_at)), count(*)
-        FROM sessions LEFT JOIN devices ON devices.key_thumbprint = sessions.device_key
-        WHERE sessions.sub = ? AND sessions.ended_at IS NULL AND sessions.device_key IS NOT NULL
-          AND sessions.idle_expires_at > ?
-        GROUP BY sessions.device_key
+        SELECT used.device_key, coalesce(devices.label, used.label), coalesce(devices.platform, used.platform),
+          devices.os_version, devices.app_version, coalesce(devices.created_at, used.since),
+          max(coalesce(devices.last_seen_at, 0), used.until), used.sessions
+        FROM (
+          SELECT device_key, max(label) AS label, max(platform) AS platform, min(since) AS since, max(until) AS until,
+            sum(sessions) AS sessions
+          FROM (
+            SELECT device_key, device_label AS label, device_platform AS platform, authenticated_at AS since,
+              rotated_at AS until, 1 AS sessions
+            FROM sessions
+            WHERE sub = ?1 AND ended_at IS NULL AND device_key IS NOT NULL AND idle_expires_at > ?2
+            UNION ALL
+            SELECT device_key, NULL, NULL, created_at, created_at, 0 FROM unlocks WHERE sub = ?1
+          )
+          GROUP BY device_key
+        ) AS used LEFT JOIN devices ON devices.key_thumbprint = used.device_key
         ORDER BY 7 DESC, 1
         """,
         .id(subject), .time(now)
@@ -34,7 +45,8 @@ package struct SQLiteDeviceStore: DeviceStore {
           appVersion: row.optionalText(4),
           firstSeenAt: row.timestamp(5),
           lastSeenAt: row.timestamp(6),
-          sessions: Int(row.integer(7))
+          sessions: Int(row.integer(7)),
+          binding: bindings[row.text(0)]
         )
       }
     }
@@ -51,7 +63,8 @@ package struct SQLiteDeviceStore: DeviceStore {
         """,
         .text(label.description), .id(subject), .text(keyThumbprint), .time(now)
       )
-      guard renamed > 0 else { return false }
+      let unlocks = try UnlockRow.all(of: subject, in: db)
+      guard renamed > 0 || unlocks.contains(where: { $0.deviceKey == keyThumbprint }) else { return false }
       try db.execute(
         "UPDATE devices SET label = ? WHERE key_thumbprint = ?", .text(label.description), .text(keyThumbprint))
       return true
@@ -74,7 +87,7 @@ package struct SQLiteDeviceStore: DeviceStore {
       }
       let users = try DeviceRow.users(of: old, and: own.subject, in: db)
       try DeviceRow.register(replacement.device, at: now, in: db)
-      try DeviceRow.rekey(from: old, to: new, in: db)
+      try DeviceRow.rekey(from: old, to: new, keepsBinding: true, in: db)
       var moved = 0
       for user in users { moved += try SessionRow.rekey(of: user, from: old, to: new, in: db) }
       changes.notes.append(
@@ -106,7 +119,7 @@ package struct SQLiteDeviceStore: DeviceStore {
         for user in try DeviceRow.users(of: old, in: db) {
           try SessionRow.endAll(of: user, onDevice: old, because: .cloned, at: now, in: db, noting: &changes)
         }
-        try DeviceRow.rekey(from: old, to: new, in: db)
+        try DeviceRow.rekey(from: old, to: new, keepsBinding: false, in: db)
       }
       try DeviceRow.setCloned(nil, old, in: db)
       let guest = try GuestTransaction.begin(
@@ -124,7 +137,8 @@ package struct SQLiteDeviceStore: DeviceStore {
   /// Whether nobody uses a key yet.
   private static func isFree(_ keyThumbprint: String, in db: SQLiteConnection) throws(StorageError) -> Bool {
     let device = try DeviceRow.find(keyThumbprint, in: db)
-    return device?.guest == nil && device?.lastAccount == nil
+    guard device?.guest == nil, device?.lastAccount == nil else { return false }
+    return try UnlockRow.find(.key, keyThumbprint, in: db) == nil
   }
 
   package func remove(

@@ -29,13 +29,18 @@ package struct SQLiteQRGrantStore: QRGrantStore {
         guard let confirmer = try SessionRow.live(grant.confirmedBy, at: now, in: db),
           confirmer.subject == grant.subject, !confirmer.isGuest
         else { return .confirmerGone }
+        if case .bind(let device) = grant.kind, let refusal = try Self.refusal(of: device, to: grant.subject, in: db) {
+          return refusal
+        }
         if let earlier = earlier?.session {
           try SessionRow.end(earlier, because: .replaced, at: now, in: db, noting: &changes)
         }
         let session = grant.draft.session(
           of: grant.subject, isGuest: false, deviceKeyThumbprint: grant.draft.boundKeyThumbprint)
         try SessionRow.insert(session, into: db, noting: &changes)
-        if case .bind(let device) = grant.kind { try Self.bind(device, to: session, in: db) }
+        if case .bind(let device) = grant.kind {
+          try Self.bind(device, to: session, for: grant.qrSession, confirmedBy: confirmer, in: db, noting: &changes)
+        }
         begun = (session, subject.profile)
       }
       try db.execute(
@@ -78,10 +83,48 @@ package struct SQLiteQRGrantStore: QRGrantStore {
     return .issued(moved.session, moved.profile)
   }
 
-  /// The device is on record, as one that the account was last used on.
+  /// Why a device is not bound, decided before anything changes.
+  private static func refusal(
+    of device: DeviceRegistration, to account: SubjectID, in db: SQLiteConnection
+  ) throws(StorageError) -> QRGrantOutcome? {
+    let earlier = try UnlockRow.find(.key, device.keyThumbprint, in: db)
+    if earlier?.account == account { return nil }
+    if let earlier, earlier.binding == nil { return .keyTaken }
+    return try UnlockRow.all(of: account, in: db).count >= UnlockRow.mostPerAccount ? .tooManyUnlocks : nil
+  }
+
+  /// The device is on record as the account's, and its key opens the account. Of another account it was bound to, it is
+  /// a device no longer: a device belongs to whoever bound it last.
   private static func bind(
-    _ device: DeviceRegistration, to session: Session, in db: SQLiteConnection
+    _ device: DeviceRegistration,
+    to session: Session,
+    for qrSession: String,
+    confirmedBy confirmer: Session,
+    in db: SQLiteConnection,
+    noting changes: inout SessionChanges
   ) throws(StorageError) {
+    let now = session.authenticatedAt
+    if let earlier = try UnlockRow.find(.key, device.keyThumbprint, in: db), earlier.account != session.subject {
+      try UnlockRow.removeAll(
+        of: earlier.account, onDevice: device.keyThumbprint, at: now, in: db, noting: &changes)
+      try SessionRow.endAll(
+        of: earlier.account, onDevice: device.keyThumbprint, because: .switchedAway, at: now, in: db,
+        noting: &changes)
+    }
+    var confirmedBy = confirmer.device
+    if let key = confirmedBy.keyThumbprint, let label = try DeviceRow.label(of: key, in: db) {
+      confirmedBy.label = label
+    }
+    let binding = DeviceBinding(
+      boundAt: now, qrSession: qrSession, confirmedBy: confirmedBy, scope: session.scope)
+    try UnlockRow.put(
+      Unlock(
+        kind: .key, keyThumbprint: device.keyThumbprint, account: session.subject, deviceKey: device.keyThumbprint,
+        secretHash: nil, enrolledAt: now, binding: binding),
+      in: db)
+    changes.notes.append(
+      AuditNote(
+        .credentialEnrolled, at: now, subject: session.subject, session: session.id, detail: "device bound by a code"))
     // What a device said of itself when it started as a guest is not replaced by what it said to the person.
     if try DeviceRow.find(device.keyThumbprint, in: db) == nil {
       try DeviceRow.register(device, at: session.authenticatedAt, in: db)
@@ -106,6 +149,12 @@ package struct SQLiteQRGrantStore: QRGrantStore {
   package func revoke(qrSession: String, at now: Timestamp) async throws(StorageError) -> Int {
     try await database.write { db, changes throws(StorageError) in
       let earlier = try Self.find(qrSession, in: db)
+      if let bound = try UnlockRow.bound(by: qrSession, in: db) {
+        // With all that its key has begun since.
+        try UnlockRow.removeAll(of: bound.account, onDevice: bound.deviceKey, at: now, in: db, noting: &changes)
+        try SessionRow.endAll(
+          of: bound.account, onDevice: bound.deviceKey, because: .qrRevoked, at: now, in: db, noting: &changes)
+      }
       try db.execute(
         """
         INSERT INTO qr_grants (qr_session_id, created_at, revoked_at) VALUES (?, ?, ?)
@@ -113,7 +162,7 @@ package struct SQLiteQRGrantStore: QRGrantStore {
         """,
         .text(qrSession), .time(now), .time(now)
       )
-      guard let id = earlier?.session else { return 0 }
+      guard let id = earlier?.session else { return changes.ended.count }
       try SessionRow.end(id, because: .qrRevoked, at: now, in: db, noting: &changes)
       if let session = try SessionRow.find(id, in: db), session.isGuest { try Self.giveBack(session, in: db) }
       return changes.ended.count

@@ -6,7 +6,10 @@ enum UnlockRow {
   /// A person has a few devices, each with a key and a pattern; the list is read whole.
   static let mostPerAccount = 64
 
-  private static let columns = "key_thumbprint, kind, sub, device_key, secret_hash, created_at"
+  private static let columns = """
+    key_thumbprint, kind, sub, device_key, secret_hash, created_at, qr_session_id, bound_by_key, bound_by_label,
+    bound_scope
+    """
 
   static func find(
     _ kind: Unlock.Kind,
@@ -29,10 +32,15 @@ enum UnlockRow {
     )
   }
 
+  /// The device that a QR session bound.
+  static func bound(by qrSession: String, in db: SQLiteConnection) throws(StorageError) -> Unlock? {
+    try db.first("SELECT \(columns) FROM unlocks WHERE qr_session_id = ?", .text(qrSession), map: map)
+  }
+
   static func put(_ unlock: Unlock, in db: SQLiteConnection) throws(StorageError) {
     try db.execute(
       """
-      INSERT OR REPLACE INTO unlocks (\(columns), tries_left) VALUES (?, ?, ?, ?, ?, ?, ?)
+      INSERT OR REPLACE INTO unlocks (\(columns), tries_left) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       """,
       .text(unlock.keyThumbprint),
       .integer(unlock.kind.rawValue),
@@ -40,6 +48,10 @@ enum UnlockRow {
       .text(unlock.deviceKey),
       .optional(unlock.secretHash),
       .time(unlock.enrolledAt),
+      .optional(unlock.binding?.qrSession),
+      .optional(unlock.binding?.confirmedBy.keyThumbprint),
+      .optional(unlock.binding?.confirmedBy.label?.description),
+      .optional(unlock.binding?.scope.description),
       .integer(Unlock.patternTries)
     )
   }
@@ -111,13 +123,22 @@ enum UnlockRow {
     guard let kind = Unlock.Kind(rawValue: row.integer(1)) else {
       throw StorageError(.corrupt, operation: "read an unlock", detail: "unknown kind")
     }
+    let enrolledAt = row.timestamp(5)
+    var binding: DeviceBinding?
+    if let qrSession = row.optionalText(6) {
+      let confirmedBy = Session.Device(
+        keyThumbprint: row.optionalText(7), label: row.optionalText(8).flatMap { DisplayText($0) })
+      binding = DeviceBinding(
+        boundAt: enrolledAt, qrSession: qrSession, confirmedBy: confirmedBy, scope: try row.parsed(9))
+    }
     return Unlock(
       kind: kind,
       keyThumbprint: row.text(0),
       account: try row.id(2),
       deviceKey: row.text(3),
       secretHash: row.optionalText(4),
-      enrolledAt: row.timestamp(5)
+      enrolledAt: enrolledAt,
+      binding: binding
     )
   }
 }

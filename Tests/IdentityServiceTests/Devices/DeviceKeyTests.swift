@@ -147,6 +147,56 @@ struct DeviceKeyTests {
     }
   }
 
+  /// An account with a session on `device`, which a QR code bound to it.
+  private func bound(
+    _ device: TestDevice, _ harness: IdentityHarness
+  ) async throws -> (owner: CommonV1.TokenSet?, device: CommonV1.TokenSet?) {
+    let account = try await harness.register("ada@example.com")
+    let request = IdentityV1.IssueForQrRequest(
+      qrSessionID: "qr-1", sub: account.subject?.sub ?? "", confirmedBySid: account.tokens?.sid ?? "",
+      clientID: "app.test", deviceKey: device.jwk, kind: .bindDevice)
+    _ = try await harness.grants.issueForQr(request, options: .service)
+    // On the same device, and not bound to its key, so that the test needs no proofs of possession.
+    let guest = try await harness.issueGuest(device, counter: 5)
+    let second = try await harness.signIn("ada@example.com", guest: guest.tokens, onConflict: .switch)
+    return (account.tokens, second.tokens)
+  }
+
+  private func unlock(_ harness: IdentityHarness, _ device: TestDevice) async throws {
+    let proof = try await harness.proof(by: device.key, for: "latchkey-unlock-v1")
+    _ = try await harness.authenticate(.deviceKey(IdentityV1.DeviceKeyCredential(proof: proof)))
+  }
+
+  private func bindings(_ harness: IdentityHarness, _ tokens: CommonV1.TokenSet?) async throws -> [String] {
+    try await harness.devices.listDevices(IdentityV1.ListDevicesRequest(), options: .bearer(tokens)).devices
+      .filter { $0.binding != nil }.map(\.keyThumbprint)
+  }
+
+  @Test("D3: a bound device that replaces its key stays bound, by the new key alone")
+  func rotatesBinding() async throws {
+    let harness = try await IdentityHarness()
+    let (old, new) = (try TestDevice(), try TestDevice())
+    let tokens = try await bound(old, harness)
+    _ = try await harness.devices.rotateDeviceKey(
+      try await rotation(harness, old, new), options: .bearer(tokens.device))
+    #expect(try await bindings(harness, tokens.owner) == [new.key.publicKey.thumbprint])
+    try await unlock(harness, new)
+    await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") { try await unlock(harness, old) }
+  }
+
+  @Test("D3: a bound device whose key was cloned is bound no longer, whoever takes the new key")
+  func clonedBinding() async throws {
+    let harness = try await IdentityHarness()
+    let (device, new) = (try TestDevice(), try TestDevice())
+    let tokens = try await bound(device, harness)
+    await expectRefusal(.failedPrecondition, "DEVICE_CLONED") { try await harness.issueGuest(device, counter: 2) }
+    _ = try await harness.devices.resolveClone(try await resolution(harness, .transfer, device, new))
+    #expect(try await bindings(harness, tokens.owner).isEmpty)
+    for key in [device, new] {
+      await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") { try await unlock(harness, key) }
+    }
+  }
+
   @Test("R40: only the device itself replaces its key, and not by a key that somebody uses")
   func rotationRefusals() async throws {
     let harness = try await IdentityHarness()

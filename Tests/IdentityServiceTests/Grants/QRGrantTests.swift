@@ -188,7 +188,7 @@ struct QRGrantTests {
     }
   }
 
-  @Test("Q12: a bound device is one of the account's, for a session that ends within the hour")
+  @Test("Q12: a device is bound by its key, and who starts with that key is told which account it was used for")
   func bindDevice() async throws {
     let harness = try await IdentityHarness()
     let account = try await harness.register("ada@example.com")
@@ -202,13 +202,6 @@ struct QRGrantTests {
     bind.deviceKey = device.jwk
     let screen = try await harness.grants.issueForQr(bind, options: .service)
     #expect(screen.tokens?.cnfJkt == device.key.publicKey.thumbprint)
-    let listed = try await harness.devices.listDevices(
-      IdentityV1.ListDevicesRequest(), options: .bearer(account.tokens))
-    #expect(listed.devices.map(\.label).contains("Ada's desktop"))
-    let session = try await harness.core.sessions.session(
-      try SessionID(try screen.tokens.orThrow().sid).orThrow())
-    #expect(session?.family.absoluteExpiry == harness.clock.now() + .seconds(3600))
-    // The key is known now: who starts with it is told which account it was last used for.
     let start = try await harness.issueGuest(device)
     #expect(start.lastLoginHint?.accountMask == EmailAddress("ada@example.com")?.mask)
   }

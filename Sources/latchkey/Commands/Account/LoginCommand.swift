@@ -13,7 +13,8 @@ struct LoginCommand: DeviceCommand {
 
       Instead of the password: --send-code sends a code to the address and --code signs in by it; --custom-id takes a \
       name that an app made, with its secret where the password goes; --pattern takes the pattern that `latchkey \
-      pattern` enrolled on this device, there as well.
+      pattern` enrolled on this device, there as well; --device-key asks for nothing on a device that a QR code bound to \
+      the account.
       """
   )
 
@@ -35,6 +36,9 @@ struct LoginCommand: DeviceCommand {
   @Flag(help: "The pattern or PIN of this device takes the password's place; the account need not be said.")
   var pattern = false
 
+  @Flag(help: "This device's key alone, for a device that is bound to an account.")
+  var deviceKey = false
+
   @Option(help: "report, merge or switch.")
   var onConflict: ConflictChoice = .report
 
@@ -45,8 +49,8 @@ struct LoginCommand: DeviceCommand {
   var label = "latchkey command line"
 
   func validate() throws {
-    guard [identifier != nil, ticket != nil, pattern].count(where: { $0 }) == 1 else {
-      throw ValidationError("say one of an account, --ticket and --pattern")
+    guard [identifier != nil, ticket != nil, pattern, deviceKey].count(where: { $0 }) == 1 else {
+      throw ValidationError("say one of an account, --ticket, --pattern and --device-key")
     }
     guard [sendCode, code != nil, customID].count(where: { $0 }) <= 1 else {
       throw ValidationError("say at most one of --send-code, --code and --custom-id")
@@ -88,6 +92,7 @@ struct LoginCommand: DeviceCommand {
   private func credential() throws -> SignInCredential {
     let identifier = identifier ?? ""
     if let code { return .code(identifier: identifier, code: code) }
+    if deviceKey { return .deviceKey }
     if pattern { return .pattern(try password.password()) }
     let secret = try password.password()
     return customID

@@ -4,7 +4,7 @@ import LatchkeyClient
 
 struct DeviceListCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
-    commandName: "list", abstract: "Show the devices with a session of yours, the one seen last first.")
+    commandName: "list", abstract: "Show the devices that you are signed in on or that are yours, the one seen last first.")
 
   @OptionGroup var options: DeviceOptions
 
@@ -13,11 +13,11 @@ struct DeviceListCommand: DeviceCommand {
     let rows = devices.map { device in
       [
         device.keyThumbprint, device.isCurrent ? "this" : "", device.label, device.platform, "\(device.sessions)",
-        device.lastSeenAt.map { RFC3339.text($0) } ?? "",
+        device.lastSeenAt.map { RFC3339.text($0) } ?? "", device.binding.map(Self.text) ?? "",
       ]
     }
     output.result(
-      Output.table(["device", "", "label", "platform", "sessions", "last seen"], rows),
+      Output.table(["device", "", "label", "platform", "sessions", "last seen", "bound"], rows),
       [
         "devices": .array(
           devices.map { device in
@@ -31,8 +31,23 @@ struct DeviceListCommand: DeviceCommand {
               "last_seen_at": device.lastSeenAt.map { .string(RFC3339.text($0)) } ?? .null,
               "sessions": .integer(device.sessions),
               "current": .bool(device.isCurrent),
+              "binding": device.binding.map(Self.json) ?? .null,
             ]
           })
       ])
+  }
+
+  private static func text(_ binding: DeviceBinding) -> String {
+    let by = binding.confirmedByLabel.isEmpty ? binding.confirmedByKey : binding.confirmedByLabel
+    return "by QR code, \(binding.boundAt.map { RFC3339.text($0) } ?? "at some time") on \(by.isEmpty ? "a phone" : by)"
+  }
+
+  private static func json(_ binding: DeviceBinding) -> JSONValue {
+    [
+      "bound_at": binding.boundAt.map { .string(RFC3339.text($0)) } ?? .null,
+      "confirmed_by_label": .string(binding.confirmedByLabel),
+      "confirmed_by_key": .string(binding.confirmedByKey),
+      "scope": .string(binding.scope),
+    ]
   }
 }

@@ -4,7 +4,7 @@ import LatchkeyClient
 
 struct DeviceRemoveCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
-    commandName: "remove", abstract: "End your sessions on a device.")
+    commandName: "remove", abstract: "End your sessions on a device, and what opens your account there.")
 
   @OptionGroup var options: DeviceOptions
   @Argument(help: "As latchkey device list shows it.") var device: String

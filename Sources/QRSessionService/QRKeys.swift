@@ -37,6 +37,27 @@ enum QRKeys {
     return clients
   }
 
+  static let trustedInitiators = ConfigurationKey<[TrustedInitiators.Entry]>(
+    "initiators.trusted",
+    default: .strings([]),
+    help: "client=network, client=address or client=key (its RFC 7638 thumbprint): a client named here gets codes only "
+      + "on these networks and devices; * names every other client; whoever is not named gets them anywhere"
+  ) { value throws(ConfigurationError) in
+    guard case .strings(let texts) = value else {
+      throw .invalidValue(key: "initiators.trusted", reason: "must be a list of texts")
+    }
+    var entries: [TrustedInitiators.Entry] = []
+    for text in texts {
+      guard let entry = TrustedInitiators.Entry(text) else {
+        throw .invalidValue(
+          key: "initiators.trusted",
+          reason: "must be entries such as till=10.1.0.0/16 or till= and a key's thumbprint; \(text) is none")
+      }
+      entries.append(entry)
+    }
+    return entries
+  }
+
   static let instance = ConfigurationKey.integer(
     "instance",
     default: 0,
@@ -150,7 +171,8 @@ enum QRKeys {
   }
 
   static let declarations = [
-    verificationBase.declaration, clients.declaration, signInClient.declaration, instance.declaration, lifetime.declaration,
+    verificationBase.declaration, clients.declaration, trustedInitiators.declaration, signInClient.declaration,
+    instance.declaration, lifetime.declaration,
     pollInterval.declaration, longPollInterval.declaration, maximumAuthenticationAge.declaration,
     stepUpAge.declaration, checkCode.declaration, riskRules.declaration, riskStepUp.declaration,
     riskFarKilometres.declaration, riskGeoFiles.declaration, issuesPerMinute.declaration, outstandingCodes.declaration,

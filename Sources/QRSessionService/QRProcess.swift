@@ -57,6 +57,7 @@ package enum QRProcess {
       verificationBase: try verificationBase(configuration),
       clients: configuration[QRKeys.clients].map(Set.init)
     )
+    settings.trustedInitiators = TrustedInitiators(configuration[QRKeys.trustedInitiators])
     settings.instance = UInt16(configuration[QRKeys.instance])
     settings.lifetime = configuration[QRKeys.lifetime]
     settings.interval = configuration[QRKeys.pollInterval]

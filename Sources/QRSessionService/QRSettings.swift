@@ -22,6 +22,8 @@ package struct QRSettings: Sendable {
   package var longPollInterval: Duration = .seconds(2)
   /// Who may ask for codes (S12); nil lets any well-formed client id in.
   package var clients: Set<ClientID>?
+  /// On which devices and networks, for clients that run on known ones only.
+  package var trustedInitiators = TrustedInitiators()
   package var confirm = QRConfirmPolicy()
   package var checkCode = CheckCodePolicy.onRisk
   /// What the two devices' networks, places and radio lead to (S10).

@@ -74,6 +74,16 @@ extension RPCError {
     reason: "REAUTH_PROOF_INVALID"
   )
 
+  /// To a device that asks for a code in the name of a client that has known devices only (S12).
+  static func untrusted(_ refusal: TrustedInitiators.Refusal, client: ClientID) -> RPCError {
+    let message =
+      switch refusal {
+      case .device: "\(client) gets codes only for its registered devices: device_key is none of theirs"
+      case .network: "\(client) gets codes only on its registered networks"
+      }
+    return RPCError(.permissionDenied, message, reason: "INITIATOR_NOT_TRUSTED")
+  }
+
   static let codeClaimed = RPCError(
     .failedPrecondition,
     "a phone has claimed the code that this one would take the place of",

@@ -322,6 +322,74 @@ import Testing
     _ = try await open.issue { $0.clientID = "someone-else" }
   }
 
+  private func trusted(_ entries: String...) throws -> TrustedInitiators {
+    TrustedInitiators(try entries.map { try #require(TrustedInitiators.Entry($0)) })
+  }
+
+  @Test("S12: a client with registered networks gets codes nowhere else, and another client anywhere")
+  func trustedNetworks() async throws {
+    let list = try trusted("latchkey-demo=203.0.113.0/25", "latchkey-demo=2001:db8:1::/48")
+    let harness = try Harness {
+      $0.trustedInitiators = list
+      $0.clients = nil
+    }
+    for address in ["203.0.113.7", "203.0.113.127", "2001:db8:1:ffff::1", "::ffff:203.0.113.9"] {
+      _ = try await harness.issue(context: .screen(address: address))
+    }
+    for address in ["203.0.113.128", "203.0.112.255", "2001:db8:2::1", "", "nonsense"] {
+      let error = await refusal { _ = try await harness.issue(context: .screen(address: address)) }
+      #expect(error?.code == .permissionDenied && error?.details.reason == "INITIATOR_NOT_TRUSTED", "\(address)")
+    }
+    _ = try await harness.issue({ $0.clientID = "other" }, context: .screen(address: "198.51.100.1"))
+    // A client that nobody named has the list of *, where there is one.
+    let strict = try trusted("*=10.0.0.0/8", "other=198.51.100.1")
+    let closed = try Harness {
+      $0.trustedInitiators = strict
+      $0.clients = nil
+    }
+    #expect(await refusal { _ = try await closed.issue() }?.details.reason == "INITIATOR_NOT_TRUSTED")
+    _ = try await closed.issue(context: .screen(address: "10.9.8.7"))
+    _ = try await closed.issue({ $0.clientID = "other" }, context: .screen(address: "198.51.100.1"))
+  }
+
+  @Test("S12: a client with registered devices gets codes for their keys only, and only who holds the key collects")
+  func trustedDevices() async throws {
+    let (till, stranger) = (try P256PrivateKey(), try P256PrivateKey())
+    let list = try trusted("latchkey-demo=\(till.publicKey.thumbprint)", "latchkey-demo=203.0.113.0/24")
+    let harness = try Harness { $0.trustedInitiators = list }
+    for key in [nil, stranger.publicKey] {
+      let error = await refusal { _ = try await harness.issue { $0.deviceKey = key.map { .init($0) } } }
+      #expect(error?.details.reason == "INITIATOR_NOT_TRUSTED")
+      #expect(error?.message.contains("device_key") == true)
+    }
+    let named: (inout QRV1.IssueSessionRequest) -> Void = { $0.deviceKey = .init(till.publicKey) }
+    let elsewhere = await refusal { _ = try await harness.issue(named, context: .screen(address: "198.51.100.1")) }
+    #expect(elsewhere?.details.reason == "INITIATOR_NOT_TRUSTED")
+    // A thumbprint is no secret: naming another's key shows a code, and collects nothing.
+    let issued = try await harness.issue(named)
+    try await harness.confirm(try await harness.scan(issued))
+    let unsigned = await refusal { _ = try await harness.poll(issued, verifier: Harness.verifier) }
+    #expect(unsigned?.details.fieldViolations.first?.field == "device_proof")
+    let forged = try harness.deviceProof(issued, with: stranger)
+    let wrong = await refusal {
+      _ = try await harness.poll(issued, verifier: Harness.verifier, deviceProof: forged)
+    }
+    #expect(wrong?.details.reason == "invalid_grant")
+    let proof = try harness.deviceProof(issued, with: till)
+    #expect(try await harness.poll(issued, verifier: Harness.verifier, deviceProof: proof).tokens != nil)
+  }
+
+  @Test(
+    "S12: what is no entry of the list is refused at start",
+    arguments: [
+      "", "till", "till=", "=10.0.0.0/8", "till=10.0.0.0/33", "till=10.0.0/8", "till=2001:db8::/129", "Till=10.0.0.1",
+      "till=AAAA", "till=10.0.0.0/-1", "*=*",
+    ]
+  )
+  func noTrustedEntry(text: String) {
+    #expect(TrustedInitiators.Entry(text) == nil)
+  }
+
   @Test("S13, R26: a source that asks for too many codes waits; another is served")
   func issueLimit() async throws {
     let harness = try Harness { $0.issueRate = Rate(5, per: .seconds(50)) }

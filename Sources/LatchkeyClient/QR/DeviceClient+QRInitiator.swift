@@ -12,8 +12,9 @@ extension DeviceClient {
     _ wanted: QRCodeRequest,
     superseding old: QRTicket? = nil
   ) async throws(ClientError) -> QROffer {
-    let key = wanted.purpose.needsDeviceKey ? try privateKey(of: try deviceRecordOrNew()).publicKey : nil
-    let boundKey = try bindingKey()
+    let jwk =
+      wanted.purpose.needsDeviceKey
+      ? CommonV1.EcPublicJwk(try privateKey(of: try deviceRecordOrNew()).publicKey) : try bindingKey()
     let service = QRV1.QrSessionServiceClient(channel: qr)
     let verifier = Base64URL.encode(SecureRandom.bytes(32))
     let request = QRV1.IssueSessionRequest(
@@ -27,7 +28,7 @@ extension DeviceClient {
         platform: wanted.initiator.platform,
         app: wanted.initiator.app
       ),
-      deviceKey: key.map { CommonV1.EcPublicJwk($0) } ?? boundKey,
+      deviceKey: jwk,
       action: wanted.action.map {
         QRV1.Action(text: $0.text, amount: $0.amount, currency: $0.currency, reference: $0.reference)
       },
@@ -50,7 +51,7 @@ extension DeviceClient {
       ticket: QRTicket(
         deviceCode: answer.deviceCode,
         codeVerifier: verifier,
-        needsDeviceProof: wanted.purpose.needsDeviceKey
+        needsDeviceProof: jwk != nil
       )
     )
   }

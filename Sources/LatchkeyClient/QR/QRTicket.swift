@@ -4,7 +4,8 @@ import Cryptography
 public struct QRTicket: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
   let deviceCode: String
   let codeVerifier: String
-  /// Whether collecting takes the device key's signature: what is granted is the key's.
+  /// Whether the code names this device's key, so that it signs when it collects: what is granted is the key's, or the
+  /// client's devices are known by their keys.
   let needsDeviceProof: Bool
 
   init(deviceCode: String, codeVerifier: String, needsDeviceProof: Bool = false) {

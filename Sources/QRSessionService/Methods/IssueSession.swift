@@ -135,6 +135,9 @@ extension QRSessionAPI {
       throw .invalid("code_challenge", "must be the 43 characters of a SHA-256 in base64url")
     }
     let key = try request.deviceKey.map { jwk throws(RPCError) in try publicKey(jwk, "device_key") }
+    let refusal = settings.trustedInitiators.refusal(
+      client: clientID, keyThumbprint: key?.thumbprint, address: context.peer.address)
+    if let refusal { throw .untrusted(refusal, client: clientID) }
     guard key != nil || !purpose.needsDeviceKey else {
       throw .invalid("device_key", "is what the grant is for: \(purpose.name) needs one")
     }

@@ -79,9 +79,10 @@ extension QRSessionAPI {
   }
 
   /// A grant that is a key's goes to nobody who cannot sign with it: otherwise a person could be made to take in a key
-  /// that is somebody else's.
+  /// that is somebody else's. Nor does one of a client whose devices are known by their keys (S12).
   private func checkKey(_ session: QRSession, _ proof: RedeemProof, _ context: ServerContext) throws(RPCError) {
-    guard session.request.purpose.needsDeviceKey else { return }
+    guard session.request.purpose.needsDeviceKey || settings.trustedInitiators.needsKey(session.request.clientID)
+    else { return }
     guard let signed = proof.signature else {
       throw .invalid("device_proof", "is needed: the device key's signature over the device code")
     }

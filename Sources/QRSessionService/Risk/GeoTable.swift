@@ -111,7 +111,7 @@ struct GeoTable: Sendable {
       else { throw Refusal(line: line, reason: "has no latitude and longitude in degrees") }
       let range =
         if let network = columns.network {
-          GeoTable.range(network: field(network))
+          NetworkRange(field(network)).map { ($0.first, $0.last) }
         } else {
           GeoTable.range(from: field(columns.start ?? 0), to: field(columns.end ?? 0))
         }
@@ -142,21 +142,6 @@ struct GeoTable: Sendable {
       v6.places.append(place)
     default:
       break
-    }
-  }
-
-  private static func range(network text: String) -> AddressRange? {
-    let parts = text.split(separator: "/", omittingEmptySubsequences: false)
-    guard parts.count == 2, let bits = Int(parts[1]), let address = NetworkAddress(String(parts[0])) else { return nil }
-    switch address {
-    case .v4(let address):
-      guard (0...32).contains(bits) else { return nil }
-      let mask = bits == 0 ? 0 : UInt32.max << UInt32(32 - bits)
-      return (.v4(address & mask), .v4(address | ~mask))
-    case .v6(let high, let low):
-      guard (0...128).contains(bits) else { return nil }
-      let mask = bits == 0 ? 0 : bits >= 64 ? UInt64.max : UInt64.max << UInt64(64 - bits)
-      return (.v6(high & mask, low), .v6(high | ~mask, low))
     }
   }
 

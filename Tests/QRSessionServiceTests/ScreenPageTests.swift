@@ -15,7 +15,7 @@ import Transport
   init() throws {
     harness = try Harness { $0.longPollInterval = .zero }
     let client = try #require(ClientID("latchkey-demo"))
-    pages = ScreenPage.pages(ScreenCalls(api: harness.api, client: client))
+    pages = SignInPage.pages + ScreenPage.pages(ScreenCalls(api: harness.api, client: client))
   }
 
   private func request(

@@ -11,7 +11,6 @@ enum ScreenPage {
     [
       Page("GET", "/signin") { _ in html },
       Page("GET", "/signin/screen.js") { _ in script },
-      Page("GET", "/signin/screen.css") { _ in style },
       Page("POST", "/signin/code") { await calls.issue($0) },
       Page("POST", "/signin/poll") { await calls.poll($0) },
       Page("POST", "/signin/cancel") { await calls.cancel($0) },
@@ -38,17 +37,21 @@ enum ScreenPage {
       """
       <!doctype html>
       <html lang="en">
-      <head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+      <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
       <meta name="robots" content="noindex"><title>Sign in</title>
-      <link rel="stylesheet" href="/signin/screen.css"><script src="/signin/screen.js" defer></script></head>
+      <link rel="stylesheet" href="\(PageStyle.path)"><script src="/signin/screen.js" defer></script></head>
       <body>
       <main>
-      <div role="status" aria-live="polite"><h1 id="title">Sign in with your phone</h1><p id="text">One moment.</p></div>
-      <noscript><p class="bad">This page needs JavaScript.</p></noscript>
-      <div id="frame" hidden><svg id="code" role="img" aria-label="Sign-in code"></svg><div id="veil" hidden></div></div>
+      <div role="status" aria-live="polite">
+      <h1 id="title" tabindex="-1">Sign in with your phone</h1><p id="text"></p></div>
+      <noscript><p>This page needs JavaScript to show its code. Allow it for this page, then load the page
+      again.</p></noscript>
+      <div id="frame" hidden><svg id="code" role="img" aria-label="Sign-in code"></svg>
+      <div id="veil" aria-hidden="true" hidden></div></div>
       <p id="typed" class="quiet" hidden>No camera? Type these letters in the app:<br><span id="letters"></span></p>
       <p id="check" class="quiet" hidden>If the app asks for a number: <span id="digits"></span></p>
-      <p id="time" class="quiet" hidden></p>
+      <p id="time" class="quiet" role="timer" hidden></p>
+      <p id="note" class="bad" role="status" aria-live="polite"></p>
       <button id="first" class="first" type="button" hidden></button>
       <button id="second" type="button" hidden></button>
       </main>
@@ -59,17 +62,5 @@ enum ScreenPage {
     )
   )
 
-  private static let script = asset("text/javascript; charset=utf-8", ScreenScript.javaScript)
-  private static let style = asset("text/css; charset=utf-8", ScreenStyle.css)
-
-  private static func asset(_ type: String, _ text: String) -> PageResponse {
-    PageResponse(
-      headers: [
-        ("content-type", type), ("x-content-type-options", "nosniff"), ("cross-origin-resource-policy", "same-origin"),
-        // A new release must not meet an old page's script.
-        ("cache-control", "no-cache"),
-      ],
-      body: Array(text.utf8)
-    )
-  }
+  private static let script = PageStyle.asset("text/javascript; charset=utf-8", ScreenScript.javaScript)
 }

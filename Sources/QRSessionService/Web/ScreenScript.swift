@@ -10,8 +10,10 @@ enum ScreenScript {
       const title = element('title'), text = element('text'), frame = element('frame'), code = element('code');
       const veil = element('veil'), typed = element('typed'), letters = element('letters');
       const check = element('check'), digits = element('digits'), time = element('time');
-      const first = element('first'), second = element('second');
+      const note = element('note'), first = element('first'), second = element('second');
       let round = 0, deviceCode = '', verifier = '', shown = 0, ends = 0, label = '', ticking = null;
+      // Whether the code ran out while nobody could see the page.
+      let overslept = false;
 
       const encode = (bytes) =>
         btoa(String.fromCharCode(...new Uint8Array(bytes))).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
@@ -22,16 +24,21 @@ enum ScreenScript {
           method: 'POST', cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer',
           headers: { 'content-type': 'application/json' }, body: JSON.stringify(body),
         });
-        return { status: answer.status, body: await answer.json() };
+        const told = await answer.json();
+        if (told === null || typeof told !== 'object') throw new TypeError('an object is expected');
+        return { status: answer.status, body: told };
       }
 
       function say(heading, sentence, mood) {
         title.textContent = heading;
         title.className = mood || '';
         text.textContent = sentence;
+        document.title = heading;
       }
 
       function button(which, label, act) {
+        // Whoever works by keyboard or ear goes on at the heading, not at the top of the page.
+        if (!label && document.activeElement === which) title.focus();
         which.hidden = !label;
         which.textContent = label || '';
         which.onclick = act || null;
@@ -45,6 +52,7 @@ enum ScreenScript {
       function leave() {
         stopClock();
         frame.hidden = typed.hidden = check.hidden = true;
+        note.textContent = '';
         button(second);
       }
 
@@ -64,10 +72,11 @@ enum ScreenScript {
       }
 
       function startClock(seconds) {
-        ends = Date.now() + seconds * 1000;
+        // Not the time of day: that one may be set while the code is on the screen.
+        ends = performance.now() + seconds * 1000;
         label = 'A new code in';
         const tick = () => {
-          const left = Math.max(0, Math.ceil((ends - Date.now()) / 1000));
+          const left = Math.max(0, Math.ceil((ends - performance.now()) / 1000));
           time.textContent = `${label} ${Math.floor(left / 60)}:${String(left % 60).padStart(2, '0')}`;
         };
         clearInterval(ticking);
@@ -76,12 +85,15 @@ enum ScreenScript {
         time.hidden = false;
       }
 
-      async function begin() {
+      async function begin(sentence) {
         const mine = ++round;
         shown += 1;
+        overslept = false;
         veil.hidden = true;
+        note.textContent = '';
         button(first);
         button(second);
+        if (frame.hidden) say('Sign in with your phone', 'One moment.');
         const random = encode(crypto.getRandomValues(new Uint8Array(32)));
         const challenge = encode(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(random)));
         let answer;
@@ -94,7 +106,7 @@ enum ScreenScript {
         if (answer.status !== 200) return failed(answer.body.message || 'No code could be made.', mine);
         deviceCode = answer.body.device_code;
         verifier = random;
-        say('Sign in with your phone', 'Open the app that you are signed in to and scan this code.');
+        say('Sign in with your phone', sentence || 'Open the app that you are signed in to and scan this code.');
         draw(answer.body.modules);
         letters.textContent = answer.body.user_code;
         digits.textContent = answer.body.check_code;
@@ -105,27 +117,43 @@ enum ScreenScript {
       }
 
       async function follow(mine) {
-        let version = 0;
+        let version = 0, away = false;
         while (mine === round) {
           let answer;
           try {
-            answer = await call('/signin/poll', { device_code: deviceCode, last_version: version, wait_ms: 20000 });
+            const wait = away ? 0 : 20000;
+            answer = await call('/signin/poll', { device_code: deviceCode, last_version: version, wait_ms: wait });
           } catch {
-            await pause(2000);
-            continue;
+            answer = null;
           }
           if (mine !== round) return;
-          if (answer.body.retry_after) {
-            await pause(answer.body.retry_after * 1000);
-            continue;
-          }
-          if (answer.status !== 200 && !answer.body.state) {
+          away = !answer || (answer.status !== 429 && !answer.body.state);
+          if (away) {
+            lost();
             await pause(2000);
             continue;
           }
+          note.textContent = '';
+          if (answer.status === 429) {
+            await pause((answer.body.retry_after || 2) * 1000);
+            continue;
+          }
+          if (veil.textContent === 'Expired') veil.hidden = true;
+          // A wait that ended without news changes nothing on the page.
+          if (answer.body.version && answer.body.version === version) continue;
           version = answer.body.version || version;
           if (!show(answer.body, mine)) return;
         }
+      }
+
+      // What is on the screen stays good while the service is away for a moment, but not longer than it would have.
+      function lost() {
+        const sentence = 'The service cannot be reached. Trying again…';
+        if (note.textContent !== sentence) note.textContent = sentence;
+        if (frame.hidden || performance.now() < ends) return;
+        veil.textContent = 'Expired';
+        veil.hidden = false;
+        typed.hidden = check.hidden = true;
       }
 
       // False once there is nothing left to wait for.
@@ -146,15 +174,19 @@ enum ScreenScript {
           case 'confirmed':
             leave();
             say(`Continue as ${who}?`, 'Go on only if this is your account. You would be signed in to it here.');
-            button(first, 'Continue', () => redeem(mine));
+            button(first, 'Continue', () => redeem());
             button(second, 'That is not me', () => giveUp());
-            return false;
+            return true;
           case 'denied':
-            over('Refused', 'The person with the phone refused.', 'bad');
+            over('Refused', 'The sign-in was refused on the phone, or the number typed there was wrong.', 'bad');
             return false;
           case 'expired':
-            if (shown < unattended && !document.hidden) begin();
-            else over('The code has expired', 'Codes live for a short time only.');
+            if (shown < unattended && !document.hidden) {
+              begin('The code before has expired. Scan this one in the app that you are signed in to.');
+            } else {
+              over('The code has expired', 'Codes live for a short time only.');
+              overslept = shown < unattended;
+            }
             return false;
           default:
             over('The code is no longer good', 'It was cancelled, or used before.', 'bad');
@@ -162,16 +194,27 @@ enum ScreenScript {
         }
       }
 
-      async function redeem(mine) {
+      async function redeem() {
+        // From here on the code is asked about by this call alone.
+        const mine = ++round;
+        say(title.textContent, 'One moment.');
         button(first);
         button(second);
         let answer;
         try {
           answer = await call('/signin/poll', { device_code: deviceCode, code_verifier: verifier, wait_ms: 0 });
         } catch {
-          return failed('The service cannot be reached.', mine, () => redeem(mine));
+          answer = { status: 503, body: { message: 'The service cannot be reached.' } };
         }
-        if (!answer.body.tokens) return over('The code is no longer good', 'It was cancelled, or took too long.', 'bad');
+        if (mine !== round) return;
+        if (answer.status >= 429) {
+          // Nothing is lost yet: the code stays good for a minute after the phone agreed.
+          failed(answer.body.message || 'The service cannot sign anybody in now.', mine, () => redeem());
+          return button(second, 'Give up', () => giveUp());
+        }
+        if (!answer.body.tokens) {
+          return over('The code is no longer good', 'It was cancelled, or took too long.', 'bad');
+        }
         verifier = deviceCode = '';
         leave();
         say(answer.body.name ? `Signed in as ${answer.body.name}` : 'Signed in', 'This screen is signed in.', 'good');
@@ -197,6 +240,10 @@ enum ScreenScript {
         say(heading, sentence, mood);
         button(first, 'Show a new code', () => { shown = 0; begin(); });
       }
+
+      document.addEventListener('visibilitychange', () => {
+        if (overslept && !document.hidden) begin();
+      });
 
       function failed(sentence, mine, again) {
         if (mine !== round) return;

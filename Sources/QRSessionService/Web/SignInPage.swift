@@ -9,6 +9,7 @@ enum SignInPage {
   static let pages = [
     Page("GET", "/q") { _ in typed },
     Page("GET", below: "/q/") { _ in scanned },
+    PageStyle.page,
   ]
 
   static let scanned = response(
@@ -16,8 +17,8 @@ enum SignInPage {
     <h1>Open this code in your app</h1>
     <p>You scanned a sign-in code. Open the app that you are already signed in to, choose
     <strong>Scan a sign-in code</strong> and scan it again there.</p>
-    <p><strong>Only go on if the code is on a screen in front of you and you asked for it yourself.</strong>
-    If somebody sent it to you, close this page: they would be signed in as you.</p>
+    <p class="warning"><strong>Only go on if the code is on a screen in front of you and you asked for it
+    yourself.</strong> If somebody sent it to you, close this page: they would be signed in as you.</p>
     """
   )
 
@@ -26,7 +27,8 @@ enum SignInPage {
     <h1>Sign in on another screen</h1>
     <p>Open the app that you are already signed in to, choose <strong>Enter a code</strong> and type the eight
     letters from the screen that you want to sign in.</p>
-    <p><strong>Only go on if that screen is in front of you and you asked for the code yourself.</strong></p>
+    <p class="warning"><strong>Only go on if that screen is in front of you and you asked for the code
+    yourself.</strong> If somebody sent you the letters, close this page: they would be signed in as you.</p>
     """
   )
 
@@ -34,10 +36,13 @@ enum SignInPage {
     let html = """
       <!doctype html>
       <html lang="en">
-      <head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-      <meta name="robots" content="noindex"><title>Sign in</title></head>
+      <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+      <meta name="robots" content="noindex"><title>Sign in</title>
+      <link rel="stylesheet" href="\(PageStyle.path)"></head>
       <body>
+      <main class="left">
       \(text)
+      </main>
       </body>
       </html>
 
@@ -45,7 +50,10 @@ enum SignInPage {
     return PageResponse(
       headers: [
         ("content-type", "text/html; charset=utf-8"),
-        ("content-security-policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
+        (
+          "content-security-policy",
+          "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        ),
         ("x-content-type-options", "nosniff"),
         ("x-frame-options", "DENY"),
         ("referrer-policy", "no-referrer"),

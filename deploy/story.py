@@ -16,10 +16,13 @@ import sys
 import time
 import urllib.request
 
+import cryptography.hazmat.primitives.serialization
+import grpc
 import joserfc.jwk
 import joserfc.jwt
 import jwt
 
+import proofs
 import services
 import story_records
 
@@ -28,6 +31,8 @@ IDENTIFIER = "ada@example.com"
 PASSWORD = "correct horse battery staple"
 # An account may keep so many downloads (sharing one account among many people is limited in this way).
 DOWNLOADS_ALLOWED = 600
+# What a token answers whose session ended, as the guest's does when it becomes part of an account.
+GONE = "SESSION_REVOKED"
 
 
 class StoryError(Exception):
@@ -133,10 +138,12 @@ class Story:
 
     def second_phone(self):
         with self.step("A second phone starts as a guest, and is used for a while") as step:
-            guest = self.run("phone-2", "guest", "--label", "Ada's new phone")
-            expect(guest["created"], "the second phone's guest is not new")
+            started = self.run("phone-2", "guest", "--label", "Ada's new phone")
+            expect(started["created"], "the second phone's guest is not new")
             written = self.put("phone-2", 2)
-            token = self.run("phone-2", "session", "token")["access_token"]
+            guest = Holder(self, "phone-2")
+            # What it holds opens the guest's records now, so that it means something when it no longer does.
+            expect(guest.refusal() is None, f"the guest's own call is refused: {guest.refusal()}")
             step.says(f"{written} records")
         with self.step("It signs in to the account: a conflict, and nobody is signed in") as step:
             words = ("login", IDENTIFIER, "--password-file", "-")
@@ -154,8 +161,10 @@ class Story:
             step.says(f"{merge['total']} records")
         self.tell(merge)
         with self.step("The guest's records are gone, and its token opens nothing") as step:
-            self.check_merge(merge, token, written)
-            step.says("every record is in the account or in the report")
+            self.check_merge(merge, written)
+            refusal = guest.refusal()
+            expect(refusal == GONE, f"the guest's token with a fresh proof is answered by {refusal}, not {GONE}")
+            step.says(f"even with a fresh proof by its key: {refusal}")
 
     def tell(self, merge):
         names = ("moved", "kept", "replaced", "summed", "refused")
@@ -165,26 +174,13 @@ class Story:
             print(f"      {row['name']:<12}{row['policy'] or '?':<14}{numbers}{row['target_count']:>8}")
         print()
 
-    def check_merge(self, merge, guest_token, written):
+    def check_merge(self, merge, written):
         names = ("moved", "kept", "replaced", "summed", "refused")
         told = sum(row[name] for row in merge["report"] for name in names)
         expect(told == written, f"the report tells of {told} of {written} records")
         now = self.collections("phone-2")
         said = {row["name"]: row["target_count"] for row in merge["report"]}
         expect(now == said, f"the account holds {now}, the report says {said}")
-        expect(self.guest_sees_nothing(guest_token), "the guest's token still shows records")
-
-    def guest_sees_nothing(self, token):
-        """Asks as the guest, by the token that it had: refused, or at least empty."""
-        import grpc
-
-        method = "/latchkey.migration.v1.RecordService/ListCollections"
-        with grpc.insecure_channel(self.fleet["migrator"].address) as channel:
-            call = channel.unary_unary(method, request_serializer=bytes, response_deserializer=bytes)
-            try:
-                return call(b"", metadata=(("authorization", f"Bearer {token}"),), timeout=10) == b""
-            except grpc.RpcError as error:
-                return error.code() == grpc.StatusCode.UNAUTHENTICATED
 
     def desktop(self):
         picture = self.folder / "code.png"
@@ -248,6 +244,32 @@ class Story:
         status = self.run(profile, "session", "introspect")
         expect(status["active"] and status["sub"] == sub, "introspection says otherwise")
         return f"by PyJWT and joserfc; scopes: {by_pyjwt['scope']}"
+
+
+class Holder:
+    """Whoever holds a device's token and key, and so can make the proofs that the token is bound to."""
+
+    def __init__(self, story, profile):
+        self.address = story.fleet["migrator"].address
+        self.token = story.run(profile, "session", "token")["access_token"]
+        device = json.loads((story.folder / "profiles" / profile / "device").read_text())
+        self.key = cryptography.hazmat.primitives.serialization.load_pem_private_key(device["private_key"].encode(), None)
+
+    def refusal(self):
+        """Asks for the collections of the token's subject by a stock client: the reason of its refusal, if there is one."""
+        path = "/latchkey.migration.v1.RecordService/ListCollections"
+        proof = proofs.make(self.key, f"http://{self.address}{path}", self.token)
+        metadata = (("authorization", f"DPoP {self.token}"), ("dpop", proof))
+        with grpc.insecure_channel(self.address) as channel:
+            call = channel.unary_unary(path, request_serializer=bytes, response_deserializer=bytes)
+            try:
+                answer = call(b"", metadata=metadata, timeout=10)
+            except grpc.RpcError as error:
+                # A google.rpc.Status: with the messages generated from proto/ one would read it in full.
+                details = dict(error.trailing_metadata()).get("grpc-status-details-bin", b"")
+                return GONE if GONE.encode() in details else str(error)
+        expect(answer, "the token's subject has no collections")
+        return None
 
 
 class Step:

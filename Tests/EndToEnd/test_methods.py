@@ -31,6 +31,7 @@ from latchkey.identity.v1 import (
 )
 
 import authority
+import proofs
 import services
 from world import CLIENT_ID, PASSWORD, Device, World, base64url, bearer, refused, unique_identifier
 
@@ -446,13 +447,7 @@ def test_R5_forged_id_tokens_sign_nobody_in(scene):
 
 
 def dpop_proof(device, method, token=None):
-    """RFC 9449 by PyJWT."""
-    claims = {"jti": secrets.token_hex(12), "htm": "POST", "htu": f"https://x{method}", "iat": int(time.time())}
-    if token:
-        claims["ath"] = base64url(hashlib.sha256(token.encode()).digest())
-    jwk = device.jwk()
-    header = {"typ": "dpop+jwt", "jwk": {"kty": "EC", "crv": "P-256", "x": jwk.x, "y": jwk.y}}
-    return jwt.encode(claims, device.key, "ES256", headers=header)
+    return proofs.make(device.key, f"https://x{method}", token)
 
 
 def test_R21_R22_bound_tokens_by_a_stock_client(scene):

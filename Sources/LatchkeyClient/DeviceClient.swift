@@ -14,7 +14,8 @@ import LatchkeyProtos
 ///
 /// Tokens are kept in the ``SecretStore`` and never handed out. A call that finds its token expired refreshes it once,
 /// however many calls find out at the same time, and is repeated once. A refresh that fails on the way keeps the
-/// credential; one that the service refuses forgets it.
+/// credential; one that the service refuses forgets it. A call that is told that its session has ended asks for a refresh
+/// too, for whether that is so is identity's to say.
 public actor DeviceClient {
   let configuration: ClientConfiguration
   let secrets: any SecretStore
@@ -71,8 +72,10 @@ extension DeviceClient {
     do throws(RPCError) {
       return try await call(options(session, timeout))
     } catch {
-      guard error.code == .unauthenticated, Self.isWorthAnotherTry(error) else { throw ClientError(error) }
       reason = error.details.reason
+      guard error.code == .unauthenticated, Self.isWorthAnotherTry(error) || reason == "SESSION_REVOKED" else {
+        throw ClientError(error)
+      }
     }
     // A token may be bound to a key that was replaced since: a fresh one is bound to the new key.
     let fresh = reason == "use_dpop_nonce" ? session : try await refreshed(insteadOf: session)

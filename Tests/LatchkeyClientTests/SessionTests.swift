@@ -1,5 +1,6 @@
 import GRPC
 import LatchkeyModel
+import LatchkeyProtos
 import Testing
 
 @testable import LatchkeyClient
@@ -99,5 +100,40 @@ import Testing
       .refused(RPCError(.unauthenticated, "refused", reason: "SOMETHING_NEW")), into: Harness.refresh)
     await #expect(throws: ClientError.self) { try await harness.device().introspect() }
     #expect(try await harness.device().authState() == .guest(start.session))
+  }
+
+  /// Ends the device's session behind its back, as another device of the account would.
+  private func endElsewhere() async throws {
+    let token = try await harness.device().accessToken()
+    let auth = IdentityV1.AuthServiceClient(channel: harness.channel)
+    let options = CallOptions(metadata: ["authorization": "Bearer \(token)"])
+    _ = try await auth.logout(IdentityV1.LogoutRequest(), options: options)
+  }
+
+  @Test("P13: a session that ended elsewhere is forgotten by the first call that hears of it")
+  func endedElsewhere() async throws {
+    _ = try await harness.startGuest()
+    try await endElsewhere()
+    await #expect(throws: ClientError.sessionEnded(reason: "SESSION_REVOKED")) {
+      try await harness.device().introspect()
+    }
+    #expect(try await harness.device().authState() == .unknown)
+  }
+
+  @Test("P13: a service that wrongly calls a session ended costs a refresh, not the session")
+  func wronglyEnded() async throws {
+    _ = try await harness.startGuest()
+    let ended = RPCError(.unauthenticated, "the session has ended", reason: "SESSION_REVOKED")
+    harness.channel.inject(.refused(ended), into: Harness.introspect)
+    #expect(try await harness.device().introspect().active)
+    #expect(harness.refreshes == 1)
+  }
+
+  @Test("P13: signing out of a session that ended elsewhere is done, and leaves nobody signed in")
+  func signOutOfEnded() async throws {
+    _ = try await harness.startGuest()
+    try await endElsewhere()
+    #expect(try await harness.device().signOut() == nil)
+    #expect(try await harness.device().authState() == .unknown)
   }
 }

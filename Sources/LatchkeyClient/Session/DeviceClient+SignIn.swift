@@ -194,8 +194,15 @@ extension DeviceClient {
   ) async throws(ClientError) -> Session? {
     let auth = IdentityV1.AuthServiceClient(channel: identity)
     let request = IdentityV1.LogoutRequest(scope: scope.proto, next: thenGuest ? .guest : .none)
-    let answer = try await authorized { options throws(RPCError) in
-      try await auth.logout(request, options: options)
+    let answer: IdentityV1.LogoutResponse
+    do throws(ClientError) {
+      answer = try await authorized { options throws(RPCError) in
+        try await auth.logout(request, options: options)
+      }
+    } catch {
+      // Somebody else ended the session: what was asked for is done.
+      if case .sessionEnded = error, scope == .local, !thenGuest { return nil }
+      throw error
     }
     if let tokens = answer.tokens {
       let subject = try require(answer.subject, "LogoutResponse.subject")

@@ -87,6 +87,9 @@ package enum Limits {
   /// How long one key seals session tickets (RFC 5077 section 5.5 leaves it open; a day is what large sites use).
   static let ticketKeyLifetime: Duration = .seconds(24 * 60 * 60)
 
+  /// How long `--check-health` waits for its answer, which takes a millisecond: less than the 3 s after which container
+  /// engines commonly give a probe up.
+  static let healthTimeout: Duration = .seconds(2)
   /// How often the health status is brought in step with what the service needs: well below what a probe notices.
   static let readinessInterval: Duration = .milliseconds(200)
   /// How long the management port's watchers are waited for at the end.

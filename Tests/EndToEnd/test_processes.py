@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import stat
+import subprocess
 import threading
 import time
 
@@ -52,6 +53,30 @@ def test_health_says_draining(own_world):
     os.kill(service.process.pid, signal.SIGTERM)
     assert service.process.wait(10) == 0
     service.process = None
+
+
+def check_health(service):
+    """The exit status of a service's own probe, and what it says."""
+    asked = subprocess.run(
+        [*service.command(), "--check-health"], capture_output=True, text=True, timeout=10, env=services.clean_environment()
+    )
+    return asked.returncode, asked.stderr
+
+
+def test_probe(own_world):
+    """R42: --check-health says by its exit status whether a service serves, does not, or is not there"""
+    for service in own_world.fleet.services.values():
+        assert check_health(service) == (0, "")
+    own_world.fleet["identity"].kill()
+    status, said = check_health(own_world.fleet["identity"])
+    assert status == 1 and str(own_world.fleet["identity"].management_port) in said
+    # Without identity it starts, and waits for the keys of the tokens.
+    own_world.fleet["qr"].kill()
+    own_world.fleet["qr"].start(wait=False)
+    while "not serving" not in said:
+        assert own_world.fleet["qr"].is_running()
+        status, said = check_health(own_world.fleet["qr"])
+    assert status == 1
 
 
 def test_files_are_private(own_world):

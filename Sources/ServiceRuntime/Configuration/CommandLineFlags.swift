@@ -7,6 +7,8 @@ struct CommandLineFlags {
     case check
     /// Show the effective values, secrets redacted, and exit.
     case print
+    /// Ask the service that runs by the same configuration whether it serves, and exit.
+    case probe
     case help
     case version
   }
@@ -18,7 +20,8 @@ struct CommandLineFlags {
   var values: [String: String] = [:]
 
   private static let actions: [String: Action] = [
-    "--check-config": .check, "--print-config": .print, "--help": .help, "-h": .help, "--version": .version,
+    "--check-config": .check, "--print-config": .print, "--check-health": .probe,
+    "--help": .help, "-h": .help, "--version": .version,
   ]
 
   /// Every argument must be a known flag: `--flag value` or `--flag=value`; a Boolean one may stand alone.

@@ -1,6 +1,8 @@
 /// What a command line and an environment ask of a service.
 package enum ServiceInvocation: Sendable {
   case run(ServiceConfiguration)
+  /// Ask the service that runs by the same configuration whether it serves.
+  case probe(ServiceConfiguration)
   /// Write the text to standard output and end well.
   case show(String)
 
@@ -19,7 +21,7 @@ package enum ServiceInvocation: Sendable {
     case .version:
       self = .show("\(service.name) \(Version.current)")
       return
-    case .run, .check, .print: break
+    case .run, .check, .print, .probe: break
     }
     let path = flags.file ?? environment[ServiceConfiguration.fileVariable]
     let configuration = try ServiceConfiguration(
@@ -33,6 +35,7 @@ package enum ServiceInvocation: Sendable {
       switch flags.action {
       case .check: .show("the configuration is valid")
       case .print: .show(String(decoding: configuration.json.encoded(), as: UTF8.self))
+      case .probe: .probe(configuration)
       default: .run(configuration)
       }
   }
@@ -57,6 +60,7 @@ package enum ServiceInvocation: Sendable {
         --config  JSON file to read (LATCHKEY_CONFIG)
         --check-config  validate the configuration and exit
         --print-config  show the effective values, secrets redacted, and exit
+        --check-health  ask the service that runs by this configuration whether it serves; exit status 0 if so
         --version  show the version and exit
 
       \(flags.joined(separator: "\n"))

@@ -21,7 +21,7 @@ package enum ServiceProcess {
   package typealias Make = @Sendable (ServiceResources) async throws -> ServiceParts
 
   /// Never returns. Exit status: 0 after a shutdown that was asked for, 78 for a bad configuration, 1 for any other
-  /// reason not to start or to go on.
+  /// reason not to start or to go on, and for a service that does not serve when `--check-health` asks.
   package static func main(_ service: ServiceDescription, make: @escaping Make) async -> Never {
     // A peer that hangs up is an error of one write, not the end of the process.
     signal(SIGPIPE, SIG_IGN)
@@ -30,6 +30,7 @@ package enum ServiceProcess {
     do throws(StartupError) {
       switch try invocation(service) {
       case .show(let text): StandardStream.show(text)
+      case .probe(let configuration): try await HealthProbe.run(configuration)
       case .run(let configuration):
         let metrics = PrometheusRegistry()
         MetricsSystem.bootstrap(metrics)

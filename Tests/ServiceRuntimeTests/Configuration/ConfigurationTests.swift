@@ -45,6 +45,9 @@ final class ConfigurationTests {
   ) throws -> ServiceConfiguration {
     switch try ServiceInvocation(Self.service, arguments: arguments, environment: environment) {
     case .run(let configuration): return configuration
+    case .probe:
+      Issue.record("asked to run, it asks for the health")
+      throw ConfigurationError.conflict("unexpected")
     case .show(let text):
       Issue.record("asked to run, it shows \(text)")
       throw ConfigurationError.conflict("unexpected")
@@ -53,7 +56,7 @@ final class ConfigurationTests {
 
   private func shown(_ arguments: [String], environment: [String: String] = [:]) throws -> String {
     switch try ServiceInvocation(Self.service, arguments: arguments, environment: environment) {
-    case .run: return "runs"
+    case .run, .probe: return "runs"
     case .show(let text): return text
     }
   }
@@ -286,6 +289,18 @@ final class ConfigurationTests {
     let help = try shown(["--help"])
     for declaration in Self.service.declarations { #expect(help.contains("\(declaration.flag)  ")) }
     #expect(try shown(["--version"]) == "latchkey-test \(Version.current)")
+  }
+
+  @Test("--check-health asks by the configuration that the service runs by")
+  func probe() throws {
+    let arguments = ["--check-health", "--management-port", "7999"]
+    let invocation = try ServiceInvocation(Self.service, arguments: arguments, environment: [:])
+    guard case .probe(let configuration) = invocation else {
+      Issue.record("asked for the health, it does something else")
+      return
+    }
+    #expect(configuration.management.port == 7999)
+    #expect(throws: ConfigurationError.self) { try shown(["--check-health", "--management-port", "x"]) }
   }
 
   @Test("times read back as they are written")

@@ -6,6 +6,8 @@ sides alike.
 """
 
 import argparse
+import signal
+import sys
 import time
 
 import accounts
@@ -47,15 +49,18 @@ def arguments():
 
 def main():
     options = arguments()
+    # However it is ended, the servers end with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     machine.pin_self()
     machine.OUT.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    results = report.Results()
+    measured = report.Results()
     if not options.report:
         for name in options.only:
-            PARTS[name].run(options, results)
-    results.keep_others()
-    results.write()
+            PARTS[name].run(options, measured)
+            # Whatever becomes of the parts after it, this one is kept.
+            measured.with_others().write()
+    results = measured.with_others()
     pictures = report.draw_polls(results)
     report.print_table(results)
     idle.table(results)
@@ -65,4 +70,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -6,6 +6,7 @@ import statistics
 
 import machine
 
+RESULTS = machine.OUT / "results.json"
 COLOURS = {"latchkey-qr": "#1b7f5c", "nghttpd": "#7a869a", "grpc-cpp": "#c2683a", "latchkey-identity": "#2f6db5"}
 
 
@@ -29,17 +30,20 @@ class Results:
         values = [row[column] / base[row["round"]] for row in self.select(**mine) if row["round"] in base]
         return statistics.median(values) if values else math.nan
 
-    def keep_others(self):
-        """Takes over the rows of operations that only earlier runs measured."""
-        path = machine.OUT / "results.json"
+    def with_others(self):
+        """These, and the rows of operations that only earlier runs measured."""
+        both = Results()
         mine = {row["operation"] for row in self.rows}
-        if path.exists():
-            self.rows = [row for row in json.loads(path.read_text()) if row["operation"] not in mine] + self.rows
+        if RESULTS.exists():
+            both.rows = [row for row in json.loads(RESULTS.read_text()) if row["operation"] not in mine]
+        both.rows += self.rows
+        return both
 
     def write(self):
-        path = machine.OUT / "results.json"
-        path.write_text("[\n" + ",\n".join(json.dumps(row) for row in self.rows) + "\n]\n")
-        return path
+        """Whole or not at all, so that no end of a run can leave half a file."""
+        fresh = RESULTS.with_suffix(".new")
+        fresh.write_text("[\n" + ",\n".join(json.dumps(row) for row in self.rows) + "\n]\n")
+        fresh.replace(RESULTS)
 
 
 def print_table(results):

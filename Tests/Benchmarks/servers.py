@@ -33,7 +33,9 @@ class Server:
         self.name = name
         self.tls = tls
         self.port = port
-        self._command = ["taskset", "-c", str(machine.SERVER_CORE), *map(str, command)]
+        # Should this process be killed, the server goes too.
+        pinned = ["setpriv", "--pdeathsig", "TERM", "taskset", "-c", str(machine.SERVER_CORE)]
+        self._command = [*pinned, *map(str, command)]
         self._environment = environment or {}
         self.process = None
 
@@ -49,10 +51,12 @@ class Server:
                 self._command, env=clean | self._environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
         for _ in range(600):
-            if machine.is_listening(self.port):
-                return self
+            # In this order: whoever listens when our process has ended is somebody else.
+            is_listening = machine.is_listening(self.port)
             if self.process.poll() is not None:
                 break
+            if is_listening:
+                return self
             time.sleep(0.05)
         self.__exit__()
         raise SystemExit(f"bench: {self.name} does not listen:\n{log.read_text()[-2000:]}")

@@ -17,17 +17,18 @@ import Storage
   private var cache: [String: SQLiteStatement] = [:]
   private var lent: [SQLiteStatement] = []
   /// What the running operation is called, for errors.
-  var operation = "open"
+  var operation: String
   let interrupt: SQLiteInterrupt
 
   init(path: String, mode: Mode) throws(StorageError) {
+    operation = "open \(path)"
     var opened: OpaquePointer?
     let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
     // The path lives through the call. NOMUTEX: one thread uses the connection. The file exists by now, so that it has
     // the permissions that we gave it.
     let code = unsafe sqlite3_open_v2(path, &opened, flags, nil)
     guard code == SQLITE_OK, let opened = unsafe opened else {
-      let error = unsafe StorageError(code: code, database: opened, operation: "open \(path)")
+      let error = unsafe StorageError(code: code, database: opened, operation: operation)
       // SQLite may hand out a handle even when opening failed; closing NULL does nothing.
       unsafe sqlite3_close_v2(opened)
       throw error

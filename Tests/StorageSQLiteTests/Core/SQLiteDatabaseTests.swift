@@ -289,7 +289,7 @@ private let schema = SQLiteSchema(versions: [
     }
     #expect(weights == [3])
     await new.close()
-    #expect(throws: StorageError(.newerSchema(found: 2, known: 1), operation: "open")) {
+    #expect(throws: StorageError(.newerSchema(found: 2, known: 1), operation: "open \(path)")) {
       try SQLiteDatabase.open(path: path, schema: schema)
     }
   }

@@ -85,11 +85,17 @@ package enum CommonKeys {
     help: "listen without TLS beyond loopback: only behind a proxy that terminates TLS"
   )
 
-  package static let issuer = ConfigurationKey.string(
+  package static let issuer = ConfigurationKey<String>(
     "issuer",
-    default: "http://127.0.0.1:7401",
+    default: .string("http://127.0.0.1:7401"),
     help: "issuer of access tokens (iss): identity's public address"
-  )
+  ) { value throws(ConfigurationError) in
+    // RFC 9068 section 2.2 and RFC 8414 section 2: a URL without query and fragment.
+    guard case .string(let text) = value, text.hasPrefix("https://") || text.hasPrefix("http://"),
+      !text.hasSuffix("//"), !text.contains(where: { $0.isWhitespace || $0 == "?" || $0 == "#" })
+    else { throw .invalidValue(key: "issuer", reason: "must be a URL, such as https://id.example") }
+    return text
+  }
   package static let identityAddress = ConfigurationKey.endpoint(
     "identity.address",
     default: Endpoint(host: "127.0.0.1", port: 7401),

@@ -237,6 +237,15 @@ final class ConfigurationTests {
   }
 
   @Test("loopback needs no TLS", arguments: ["127.0.0.1", "127.9.8.7", "::1", "localhost"])
+  @Test(
+    "the issuer is a URL without query and fragment",
+    arguments: ["id.example", "ftp://id.example", "https://", "https://id.example/?a", "https://id.example#a", "https://a b"]
+  )
+  func issuer(_ text: String) throws {
+    #expect(throws: ConfigurationError.self) { try load(["--issuer", text]) }
+    #expect(try load(["--issuer", "https://id.example/a"])[CommonKeys.issuer] == "https://id.example/a")
+  }
+
   func loopback(_ host: String) throws {
     #expect(try load(["--listen-host", host]).listen.host == host)
   }

@@ -80,6 +80,8 @@ package enum Limits {
   package static let revocationSilence: Duration = .seconds(3)
   /// How soon a lost feed is asked for again.
   static let revocationRetryInterval: Duration = .milliseconds(100)
+  /// The same after identity has refused: the secret or the certificate is wrong until an operator mends it.
+  static let revocationRefusedInterval: Duration = .seconds(2)
 
   /// How often the TLS files are looked at. New ones are taken by the second look that sees them, so within this time
   /// twice; a look costs six system calls.

@@ -43,7 +43,8 @@ package final class RevocationFeed: SessionAuthority {
         )
         isWarned = true
       }
-      try? await Task.sleep(for: Limits.revocationRetryInterval)
+      let isRefused = error.code == .unauthenticated || error.code == .permissionDenied
+      try? await Task.sleep(for: isRefused ? Limits.revocationRefusedInterval : Limits.revocationRetryInterval)
     }
   }
 

@@ -1,4 +1,5 @@
 import ArgumentParser
+import LatchkeyModel
 
 /// The command-line tool: everything an app does with Latchkey, one command a step.
 @main
@@ -14,6 +15,7 @@ struct LatchkeyCommand: AsyncParsableCommand {
       be reached or asks to come back later; 74 a file cannot be read or written; 77 nobody is signed in, or the \
       session has ended or may not do this.
       """,
+    version: "latchkey \(Version.current)",
     subcommands: [
       GuestCommand.self, RegisterCommand.self, LoginCommand.self, PatternCommand.self, LogoutCommand.self,
       QRCommand.self, MigrateCommand.self, RecordCommand.self, SessionCommand.self,

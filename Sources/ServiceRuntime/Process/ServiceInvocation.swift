@@ -1,3 +1,5 @@
+internal import LatchkeyModel
+
 /// What a command line and an environment ask of a service.
 package enum ServiceInvocation: Sendable {
   case run(ServiceConfiguration)

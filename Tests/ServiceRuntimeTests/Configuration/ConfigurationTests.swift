@@ -1,5 +1,6 @@
 import Cryptography
 import Glibc
+import LatchkeyModel
 import Testing
 
 @testable import ServiceRuntime

@@ -226,7 +226,7 @@ final class ClientConnection: ChannelInboundHandler, HTTP2SessionDelegate, @unch
 
   /// The connection never came up.
   func failed(_ error: any Error) {
-    if loss == nil { loss = RPCError(.unavailable, "cannot connect: \(error)") }
+    if loss == nil { loss = RPCError(.unavailable, "cannot connect to \(settings.authority): \(ConnectFailure.text(error))") }
     end()
   }
 

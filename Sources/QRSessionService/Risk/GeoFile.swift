@@ -1,3 +1,4 @@
+import Cryptography
 import Glibc
 import LatchkeyModel
 import Logging
@@ -48,7 +49,7 @@ package final class GeoFile: Sendable {
   private static func read(_ path: String, into reader: inout GeoTable.Reader) throws(ConfigurationError) {
     // The path is copied for the call. O_NONBLOCK: opening a pipe by mistake must not hang the start.
     let file = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-    guard file >= 0 else { throw .file(path: path, reason: "cannot be opened (errno \(errno))") }
+    guard file >= 0 else { throw .file(path: path, reason: "cannot be opened: \(SystemError.text(errno))") }
     defer { close(file) }
     reader.beginFile()
     var chunk = [UInt8](repeating: 0, count: 1 << 20)
@@ -58,7 +59,7 @@ package final class GeoFile: Sendable {
         // read writes at most `count` bytes into the array.
         let count = unsafe chunk.withUnsafeMutableBytes { unsafe Glibc.read(file, $0.baseAddress, $0.count) }
         guard count > 0 else {
-          guard count == 0 else { throw GeoTable.Refusal(line: 0, reason: "cannot be read (errno \(errno))") }
+          guard count == 0 else { throw GeoTable.Refusal(line: 0, reason: "cannot be read: \(SystemError.text(errno))") }
           if !rest.isEmpty { try reader.take(rest[...]) }
           return
         }

@@ -1,3 +1,4 @@
+internal import Cryptography
 internal import Glibc
 
 /// Small files that an operator names.
@@ -11,7 +12,7 @@ package enum FileContents {
   package static func read(_ path: String) throws(ConfigurationError) -> [UInt8] {
     // The path is copied for the call. O_NONBLOCK: opening a pipe by mistake must not hang the start.
     let file = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-    guard file >= 0 else { throw .file(path: path, reason: message(errno)) }
+    guard file >= 0 else { throw .file(path: path, reason: SystemError.text(errno)) }
     defer { close(file) }
     var bytes: [UInt8] = []
     var chunk = [UInt8](repeating: 0, count: 4096)
@@ -19,18 +20,9 @@ package enum FileContents {
       // read writes at most `count` bytes into the array.
       let count = unsafe chunk.withUnsafeMutableBytes { unsafe Glibc.read(file, $0.baseAddress, $0.count) }
       if count == 0 { return bytes }
-      guard count > 0 else { throw .file(path: path, reason: message(errno)) }
+      guard count > 0 else { throw .file(path: path, reason: SystemError.text(errno)) }
       bytes += chunk[..<count]
     }
     throw .file(path: path, reason: "is too long")
-  }
-
-  private static func message(_ code: Int32) -> String {
-    switch code {
-    case ENOENT: "no such file"
-    case EACCES: "permission denied"
-    case EISDIR: "is a folder"
-    default: "cannot be read (errno \(code))"
-    }
   }
 }

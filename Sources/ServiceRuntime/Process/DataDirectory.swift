@@ -1,3 +1,4 @@
+internal import Cryptography
 internal import Glibc
 
 /// The folder of a service's database and keys.
@@ -9,11 +10,11 @@ enum DataDirectory {
       prefix += "\(component)/"
       // The path is copied for the call.
       if unsafe mkdir(prefix, 0o700) != 0, errno != EEXIST {
-        throw StartupError("dataDir \(path): cannot create \(prefix) (errno \(errno))")
+        throw StartupError("dataDir \(path): cannot create \(prefix): \(SystemError.text(errno))")
       }
     }
     guard unsafe access(path, W_OK | X_OK) == 0 else {
-      throw StartupError("dataDir \(path) cannot be written to")
+      throw StartupError("dataDir \(path) cannot be written to: \(SystemError.text(errno))")
     }
   }
 }

@@ -1,3 +1,4 @@
+internal import Cryptography
 internal import Glibc
 internal import NIOCore
 
@@ -33,7 +34,7 @@ package struct StartupError: Error, Sendable, CustomStringConvertible {
     case EADDRINUSE: "the address is already in use"
     case EADDRNOTAVAIL: "the address is not one of this machine's"
     case EACCES: "permission denied"
-    default: "\(IOError(errnoCode: code, reason: "system call"))"
+    default: SystemError.text(code)
     }
   }
 }

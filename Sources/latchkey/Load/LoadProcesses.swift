@@ -1,3 +1,4 @@
+import Cryptography
 import Glibc
 import LoadTest
 
@@ -36,7 +37,7 @@ final class LoadProcesses {
 
   private static func start(_ words: [String]) throws(CommandFailure) -> Child {
     func failure(_ code: Int32) -> CommandFailure {
-      CommandFailure(.unavailable, "cannot start a process: \(InputFile.text(code))")
+      CommandFailure(.unavailable, "cannot start a process: \(SystemError.text(code))")
     }
     var down: [Int32] = [-1, -1]
     var up: [Int32] = [-1, -1]

@@ -1,3 +1,4 @@
+import Cryptography
 import Glibc
 
 /// Reads files and standard input, whole or line by line.
@@ -16,7 +17,7 @@ struct InputFile: ~Copyable {
     self.path = path == "-" ? "standard input" : path
     // The path lives as a NUL-terminated copy for the length of the call.
     file = path == "-" ? dup(STDIN_FILENO) : unsafe open(path, O_RDONLY | O_CLOEXEC)
-    guard file >= 0 else { throw CommandFailure(.file, "cannot open \(path): \(Self.text(errno))") }
+    guard file >= 0 else { throw CommandFailure(.file, "cannot open \(path): \(SystemError.text(errno))") }
   }
 
   deinit {
@@ -63,19 +64,9 @@ struct InputFile: ~Copyable {
     }
     guard count >= 0 else {
       if errno == EINTR { return }
-      throw CommandFailure(.file, "cannot read \(path): \(Self.text(errno))")
+      throw CommandFailure(.file, "cannot read \(path): \(SystemError.text(errno))")
     }
     if count == 0 { isAtEnd = true }
     buffer += chunk[..<count]
-  }
-
-  static func text(_ code: Int32) -> String {
-    var buffer = [CChar](repeating: 0, count: 128)
-    // The POSIX strerror_r writes at most `count` bytes, NUL included, into the array.
-    unsafe buffer.withUnsafeMutableBufferPointer { buffer in
-      guard let start = buffer.baseAddress else { return }
-      _ = unsafe strerror_r(code, start, buffer.count)
-    }
-    return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 }

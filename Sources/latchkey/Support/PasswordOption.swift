@@ -19,7 +19,13 @@ struct PasswordOption: ParsableArguments {
   }
 
   private func typed() throws(CommandFailure) -> String {
-    guard isatty(STDIN_FILENO) == 1 else { throw .usage("--password-file: nobody is there to type the password") }
+    guard isatty(STDIN_FILENO) == 1 else {
+      throw CommandFailure(
+        .usage,
+        "nobody is there to type the password",
+        hint: "--password-file names the file that holds it; - is standard input"
+      )
+    }
     Output.warn("Password:")
     var before = termios()
     // tcgetattr fills the struct and tcsetattr reads it; both keep nothing.

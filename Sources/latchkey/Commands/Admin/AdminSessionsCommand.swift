@@ -31,7 +31,7 @@ struct AdminSessionsCommand: AsyncParsableCommand {
       options.timeout = nil
       let answer = try await service.admin.endSessions(request, options: options)
       output.result(
-        "\(answer.sessionsEnded) sessions ended.", ["sessions_ended": .integer(answer.sessionsEnded)])
+        "Sessions ended: \(answer.sessionsEnded).", ["sessions_ended": .integer(answer.sessionsEnded)])
     }
   }
 }

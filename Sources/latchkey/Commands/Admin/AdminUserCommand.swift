@@ -35,7 +35,7 @@ struct AdminUserCommand: AsyncParsableCommand {
       let answer = try await service.admin.disableSubject(
         IdentityV1.DisableSubjectRequest(sub: sub, reason: why.reason), options: service.options)
       output.result(
-        "Disabled; \(answer.sessionsEnded) sessions ended.",
+        "Disabled. Sessions ended: \(answer.sessionsEnded).",
         ["sub": .string(sub), "sessions_ended": .integer(answer.sessionsEnded)])
     }
   }

@@ -11,6 +11,6 @@ struct DeviceRemoveCommand: DeviceCommand {
 
   func run(_ client: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let ended = try await client.removeDevice(device)
-    output.result("\(ended) sessions ended.", ["sessions_ended": .integer(ended)])
+    output.result("Sessions ended: \(ended).", ["sessions_ended": .integer(ended)])
   }
 }

@@ -38,6 +38,6 @@ struct RecordPutCommand: DeviceCommand {
       }
     }
     written += try await device.putRecords(records)
-    output.result("\(written) records are stored.", ["written": .integer(written)])
+    output.result("Records stored: \(written).", ["written": .integer(written)])
   }
 }

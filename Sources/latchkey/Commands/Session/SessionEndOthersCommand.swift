@@ -10,6 +10,6 @@ struct SessionEndOthersCommand: DeviceCommand {
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let ended = try await device.endOtherSessions()
-    output.result("\(ended) sessions ended.", ["sessions_ended": .integer(ended)])
+    output.result("Sessions ended: \(ended).", ["sessions_ended": .integer(ended)])
   }
 }

@@ -40,11 +40,11 @@ func module(
   .target(name: name, dependencies: dependencies, path: path, swiftSettings: settings)
 }
 
-/// The unit tests of a module, in `Tests/<module>Tests`.
+/// The unit tests of a module, in `Tests/<module>Tests`, with what several of them arrange with.
 func tests(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
   .testTarget(
     name: "\(name)Tests",
-    dependencies: [.target(name: name)] + dependencies,
+    dependencies: [.target(name: name), "TestSupport"] + dependencies,
     swiftSettings: strict
   )
 }
@@ -159,6 +159,7 @@ let package = Package(
       swiftSettings: strict),
 
     // Tests.
+    module("TestSupport", path: "Tests/TestSupport", ["LatchkeyModel", "TLS"]),
     tests("HTTP2", [nio]),
     tests("TLS", [nio]),
     tests("Compression"),
@@ -183,7 +184,7 @@ let package = Package(
       swiftSettings: strict),
     .testTarget(
       name: "LatchkeyProtosTests",
-      dependencies: ["LatchkeyProtos", "GRPC", nio],
+      dependencies: ["LatchkeyProtos", "GRPC", "TestSupport", nio],
       exclude: ["make_vectors.py"],
       swiftSettings: strict),
     tests("Cryptography", ["LatchkeyModel"]),

@@ -2,6 +2,7 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import TestSupport
 import Testing
 
 @testable import IdentityService

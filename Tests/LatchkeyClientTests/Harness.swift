@@ -8,6 +8,7 @@ import Logging
 import ServiceRuntime
 import StorageSQLite
 import Synchronization
+import TestSupport
 
 /// A device with its secret store, and the identity service with its storage, in a temporary folder and this process.
 final class Harness: Sendable {
@@ -19,9 +20,9 @@ final class Harness: Sendable {
   let folder: TemporaryFolder
   let store: FaultySecretStore
   /// The device's clock.
-  let clock = TestClock()
+  let clock = ManualClock()
   /// The service's clock.
-  let serviceClock = TestClock()
+  let serviceClock = ManualClock()
   let channel: LoopbackChannel
   let core: IdentityCore
 
@@ -32,7 +33,7 @@ final class Harness: Sendable {
   init(
     nonces: ProofNonces? = nil, signInsPerHour: Int = 1_000_000, codeSink: (any CodeSink)? = nil
   ) async throws {
-    folder = TemporaryFolder()
+    folder = try TemporaryFolder()
     store = FaultySecretStore(FileSecretStore(directory: "\(folder.path)/profile"))
     let core = try await IdentityCore.assemble(
       database: SQLiteDatabase.open(path: "\(folder.path)/identity.db", schema: .identity),
@@ -108,61 +109,14 @@ final class Harness: Sendable {
   var refreshes: Int { channel.calls.count { $0 == Self.refresh } }
 }
 
-/// Stands still until a test moves it.
-final class TestClock: WallClock {
-  private let time = Mutex(Timestamp(secondsSinceEpoch: 1_800_000_000))
-
-  func now() -> Timestamp { time.withLock { $0 } }
-
-  func advance(by duration: Duration) {
-    time.withLock { $0 = $0 + duration }
-  }
-}
-
 struct SkewedClock: WallClock {
-  let clock: TestClock
+  let clock: ManualClock
   let skew: Duration
 
-  init(_ clock: TestClock, _ skew: Duration) {
+  init(_ clock: ManualClock, _ skew: Duration) {
     self.clock = clock
     self.skew = skew
   }
 
   func now() -> Timestamp { clock.now() + skew }
-}
-
-/// A folder that goes away with its owner.
-final class TemporaryFolder: Sendable {
-  let path: String
-
-  init() {
-    var template = Array("/tmp/latchkey-client-XXXXXX".utf8CString)
-    // mkdtemp replaces the six X within the array and returns its address.
-    let made = unsafe template.withUnsafeMutableBufferPointer { template in
-      guard let start = template.baseAddress else { return false }
-      return unsafe mkdtemp(start) != nil
-    }
-    precondition(made, "tests need a temporary folder")
-    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-  }
-
-  deinit {
-    remove(path)
-  }
-
-  private func remove(_ path: String) {
-    // The paths live as NUL-terminated copies for the length of each call; an entry lives until the next readdir.
-    if let directory = unsafe opendir(path) {
-      while let entry = unsafe readdir(directory) {
-        let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { pointer in
-          unsafe pointer.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
-        }
-        if name != ".", name != ".." { remove("\(path)/\(name)") }
-      }
-      unsafe closedir(directory)
-      unsafe rmdir(path)
-    } else {
-      unsafe unlink(path)
-    }
-  }
 }

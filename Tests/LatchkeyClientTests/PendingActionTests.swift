@@ -1,12 +1,15 @@
 import LatchkeyModel
+import TestSupport
 import Testing
 
 @testable import LatchkeyClient
 
 @Suite("Actions that wait for a sign-in")
 struct PendingActionTests {
-  private let folder = TemporaryFolder()
-  private let clock = TestClock()
+  private let folder: TemporaryFolder
+  private let clock = ManualClock()
+
+  init() throws { folder = try TemporaryFolder() }
 
   /// As a fresh start of the app sees it.
   private var actions: PendingActions {

@@ -1,5 +1,6 @@
 import LatchkeyModel
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import LatchkeyClient
@@ -47,7 +48,7 @@ private final class ScriptedCamera: ScannerControl {
 
   private func page(
     _ permission: CameraPermission = .authorized,
-    clock: TestClock = TestClock()
+    clock: ManualClock = ManualClock()
   ) throws -> (ScannerPage, ScriptedCamera) {
     let camera = ScriptedCamera(permission)
     return (ScannerPage(control: camera, router: try router(), clock: clock), camera)
@@ -100,7 +101,7 @@ private final class ScriptedCamera: ScannerControl {
 
   @Test("Q6: a code that stays in front of the camera leads to one action")
   func debounce() async throws {
-    let clock = TestClock()
+    let clock = ManualClock()
     let (page, _) = try page(clock: clock)
     await page.appear()
     #expect(await page.read(["https://evil.test"]) == .unknown)

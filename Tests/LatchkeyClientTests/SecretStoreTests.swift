@@ -1,18 +1,21 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import LatchkeyClient
 
 @Suite struct SecretStoreTests {
-  let folder = TemporaryFolder()
+  let folder: TemporaryFolder
   var store: FileSecretStore { FileSecretStore(directory: "\(folder.path)/a/b") }
+
+  init() throws { folder = try TemporaryFolder() }
 
   @Test("D6: a secret is a file that only its owner can read")
   func mode() throws {
     try store.save([1, 2, 3], as: "session")
     #expect(try store.secret(named: "session") == [1, 2, 3])
-    #expect(mode(of: "\(store.directory)/session") == 0o600)
-    #expect(mode(of: store.directory) == 0o700)
+    #expect(FileLook.mode(of: "\(store.directory)/session") == 0o600)
+    #expect(FileLook.mode(of: store.directory) == 0o700)
   }
 
   @Test("D6: a file that others may read is refused")
@@ -47,12 +50,5 @@ import Testing
   func names(name: String) {
     #expect(throws: SecretStoreError.self) { try store.save([1], as: name) }
     #expect(throws: SecretStoreError.self) { try store.secret(named: name) }
-  }
-
-  private func mode(of path: String) -> mode_t {
-    var status = stat()
-    // `stat` fills the one struct that it is given.
-    guard unsafe stat(path, &status) == 0 else { return 0 }
-    return status.st_mode & 0o777
   }
 }

@@ -1,6 +1,7 @@
 import GRPC
 import LatchkeyProtos
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite("Hostile messages")
@@ -119,7 +120,7 @@ struct HostileMessageTests {
   @Test("random bytes and damaged messages end in a message or a clean refusal")
   func randomBytes() throws {
     let seed = UInt64.random(in: 0 ... .max)
-    var random = SplitMix(state: seed)
+    var random = SeededRandom(seed: seed)
     let good = bytes(hex: PythonVectors.pollSessionResponse)
     for round in 0..<20_000 {
       var message: [UInt8]
@@ -141,18 +142,5 @@ struct HostileMessageTests {
         #expect([.invalidArgument, .resourceExhausted].contains(error.code), "seed \(seed), round \(round): \(error)")
       }
     }
-  }
-}
-
-/// A generator of random numbers that a seed replays (splitmix64).
-struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var z = state
-    z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-    return z ^ (z >> 31)
   }
 }

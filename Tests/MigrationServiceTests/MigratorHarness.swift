@@ -6,6 +6,7 @@ import Logging
 import ServiceRuntime
 import StorageSQLite
 import Synchronization
+import TestSupport
 import Testing
 import Transport
 

@@ -8,6 +8,7 @@ import ServiceRuntime
 import Storage
 import StorageSQLite
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import QRSessionService
@@ -19,17 +20,17 @@ final class Harness: Sendable {
   let events = Mutex<[QRAuditEvent]>([])
   let api: QRSessionAPI
   let database: SQLiteDatabase
-  let folder: TestFolder
+  let folder: TemporaryFolder
 
   static let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
   static let challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
   convenience init(places: GeoFile? = nil, _ change: (inout QRSettings) -> Void = { _ in }) throws {
-    try self.init(in: TestFolder(), places: places, change)
+    try self.init(in: TemporaryFolder(), places: places, change)
   }
 
   init(
-    in folder: TestFolder,
+    in folder: TemporaryFolder,
     at time: Timestamp? = nil,
     places: GeoFile? = nil,
     _ change: (inout QRSettings) -> Void = { _ in }
@@ -300,42 +301,6 @@ extension ServerContext {
 
   static func id(_ name: String) -> String {
     Base64URL.encode(Array(SHA256Hash.hash(Array(name.utf8)).prefix(16)))
-  }
-}
-
-/// A folder of the test's own, removed with everything in it.
-final class TestFolder: Sendable {
-  let path: String
-
-  init() throws {
-    var template = Array("/tmp/latchkey-qr-XXXXXX".utf8CString)
-    // `mkdtemp` fills in the six letters in place and keeps nothing.
-    guard unsafe mkdtemp(&template) != nil else { throw RPCError(.internal, "no folder") }
-    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-  }
-
-  deinit {
-    // The paths live through the calls.
-    for name in ["qr.db", "qr.db-wal", "qr.db-shm"] { unsafe unlink(file(name)) }
-    unsafe rmdir(path)
-  }
-
-  func file(_ name: String) -> String { "\(path)/\(name)" }
-}
-
-/// The whole file; empty when there is none.
-func contents(of path: String) -> [UInt8] {
-  // The path lives through the call.
-  let file = unsafe open(path, O_RDONLY)
-  guard file >= 0 else { return [] }
-  defer { close(file) }
-  var bytes: [UInt8] = []
-  var chunk = [UInt8](repeating: 0, count: 1 << 16)
-  while true {
-    // Fills at most the chunk's own length.
-    let count = unsafe chunk.withUnsafeMutableBytes { unsafe read(file, $0.baseAddress, $0.count) }
-    if count <= 0 { return bytes }
-    bytes.append(contentsOf: chunk[..<count])
   }
 }
 

@@ -4,6 +4,7 @@ import LatchkeyModel
 import LatchkeyProtos
 import Logging
 import ServiceRuntime
+import TestSupport
 import Testing
 
 @testable import QRSessionService
@@ -24,11 +25,11 @@ import Testing
   private static let sydney = "198.51.100.200"
 
   private func places(_ text: String = table) throws -> GeoFile {
-    let folder = try TestFolder()
+    let folder = try TemporaryFolder()
     return try write(text, in: folder)
   }
 
-  private func write(_ text: String, in folder: TestFolder) throws -> GeoFile {
+  private func write(_ text: String, in folder: TemporaryFolder) throws -> GeoFile {
     try overwrite(folder.file("qr.db"), with: text)
     return try GeoFile(
       paths: [folder.file("qr.db")],
@@ -200,7 +201,7 @@ import Testing
 
   @Test("S10: a changed table is used once it is read again, and a damaged one changes nothing")
   func reload() throws {
-    let folder = try TestFolder()
+    let folder = try TemporaryFolder()
     let file = try write(Self.table, in: folder)
     let address = try #require(NetworkAddress("203.0.113.7"))
     let berlin = try #require(file.place(of: address))

@@ -1,6 +1,7 @@
 import LatchkeyModel
 import Storage
 import StorageSQLite
+import TestSupport
 import Testing
 
 /// The engines that every conformance suite runs over, as `arguments: StorageEngine.allCases`.

@@ -1,5 +1,6 @@
 import NIOCore
 import TLS
+import TestSupport
 import Testing
 
 @Suite("A TLS handshake")

@@ -1,5 +1,6 @@
 import NIOCore
 import TLS
+import TestSupport
 import Testing
 
 /// Random tests print nothing while they pass; a failure names the seed, and `seeds` replays it.
@@ -20,10 +21,10 @@ struct HostileBytesTests {
   @Test("random bytes end a handshake with an error of the peer, or wait for more")
   func randomBytes() throws {
     for seed in Self.seeds {
-      var random = SplitMix64(state: seed)
+      var random = SeededRandom(seed: seed)
       let session = try TLSSession(server: servers)
       var plaintext = ByteBuffer()
-      let error = feed(session, random.bytes(Int(random.next() % 600)), &plaintext)
+      let error = feed(session, ByteBuffer(bytes: random.bytes(Int(random.next() % 600))), &plaintext)
       #expect(error == nil || error?.fault == .peer, "seed \(seed): \(String(describing: error))")
       #expect(!session.isHandshakeFinished && plaintext.readableBytes == 0, "seed \(seed)")
     }
@@ -32,7 +33,7 @@ struct HostileBytesTests {
   @Test("a handshake with changed bytes never finishes with another peer's plaintext")
   func changedHandshake() throws {
     for seed in Self.seeds {
-      var random = SplitMix64(state: seed)
+      var random = SeededRandom(seed: seed)
       let client = try TLSSession(client: clients, host: "localhost")
       let server = try TLSSession(server: servers)
       try client.start()
@@ -71,11 +72,11 @@ struct HostileBytesTests {
   @Test("random records after the handshake end the session with an error of the peer")
   func randomRecords() throws {
     for seed in Self.seeds.prefix(300) {
-      var random = SplitMix64(state: seed)
+      var random = SeededRandom(seed: seed)
       var pair = try TLSPair(client: clients, server: servers)
       pair.exchange()
       var record = ByteBuffer()
-      let payload = random.bytes(1 + Int(random.next() % 100))
+      let payload = ByteBuffer(bytes: random.bytes(1 + Int(random.next() % 100)))
       record.writeInteger(UInt8([20, 21, 22, 23, 24][Int(random.next() % 5)]))
       record.writeInteger(UInt16(0x0303))
       record.writeInteger(UInt16(payload.readableBytes))
@@ -101,22 +102,5 @@ struct HostileBytesTests {
     } catch {
       return error
     }
-  }
-}
-
-/// A small generator with a seed, so that a failure replays.
-struct SplitMix64 {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var z = state
-    z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-    return z ^ (z >> 31)
-  }
-
-  mutating func bytes(_ count: Int) -> ByteBuffer {
-    ByteBuffer(bytes: (0..<count).map { _ in UInt8(truncatingIfNeeded: next()) })
   }
 }

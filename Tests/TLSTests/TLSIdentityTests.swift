@@ -1,4 +1,5 @@
 import TLS
+import TestSupport
 import Testing
 
 @Suite("Certificates and keys")

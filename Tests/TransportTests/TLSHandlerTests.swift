@@ -1,6 +1,7 @@
 import NIOCore
 import NIOEmbedded
 import TLS
+import TestSupport
 import Testing
 
 @testable import Transport

@@ -2,6 +2,7 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import TestSupport
 import Testing
 
 @testable import IdentityService
@@ -194,7 +195,7 @@ struct AccountTests {
       try keep(tokens)
     }
     let files = ["identity.db", "identity.db-wal", "identity.db-shm"].map { "\(harness.folder.path)/\($0)" }
-    let written = files.map(contents(of:))
+    let written = files.map(FileLook.contents(of:))
     #expect(written[1].count > 10_000)
     for secret in secrets {
       for form in [Array(secret.utf8), Base64URL.decode(secret) ?? Array(secret.utf8)] {

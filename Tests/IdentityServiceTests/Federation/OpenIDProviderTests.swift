@@ -1,6 +1,7 @@
 import Cryptography
 import Glibc
 import ServiceRuntime
+import TestSupport
 import Testing
 
 @testable import IdentityService

@@ -3,6 +3,7 @@ import Glibc
 import LatchkeyModel
 import LatchkeyProtos
 import Storage
+import TestSupport
 import Testing
 
 @testable import IdentityService

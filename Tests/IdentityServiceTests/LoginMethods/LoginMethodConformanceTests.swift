@@ -2,6 +2,7 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import TestSupport
 import Testing
 
 @testable import IdentityService
@@ -209,7 +210,7 @@ struct LoginMethodConformanceTests {
     let bench = try await MethodBench(method)
     _ = try await bench.harness.authenticate(try await bench.credentials.right())
     for name in ["identity.db", "identity.db-wal"] {
-      let text = String(decoding: contents(of: "\(bench.harness.folder.path)/\(name)"), as: UTF8.self)
+      let text = String(decoding: FileLook.contents(of: "\(bench.harness.folder.path)/\(name)"), as: UTF8.self)
       #expect(!text.isEmpty)
       for secret in bench.credentials.secrets() { #expect(text.firstRange(of: secret) == nil) }
     }

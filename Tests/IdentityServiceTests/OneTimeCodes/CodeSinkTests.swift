@@ -1,6 +1,7 @@
 import Cryptography
 import LatchkeyModel
 import Synchronization
+import TestSupport
 import Testing
 import Transfers
 
@@ -8,7 +9,7 @@ import Transfers
 
 @Suite("Delivering codes")
 struct CodeSinkTests {
-  private let clock = TestClock()
+  private let clock = ManualClock()
   private let random = RandomSource { SecureRandom.bytes($0) }
 
   private func message(_ identifier: String = "ada@example.com") throws -> CodeMessage {

@@ -4,6 +4,7 @@ import LatchkeyModel
 import LatchkeyProtos
 import Storage
 import StorageSQLite
+import TestSupport
 import Testing
 
 @testable import IdentityService
@@ -260,15 +261,15 @@ struct OneTimeCodeTests {
     let path = "\(harness.folder.path)/otp-outbox.jsonl"
     var line: [UInt8] = []
     while line.last != UInt8(ascii: "\n") {
-      line = contents(of: path)
+      line = FileLook.contents(of: path)
       try await Task.sleep(for: .milliseconds(2))
     }
-    #expect(mode(of: path) == 0o600)
+    #expect(FileLook.mode(of: path) == 0o600)
     let json = try JSONValue(parsing: Array(line.dropLast()))
     #expect(json["to"]?.string == "+14155550123")
     let code = try (json["code"]?.string).orThrow()
     for name in ["identity.db", "identity.db-wal"] {
-      let text = String(decoding: contents(of: "\(harness.folder.path)/\(name)"), as: UTF8.self)
+      let text = String(decoding: FileLook.contents(of: "\(harness.folder.path)/\(name)"), as: UTF8.self)
       #expect(text.firstRange(of: "\(code)") == nil)
     }
     _ = try await signIn(harness, code, "+14155550123")

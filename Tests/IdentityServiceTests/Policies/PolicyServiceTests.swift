@@ -2,6 +2,7 @@ import Cryptography
 import GRPC
 import LatchkeyProtos
 import ServiceRuntime
+import TestSupport
 import Testing
 
 @testable import IdentityService

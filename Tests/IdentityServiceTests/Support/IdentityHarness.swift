@@ -6,6 +6,7 @@ import Logging
 import ServiceRuntime
 import Storage
 import StorageSQLite
+import TestSupport
 
 @testable import IdentityService
 
@@ -19,7 +20,7 @@ struct IdentityHarness: Sendable {
   static let logger = Logger(label: "identity-tests", factory: { _ in SwiftLogNoOpLogHandler() })
 
   let folder: TemporaryFolder
-  let clock: TestClock
+  let clock: ManualClock
   let database: SQLiteDatabase
   let policies: PolicyFile
   let core: IdentityCore
@@ -38,7 +39,7 @@ struct IdentityHarness: Sendable {
 
   init(
     folder: TemporaryFolder? = nil,
-    clock: TestClock = TestClock(),
+    clock: ManualClock = ManualClock(),
     migrator: (any RPCChannel)? = nil,
     lifetimes: TokenLifetimes = TokenLifetimes(),
     guestsPerHour: Int = 1_000_000,

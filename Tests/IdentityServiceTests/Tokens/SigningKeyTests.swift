@@ -2,6 +2,7 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import TestSupport
 import Testing
 
 @testable import IdentityService
@@ -27,10 +28,10 @@ struct SigningKeyTests {
     let tokens = try await harness.register("ada@example.com").tokens.orThrow()
     let before = try await published(harness)
     #expect(before == [try keyID(tokens)])
-    #expect(mode(of: "\(harness.folder.path)/signing-keys") == 0o700)
-    #expect(mode(of: "\(harness.folder.path)/signing-keys/\(before[0]).pem") == 0o600)
-    #expect(mode(of: "\(harness.folder.path)/identity-secret") == 0o600)
-    #expect(mode(of: "\(harness.folder.path)/identity.db") == 0o600)
+    #expect(FileLook.mode(of: "\(harness.folder.path)/signing-keys") == 0o700)
+    #expect(FileLook.mode(of: "\(harness.folder.path)/signing-keys/\(before[0]).pem") == 0o600)
+    #expect(FileLook.mode(of: "\(harness.folder.path)/identity-secret") == 0o600)
+    #expect(FileLook.mode(of: "\(harness.folder.path)/identity.db") == 0o600)
     harness = try await harness.restarted()
     #expect(try await published(harness) == before)
     #expect(try await harness.isActive(tokens.accessToken))
@@ -57,7 +58,7 @@ struct SigningKeyTests {
     harness.clock.advance(by: .milliseconds(1))
     try ring.maintain()
     #expect(try await published(harness) == [new])
-    #expect(mode(of: "\(harness.folder.path)/signing-keys/\(old).pem") == 0)
+    #expect(FileLook.mode(of: "\(harness.folder.path)/signing-keys/\(old).pem") == 0)
     // The session outlives its key.
     _ = try await harness.refresh(tokens)
   }

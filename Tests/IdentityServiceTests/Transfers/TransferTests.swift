@@ -2,6 +2,7 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import TestSupport
 import Testing
 
 @testable import IdentityService
@@ -261,7 +262,7 @@ struct TransferTests {
     let letters = Array(offer.code.utf8.filter { $0 != UInt8(ascii: "-") })
     let reference = try Base64URL.decode(String(offer.qrPayload.suffix(22))).orThrow()
     for file in ["identity.db", "identity.db-wal"] {
-      let bytes = contents(of: "\(harness.folder.path)/\(file)")
+      let bytes = FileLook.contents(of: "\(harness.folder.path)/\(file)")
       #expect(!bytes.contains(letters))
       #expect(!bytes.contains(reference))
     }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import LatchkeyModel
@@ -70,7 +71,7 @@ struct RefreshFamilyTests {
 
   @Test("R18: in any order of presentations only the newest token makes another")
   func randomOrders() {
-    var generator = SplitMix(seed: 7401)
+    var generator = SeededRandom(seed: 7401)
     for _ in 0..<200 {
       var family = RefreshFamily(beginningAt: Self.start, lifetimes: Self.lifetimes)
       var newest: Int64 = 1
@@ -88,20 +89,5 @@ struct RefreshFamilyTests {
         if action == .endForReuse { break }
       }
     }
-  }
-}
-
-/// A small deterministic generator (SplitMix64), so that a failure repeats.
-private struct SplitMix: RandomNumberGenerator {
-  private var state: UInt64
-
-  init(seed: UInt64) { state = seed }
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var value = state
-    value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-    return value ^ (value >> 31)
   }
 }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import LatchkeyModel
@@ -90,7 +91,7 @@ import Testing
     arguments: 0..<8 as Range<UInt64>
   )
   func mutations(seed: UInt64) throws {
-    var random = SeededGenerator(seed: seed)
+    var random = SeededRandom(seed: seed)
     let original = Array(QRPayload(base: base, reference: reference).text.utf8)
     for _ in 0..<2000 {
       var bytes = original

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import LatchkeyModel
@@ -327,7 +328,7 @@ import Testing
       .scanned: [.scanned, .confirmed, .denied, .cancelled, .expired],
       .confirmed: [.consumed, .cancelled, .expired],
     ]
-    var random = SeededGenerator(seed: seed)
+    var random = SeededRandom(seed: seed)
     for _ in 0..<200 {
       var session = QRSamples.session()
       var time = QRSamples.start
@@ -387,7 +388,7 @@ import Testing
 
   @Test("R38: the random order does reach every state, so the test above can fail")
   func randomOrderReachesEverything() {
-    var random = SeededGenerator(seed: 1)
+    var random = SeededRandom(seed: 1)
     var reached: Set<QRSessionState> = []
     for _ in 0..<2000 {
       var session = QRSamples.session()

@@ -1,4 +1,5 @@
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import LatchkeyModel
@@ -6,7 +7,7 @@ import Testing
 @Suite struct QRValueTests {
   @Test("S15: a user code is 8 of the 20 consonants, drawn without bias")
   func userCodeAlphabet() {
-    var random = SeededGenerator(seed: 42)
+    var random = SeededRandom(seed: 42)
     var counts: [UInt8: Int] = [:]
     for _ in 0..<5000 {
       let bytes = (0..<64).map { _ in UInt8.random(in: 0...255, using: &random) }

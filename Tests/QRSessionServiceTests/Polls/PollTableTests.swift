@@ -1,5 +1,6 @@
 import LatchkeyModel
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import QRSessionService
@@ -275,7 +276,7 @@ import Testing
   /// Random operations against a dictionary that does the same the slow way. The seed is in the failure.
   @Test("The table and a plain dictionary agree about every session", arguments: 0..<20 as Range<UInt64>)
   func model(seed: UInt64) throws {
-    var random = SplitMix(state: seed)
+    var random = SeededRandom(seed: seed)
     let table = PollTable(now: start)
     var model: [UInt64: QRSession] = [:]
     var now = start

@@ -90,7 +90,7 @@ struct DPoPTests {
     #expect(refusal(bound(try self.proof())) == "invalid_dpop_proof")
     #expect(refusal(bound(try self.proof("p2"))) == nil)
     // Remembered until its time is over.
-    fixture.clock.advance(.seconds(60))
+    fixture.clock.advance(by: .seconds(60))
     #expect(refusal(bound(proof)) == "invalid_dpop_proof")
   }
 
@@ -139,9 +139,9 @@ struct DPoPTests {
     }
     #expect(check("a") == nil && check("b") == nil)
     #expect(check("c") == .unavailable && verifier.count == 2)
-    fixture.clock.advance(.seconds(120))
+    fixture.clock.advance(by: .seconds(120))
     #expect(check("c") == .unavailable)
-    fixture.clock.advance(.seconds(120))
+    fixture.clock.advance(by: .seconds(120))
     #expect(check("c") == nil && verifier.count == 1)
   }
 }

@@ -31,9 +31,9 @@ struct TokenAuthenticatorTests {
     let fixture = try TokenFixture()
     let token = try fixture.token(fixture.claims())
     #expect(error(fixture, token) == nil)
-    fixture.clock.advance(.seconds(900 + 60 - 1))
+    fixture.clock.advance(by: .seconds(900 + 60 - 1))
     #expect(error(fixture, token) == nil)
-    fixture.clock.advance(.seconds(1))
+    fixture.clock.advance(by: .seconds(1))
     #expect(error(fixture, token)?.details.reason == "TOKEN_EXPIRED")
   }
 

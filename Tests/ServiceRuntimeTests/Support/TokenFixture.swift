@@ -2,6 +2,7 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import Synchronization
+import TestSupport
 
 @testable import ServiceRuntime
 

@@ -3,6 +3,7 @@ import GRPC
 import LatchkeyModel
 import Logging
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import ServiceRuntime
@@ -138,7 +139,7 @@ struct LoggingTests {
     let interceptor = CallLogInterceptor(logger: logger(), clock: clock)
     for _ in 0..<10_000 { finish(interceptor, .unauthenticated) }
     #expect(lines.all.count == Limits.callLogLinesPerSecond)
-    clock.advance(.seconds(1))
+    clock.advance(by: .seconds(1))
     finish(interceptor, .unauthenticated)
     #expect(lines.all.count == Limits.callLogLinesPerSecond + 1)
     #expect(try documents().last?["suppressed_lines"]?.string == "\(10_000 - Limits.callLogLinesPerSecond)")

@@ -1,6 +1,7 @@
 import Glibc
 import Storage
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import StorageSQLite
@@ -442,7 +443,7 @@ private let schema = SQLiteSchema(versions: [
         }
       }
     }
-    let lines = String(decoding: contents(of: acknowledged), as: UTF8.self).split(separator: "\n").map(String.init)
+    let lines = String(decoding: FileLook.contents(of: acknowledged), as: UTF8.self).split(separator: "\n").map(String.init)
     #expect(lines.count > 100)
     let database = try SQLiteDatabase.open(path: path, schema: schema)
     let stored = Set(try await names(database))
@@ -474,7 +475,7 @@ private let schema = SQLiteSchema(versions: [
 
   /// Frames of the write-ahead log that end a transaction. Source: https://www.sqlite.org/fileformat2.html#walformat
   private func commitFrames() -> Int {
-    let log = contents(of: path + "-wal")
+    let log = FileLook.contents(of: path + "-wal")
     guard log.count >= 32 else { return 0 }
     let pageSize = log[8..<12].reduce(0) { $0 << 8 | Int($1) }
     let salt = Array(log[16..<24])

@@ -1,5 +1,6 @@
 import LatchkeyModel
 import Storage
+import TestSupport
 import Testing
 
 @testable import StorageSQLite

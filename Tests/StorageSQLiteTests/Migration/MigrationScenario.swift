@@ -1,5 +1,6 @@
 import LatchkeyModel
 import Storage
+import TestSupport
 import Testing
 
 /// A guest, an account, their records, the rules, and what must come of them.

@@ -1,6 +1,7 @@
 import Glibc
 import LatchkeyModel
 import Storage
+import TestSupport
 import Testing
 
 @Suite("Migrations in storage")

@@ -1,1 +1,0 @@
-../TLSTests/TestAuthority.swift

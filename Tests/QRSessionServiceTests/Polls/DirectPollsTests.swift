@@ -3,6 +3,7 @@ import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import QRSessionService
@@ -44,7 +45,7 @@ import Testing
     #expect(expected[0] != expected[1])
 
     let polls = DirectPolls(harness.api, fetchedPieces: 0)
-    var random = SplitMix(state: seed)
+    var random = SeededRandom(seed: seed)
     for _ in 0..<500 {
       let number = Int(random.next() % UInt64(codes.count))
       let message = try message(codes[number])

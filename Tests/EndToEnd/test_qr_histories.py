@@ -10,12 +10,12 @@ import sys
 import threading
 import time
 
-import conftest
 import grpc
 import pytest
 from histories import LOST, Operation, is_linearizable
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SESSIONS = 24
 KILLS = 3
 UNANSWERED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
@@ -226,7 +226,7 @@ def full_histories(binaries, *arguments):
     """Its exit status and what it printed."""
     program = pathlib.Path(__file__).parent / "full_histories.py"
     # The stubs are made already; a second set keeps the program from writing over those that this process reads.
-    environment = os.environ | {"BINARIES": str(binaries), "STUBS": str(conftest.ROOT / ".build" / "histories" / "stubs")}
+    environment = os.environ | {"BINARIES": str(binaries), "STUBS": str(ROOT / ".build" / "histories" / "stubs")}
     done = subprocess.run([sys.executable, program, *arguments], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode in (0, 1), done.stderr
     return done.returncode, done.stdout + done.stderr
@@ -237,7 +237,7 @@ def test_full_histories_in_small(binaries):
     seed = random.randrange(1 << 32)
     status, said = full_histories(binaries, "--codes", "30", "--kill-every", "0.7", "--seed", str(seed))
     assert status == 0 and "30 of 30 codes" in said and "; 0 wrong" in said, said
-    status, said = full_histories(binaries, "--judge", str(conftest.ROOT / ".build" / "histories" / f"{seed}.jsonl"))
+    status, said = full_histories(binaries, "--judge", str(ROOT / ".build" / "histories" / f"{seed}.jsonl"))
     assert status == 0 and said == "30 codes; 0 wrong\n", said
 
 

@@ -59,21 +59,26 @@ package enum Base64URL {
     guard text.count == 43 else { return nil }
     var bytes = InlineArray<32, UInt8>(repeating: 0)
     let table = values.span
-    var accumulator: UInt32 = 0
-    var bits: UInt32 = 0
-    var place = 0
-    for index in text.indices {
-      let value = table[Int(text[index])]
-      guard value != 0xFF else { return nil }
-      accumulator = accumulator << 6 | UInt32(value)
-      bits += 6
-      if bits >= 8 {
-        bits -= 8
-        bytes[place] = UInt8(truncatingIfNeeded: accumulator >> bits)
-        place += 1
-        accumulator &= (1 << bits) - 1
-      }
+    // Takes up what is no value of six bits.
+    var seen: UInt32 = 0
+    for group in 0..<10 {
+      let first = UInt32(table[Int(text[group * 4])])
+      let second = UInt32(table[Int(text[group * 4 + 1])])
+      let third = UInt32(table[Int(text[group * 4 + 2])])
+      let fourth = UInt32(table[Int(text[group * 4 + 3])])
+      seen |= first | second | third | fourth
+      let three = first << 18 | second << 12 | third << 6 | fourth
+      bytes[group * 3] = UInt8(truncatingIfNeeded: three >> 16)
+      bytes[group * 3 + 1] = UInt8(truncatingIfNeeded: three >> 8)
+      bytes[group * 3 + 2] = UInt8(truncatingIfNeeded: three)
     }
-    return accumulator == 0 ? bytes : nil
+    let first = UInt32(table[Int(text[40])])
+    let second = UInt32(table[Int(text[41])])
+    let third = UInt32(table[Int(text[42])])
+    seen |= first | second | third
+    let last = first << 12 | second << 6 | third
+    bytes[30] = UInt8(truncatingIfNeeded: last >> 10)
+    bytes[31] = UInt8(truncatingIfNeeded: last >> 2)
+    return seen < 64 && last & 3 == 0 ? bytes : nil
   }
 }

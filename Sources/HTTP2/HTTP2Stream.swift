@@ -2,7 +2,7 @@ package import NIOCore
 
 /// One stream of a session: its number, its handler and the output that waits for the windows.
 ///
-/// Made and reused by `HTTP2Session`; not to be used after its handler saw it closed.
+/// Made and reused by a session; not to be used after its handler saw it closed.
 package final class HTTP2Stream {
   /// Odd for those that clients open. 0 while the object waits for its next stream.
   package internal(set) var id: Int32 = 0

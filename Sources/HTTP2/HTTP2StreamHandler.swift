@@ -9,7 +9,7 @@ package protocol HTTP2StreamHandler: AnyObject {
   /// The fields of a block are complete.
   func stream(_ stream: HTTP2Stream, completedFields block: HTTP2FieldBlock)
 
-  /// Bytes of the body. They count against the stream's window until `HTTP2Session.consume`.
+  /// Bytes of the body. They count against the stream's window until the session's `consume`.
   func stream(_ stream: HTTP2Stream, receivedData bytes: UnsafeRawBufferPointer)
 
   /// The peer will send no more on this stream.

@@ -4,7 +4,7 @@ import NIOCore
 
 /// A client session and a server session that talk through memory.
 final class SessionPair {
-  let client: HTTP2Session
+  let client: HTTP2ClientSession
   let server: HTTP2ServerSession
   let clientEvents = RecordingDelegate()
   let serverEvents = RecordingDelegate()
@@ -25,7 +25,7 @@ final class SessionPair {
     common: HTTP2CommonAnswer = HTTP2CommonAnswer()
   ) throws {
     let allocator = ByteBufferAllocator()
-    client = try HTTP2Session(role: .client, limits: clientLimits, allocator: allocator, now: now)
+    client = try HTTP2ClientSession(limits: clientLimits, allocator: allocator, now: now)
     server = try HTTP2ServerSession(limits: serverLimits, common: common, allocator: allocator, now: now)
     client.delegate = clientEvents
     server.delegate = serverEvents
@@ -49,7 +49,7 @@ final class SessionPair {
 
   struct Endless: Error {}
 
-  func feed(_ bytes: [UInt8], to session: HTTP2Session) {
+  func feed(_ bytes: [UInt8], to session: HTTP2ClientSession) {
     unsafe bytes.withUnsafeBytes { unsafe session.receive($0, now: now) }
   }
 
@@ -69,7 +69,7 @@ final class SessionPair {
   }
 }
 
-final class RecordingDelegate: HTTP2SessionDelegate {
+final class RecordingDelegate: HTTP2ClientSessionDelegate {
   var opened: [(stream: HTTP2Stream, handler: RecordingHandler)] = []
   var goAway: (code: HTTP2ErrorCode, last: Int32)?
   var settingsAcknowledged = false
@@ -82,22 +82,20 @@ final class RecordingDelegate: HTTP2SessionDelegate {
   /// Takes note of a body that is to come.
   var foresee: (([UInt8]) -> Bool)?
 
-  func session(_ session: HTTP2Session, opened stream: HTTP2Stream) -> any HTTP2StreamHandler {
-    let handler = RecordingHandler()
-    handler.onEnd = onEnd
-    opened.append((stream, handler))
-    return handler
-  }
-
-  func session(_ session: HTTP2Session, receivedSettings acknowledged: Bool) {
+  func session(_ session: HTTP2ClientSession, receivedSettings acknowledged: Bool) {
     if acknowledged { settingsAcknowledged = true }
   }
 
-  func session(_ session: HTTP2Session, receivedPing payload: UInt64, acknowledged: Bool) {
+  func session(_ session: HTTP2ClientSession, receivedPing payload: UInt64, acknowledged: Bool) {
     pings.append((payload, acknowledged))
   }
 
-  func session(_ session: HTTP2Session, receivedGoAway code: HTTP2ErrorCode, lastStreamID: Int32, debug: [UInt8]) {
+  func session(
+    _ session: HTTP2ClientSession,
+    receivedGoAway code: HTTP2ErrorCode,
+    lastStreamID: Int32,
+    debug: [UInt8]
+  ) {
     goAway = (code, lastStreamID)
   }
 }

@@ -70,13 +70,13 @@ final class ScriptedPeer: Sendable {
   typealias Script = @Sendable (Exchange) -> Void
 
   /// One accepted connection, on its event loop.
-  final class Connection: ChannelInboundHandler, HTTP2SessionDelegate, @unchecked Sendable {
+  final class Connection: ChannelInboundHandler, HTTP2ServerSessionDelegate, @unchecked Sendable {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
     let peer: ScriptedPeer
     let number: Int
-    private(set) var session: HTTP2Session?
+    private(set) var session: HTTP2ServerSession?
     private var context: ChannelHandlerContext?
 
     init(_ peer: ScriptedPeer, number: Int) {
@@ -89,7 +89,7 @@ final class ScriptedPeer: Sendable {
       peer.channels.withLock { $0.append(context.channel) }
       var limits = HTTP2.Limits()
       limits.concurrentStreams = peer.concurrentStreams
-      session = try? HTTP2Session(role: .server, limits: limits, allocator: context.channel.allocator, now: .now())
+      session = try? HTTP2ServerSession(limits: limits, allocator: context.channel.allocator, now: .now())
       session?.delegate = self
     }
 
@@ -106,7 +106,7 @@ final class ScriptedPeer: Sendable {
 
     func flush() {
       guard let session, let context, peer.answers.load(ordering: .relaxed) else { return }
-      try? session.produce()
+      session.produce()
       let output = session.output
       session.output = ByteBuffer()
       if output.readableBytes > 0 { context.writeAndFlush(wrapOutboundOut(output), promise: nil) }
@@ -117,12 +117,34 @@ final class ScriptedPeer: Sendable {
     /// Tells the client to go elsewhere, having seen what it has seen so far.
     func goAway() { session?.shutDown() }
 
-    func session(_ session: HTTP2Session, opened stream: HTTP2Stream) -> any HTTP2StreamHandler { Request(self) }
-    func session(_ session: HTTP2Session, receivedSettings acknowledged: Bool) {}
-    func session(_ session: HTTP2Session, receivedPing payload: UInt64, acknowledged: Bool) {
+    func session(_ session: HTTP2ServerSession, received block: HTTP2RequestBlock) {}
+
+    func session(
+      _ session: HTTP2ServerSession,
+      answersDirectly stream: HTTP2Stream,
+      _ block: HTTP2RequestBlock,
+      _ body: UnsafeRawBufferPointer
+    ) -> Bool { false }
+
+    func session(
+      _ session: HTTP2ServerSession,
+      opened stream: HTTP2Stream,
+      _ block: HTTP2RequestBlock
+    ) -> any HTTP2StreamHandler {
+      let request = Request(self)
+      unsafe block.forEach { name, value in
+        unsafe request.fields[String(decoding: name, as: UTF8.self)] = String(decoding: value, as: UTF8.self)
+        return true
+      }
+      if !peer.atEnd { request.run(stream) }
+      return request
+    }
+
+    func session(_ session: HTTP2ServerSession, receivedSettings acknowledged: Bool) {}
+
+    func session(_ session: HTTP2ServerSession, receivedPing payload: UInt64, acknowledged: Bool) {
       if !acknowledged { peer.pings.add(1, ordering: .relaxed) }
     }
-    func session(_: HTTP2Session, receivedGoAway: HTTP2ErrorCode, lastStreamID: Int32, debug: [UInt8]) {}
   }
 
   private final class Request: HTTP2StreamHandler {
@@ -132,17 +154,7 @@ final class ScriptedPeer: Sendable {
 
     init(_ connection: Connection) { self.connection = connection }
 
-    func stream(
-      _ stream: HTTP2Stream,
-      receivedField name: UnsafeRawBufferPointer,
-      _ value: UnsafeRawBufferPointer
-    ) -> Bool {
-      unsafe fields[String(decoding: name, as: UTF8.self)] = String(decoding: value, as: UTF8.self)
-      return true
-    }
-    func stream(_ stream: HTTP2Stream, completedFields block: HTTP2FieldBlock) {
-      if !connection.peer.atEnd { run(stream) }
-    }
+    func stream(_ stream: HTTP2Stream, completedFields block: HTTP2FieldBlock) {}
     func stream(_ stream: HTTP2Stream, receivedData bytes: UnsafeRawBufferPointer) {
       unsafe body.append(contentsOf: bytes)
       connection.session?.consume(stream, bytes.count)
@@ -155,7 +167,7 @@ final class ScriptedPeer: Sendable {
       if code == .cancel { connection.peer.cancelled.add(1, ordering: .relaxed) }
     }
 
-    private func run(_ stream: HTTP2Stream) {
+    func run(_ stream: HTTP2Stream) {
       let number = connection.peer.requests.wrappingAdd(1, ordering: .relaxed).newValue
       connection.peer.script(
         Exchange(

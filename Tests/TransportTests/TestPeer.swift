@@ -51,13 +51,13 @@ struct Answer: Sendable, Equatable {
 }
 
 /// A connection of a test to a server: raw bytes, or HTTP/2 by a session of ours.
-final class TestPeer: ChannelInboundHandler, HTTP2SessionDelegate, @unchecked Sendable {
+final class TestPeer: ChannelInboundHandler, HTTP2ClientSessionDelegate, @unchecked Sendable {
   // Unchecked: only touched on its event loop.
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
 
   private(set) var channel: (any Channel)?
-  private let session: HTTP2Session
+  private let session: HTTP2ClientSession
   private let goAway = Mutex<(code: UInt32, last: Int32)?>(nil)
   private let received = Mutex<[UInt8]>([])
   private var isAwaitingPing = false
@@ -65,7 +65,7 @@ final class TestPeer: ChannelInboundHandler, HTTP2SessionDelegate, @unchecked Se
   private init(initialWindow: UInt32?) throws {
     var limits = HTTP2.Limits()
     if let initialWindow { limits.streamWindow = initialWindow }
-    session = try HTTP2Session(role: .client, limits: limits, allocator: ByteBufferAllocator(), now: .now())
+    session = try HTTP2ClientSession(limits: limits, allocator: ByteBufferAllocator(), now: .now())
   }
 
   /// - Parameter initialWindow: what the server may send on a stream until this peer grants more.
@@ -187,17 +187,18 @@ final class TestPeer: ChannelInboundHandler, HTTP2SessionDelegate, @unchecked Se
     context.close(promise: nil)
   }
 
-  func session(_ session: HTTP2Session, opened stream: HTTP2Stream) -> any HTTP2StreamHandler {
-    preconditionFailure("a server opens no streams")
-  }
+  func session(_ session: HTTP2ClientSession, receivedSettings acknowledged: Bool) {}
 
-  func session(_ session: HTTP2Session, receivedSettings acknowledged: Bool) {}
-
-  func session(_ session: HTTP2Session, receivedPing payload: UInt64, acknowledged: Bool) {
+  func session(_ session: HTTP2ClientSession, receivedPing payload: UInt64, acknowledged: Bool) {
     isAwaitingPing = false
   }
 
-  func session(_ session: HTTP2Session, receivedGoAway code: HTTP2ErrorCode, lastStreamID: Int32, debug: [UInt8]) {
+  func session(
+    _ session: HTTP2ClientSession,
+    receivedGoAway code: HTTP2ErrorCode,
+    lastStreamID: Int32,
+    debug: [UInt8]
+  ) {
     goAway.withLock { $0 = (code.rawValue, lastStreamID) }
   }
 }
@@ -211,13 +212,13 @@ func required<Value>(_ value: Value?) throws -> Value {
 }
 
 private final class AnswerHandler: HTTP2StreamHandler {
-  private let session: HTTP2Session
+  private let session: HTTP2ClientSession
   private let promise: EventLoopPromise<Answer>
   private let onData: () -> Void
   private var answer = Answer()
   private var block: [String: String] = [:]
 
-  init(session: HTTP2Session, promise: EventLoopPromise<Answer>, onData: @escaping () -> Void) {
+  init(session: HTTP2ClientSession, promise: EventLoopPromise<Answer>, onData: @escaping () -> Void) {
     self.session = session
     self.promise = promise
     self.onData = onData

@@ -117,7 +117,7 @@ final class ClientAttempt: HTTP2StreamHandler, @unchecked Sendable {
   var isWaiting: Bool { if case .waiting = state { true } else { false } }
 
   /// Opens the stream and sends what there is of the request.
-  func open(_ session: HTTP2Session) {
+  func open(_ session: HTTP2ClientSession) {
     guard case .waiting = state else { return }
     do {
       let fields = try RequestFields.make(

@@ -12,7 +12,7 @@ internal import TLS
 /// ```
 ///
 /// Lives on its event loop; `onEventLoop` is the way in from elsewhere.
-final class ClientConnection: ChannelInboundHandler, HTTP2SessionDelegate, @unchecked Sendable {
+final class ClientConnection: ChannelInboundHandler, HTTP2ClientSessionDelegate, @unchecked Sendable {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
 
@@ -52,7 +52,7 @@ final class ClientConnection: ChannelInboundHandler, HTTP2SessionDelegate, @unch
   private weak let owner: (any Owner)?
 
   private var phase = Phase.connecting
-  private(set) var session: HTTP2Session?
+  private(set) var session: HTTP2ClientSession?
   private var context: ChannelHandlerContext?
   private var waiting = Deque<ClientAttempt>()
   private var running = 0
@@ -99,7 +99,7 @@ final class ClientConnection: ChannelInboundHandler, HTTP2SessionDelegate, @unch
     }
   }
 
-  private func capacity(_ session: HTTP2Session) -> Int {
+  private func capacity(_ session: HTTP2ClientSession) -> Int {
     min(Int(session.peerConcurrentStreams), Limits.callsPerConnection)
   }
 
@@ -177,7 +177,7 @@ final class ClientConnection: ChannelInboundHandler, HTTP2SessionDelegate, @unch
   private func startSession(_ context: ChannelHandlerContext) {
     guard session == nil, phase == .connecting else { return }
     do {
-      let session = try HTTP2Session(role: .client, allocator: context.channel.allocator, now: .now())
+      let session = try HTTP2ClientSession(allocator: context.channel.allocator, now: .now())
       session.delegate = self
       self.session = session
       flush()
@@ -284,12 +284,7 @@ final class ClientConnection: ChannelInboundHandler, HTTP2SessionDelegate, @unch
 
   // MARK: - The session
 
-  func session(_ session: HTTP2Session, opened stream: HTTP2Stream) -> any HTTP2StreamHandler {
-    // Only asked of servers: push is switched off, and the session refuses it.
-    preconditionFailure("a client's peer opens no streams")
-  }
-
-  func session(_ session: HTTP2Session, receivedSettings acknowledged: Bool) {
+  func session(_ session: HTTP2ClientSession, receivedSettings acknowledged: Bool) {
     guard !acknowledged else { return }
     if phase == .connecting {
       phase = .open
@@ -303,12 +298,12 @@ final class ClientConnection: ChannelInboundHandler, HTTP2SessionDelegate, @unch
     admitWaiting()
   }
 
-  func session(_ session: HTTP2Session, receivedPing payload: UInt64, acknowledged: Bool) {
+  func session(_ session: HTTP2ClientSession, receivedPing payload: UInt64, acknowledged: Bool) {
     if acknowledged { isAwaitingPing = false }
   }
 
   func session(
-    _ session: HTTP2Session,
+    _ session: HTTP2ClientSession,
     receivedGoAway code: HTTP2ErrorCode,
     lastStreamID: Int32,
     debug: [UInt8]

@@ -9,7 +9,7 @@ struct ClientFramesTarget: FuzzTarget {
 
   func run(_ input: UnsafeRawBufferPointer) {
     var now = NIODeadline.uptimeNanoseconds(1_000_000_000)
-    guard let session = try? HTTP2Session(role: .client, allocator: ByteBufferAllocator(), now: now) else { return }
+    guard let session = try? HTTP2ClientSession(allocator: ByteBufferAllocator(), now: now) else { return }
     session.delegate = Delegate()
     var handlers: [CheckedHandler] = []
     func feed(_ bytes: UnsafeRawBufferPointer) {
@@ -44,13 +44,14 @@ struct ClientFramesTarget: FuzzTarget {
     precondition(handlers.allSatisfy(\.isClosed), "a stream that never closed")
   }
 
-  private final class Delegate: HTTP2SessionDelegate {
-    func session(_ session: HTTP2Session, opened stream: HTTP2Stream) -> any HTTP2StreamHandler {
-      preconditionFailure("a server opened a stream")
-    }
-
-    func session(_ session: HTTP2Session, receivedSettings acknowledged: Bool) {}
-    func session(_ session: HTTP2Session, receivedPing payload: UInt64, acknowledged: Bool) {}
-    func session(_ session: HTTP2Session, receivedGoAway code: HTTP2ErrorCode, lastStreamID: Int32, debug: [UInt8]) {}
+  private final class Delegate: HTTP2ClientSessionDelegate {
+    func session(_ session: HTTP2ClientSession, receivedSettings acknowledged: Bool) {}
+    func session(_ session: HTTP2ClientSession, receivedPing payload: UInt64, acknowledged: Bool) {}
+    func session(
+      _ session: HTTP2ClientSession,
+      receivedGoAway code: HTTP2ErrorCode,
+      lastStreamID: Int32,
+      debug: [UInt8]
+    ) {}
   }
 }

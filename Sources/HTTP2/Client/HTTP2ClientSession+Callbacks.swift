@@ -2,11 +2,11 @@ internal import CNghttp2
 
 /// The library's callbacks. Each recovers the session, and the stream where there is one, and passes the event on.
 ///
-/// Why this is sound: the library calls back only from within a call that `HTTP2Session` makes, so the session is
+/// Why this is sound: the library calls back only from within a call that `HTTP2ClientSession` makes, so the session is
 /// alive; a stream object is in the session's pool for as long as the library holds its address, and the session
 /// takes the object back in `on_stream_close` or by never handing it over. Other pointers are used only during the
 /// callback.
-extension HTTP2Session {
+extension HTTP2ClientSession {
   /// Where DATA frames of a stream come from. `context` is the stream object.
   static func dataProvider(_ context: UnsafeMutableRawPointer) -> nghttp2_data_provider {
     unsafe nghttp2_data_provider(
@@ -38,12 +38,7 @@ extension HTTP2Session {
     }
     unsafe nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { _, header, userData in
       guard let session = unsafe sessionObject(userData), let header = unsafe header?.pointee else { return 0 }
-      session.beganFrame(
-        type: header.type,
-        flags: header.flags,
-        length: header.length,
-        streamID: header.stream_id
-      )
+      session.beganFrame(type: header.type, flags: header.flags, length: header.length)
       // Once the session has failed, the rest of the bytes is not looked at.
       return session.failure == nil ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
     }
@@ -51,10 +46,9 @@ extension HTTP2Session {
     unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { raw, frame, userData in
       guard let session = unsafe sessionObject(userData), let frame = unsafe frame else { return 0 }
       session.beganBlock()
-      let id = unsafe frame.pointee.hd.stream_id
-      // Trailers and responses belong to a stream that has its object already.
-      if unsafe streamObject(raw, id) != nil { return 0 }
-      return session.beganHeaders(streamID: id) != nil ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
+      // A server opens no streams: push is switched off.
+      return unsafe streamObject(raw, frame.pointee.hd.stream_id) != nil
+        ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
     }
 
     unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks) {
@@ -97,21 +91,16 @@ extension HTTP2Session {
     unsafe nghttp2_session_callbacks_set_on_frame_send_callback(callbacks) { raw, frame, userData in
       guard let session = unsafe sessionObject(userData), let frame = unsafe frame else { return 0 }
       let header = unsafe frame.pointee.hd
-      var errorCode: UInt32 = 0
       switch UInt32(header.type) {
-      case NGHTTP2_RST_STREAM.rawValue: errorCode = unsafe frame.pointee.rst_stream.error_code
-      case NGHTTP2_GOAWAY.rawValue: errorCode = unsafe frame.pointee.goaway.error_code
+      case NGHTTP2_GOAWAY.rawValue:
+        session.sentGoAway(HTTP2ErrorCode(rawValue: unsafe frame.pointee.goaway.error_code))
       case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
-        guard header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0 else { return 0 }
-      default: return 0
+        guard header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0,
+          let stream = unsafe streamObject(raw, header.stream_id)
+        else { return 0 }
+        session.sentEnd(stream)
+      default: break
       }
-      session.sentFrame(
-        type: header.type,
-        flags: header.flags,
-        streamID: header.stream_id,
-        stream: unsafe streamObject(raw, header.stream_id),
-        errorCode: errorCode
-      )
       return 0
     }
 
@@ -139,9 +128,9 @@ extension HTTP2Session {
   }
 }
 
-private func sessionObject(_ userData: UnsafeMutableRawPointer?) -> HTTP2Session? {
+private func sessionObject(_ userData: UnsafeMutableRawPointer?) -> HTTP2ClientSession? {
   guard let userData = unsafe userData else { return nil }
-  return unsafe Unmanaged<HTTP2Session>.fromOpaque(userData).takeUnretainedValue()
+  return unsafe Unmanaged<HTTP2ClientSession>.fromOpaque(userData).takeUnretainedValue()
 }
 
 private func streamObject(_ raw: OpaquePointer?, _ id: Int32) -> HTTP2Stream? {
@@ -155,7 +144,7 @@ private func streamObject(_ context: UnsafeMutableRawPointer?) -> HTTP2Stream? {
 }
 
 private func receivedFrame(
-  _ session: HTTP2Session,
+  _ session: HTTP2ClientSession,
   _ raw: OpaquePointer?,
   _ frame: UnsafePointer<nghttp2_frame>
 ) {

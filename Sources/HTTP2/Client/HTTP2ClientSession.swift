@@ -1,26 +1,20 @@
 internal import CNghttp2
 package import NIOCore
 
-/// Which end of the connection a session is.
-package enum HTTP2Role: Sendable {
-  case client
-  case server
-}
-
-/// One end of an HTTP/2 connection: bytes in, events out; calls in, bytes out. It knows no socket and no clock.
+/// The client's end of an HTTP/2 connection: bytes in, events out; calls in, bytes out. It knows no socket and no
+/// clock.
 ///
 /// Owns one `nghttp2_session`. Not thread-safe: everything happens on one event loop. The driver's loop is
 ///
-///     session.receive(bytes, now: now)   // events reach the delegate and the handlers, which answer
-///     try session.produce()              // their answers become bytes in `output`
+///     session.receive(bytes, now: now)   // events reach the delegate and the handlers
+///     try session.produce()              // what they and the callers say becomes bytes in `output`
 ///     write(session.output); session.output.clear()
 ///
 /// Source: RFC 9113.
-@safe package final class HTTP2Session {
-  package let role: HTTP2Role
+@safe package final class HTTP2ClientSession {
   package let limits: Limits
   /// Held strongly, since a weak reference costs on every event; `abandon` lets go of it.
-  package var delegate: (any HTTP2SessionDelegate)?
+  package var delegate: (any HTTP2ClientSessionDelegate)?
 
   /// Bytes for the socket. `produce` appends; the driver takes them and clears.
   package var output: ByteBuffer
@@ -39,27 +33,17 @@ package enum HTTP2Role: Sendable {
   private var gathered = GatheredFields()
   /// Bytes of the header list that is being received, as RFC 9113 §6.5.2 counts them.
   private var fieldBytes = 0
-  private var closedStreams = ClosedStreams()
-  private var highestPeerStream: Int32 = 0
-  private var scanner = FrameScanner()
   private var idleFrames: Budget
-  private var ownResets: Budget
-  private var initialWindowBefore: UInt32 = 0
-  private var widestWindow: Int32 = 0
   private var now: NIODeadline
   private var isDraining = false
 
   /// Sends the preface's SETTINGS with the first `produce`.
-  package init(role: HTTP2Role, limits: Limits = Limits(), allocator: ByteBufferAllocator, now: NIODeadline)
-    throws(HTTP2Error)
-  {
-    self.role = role
+  package init(limits: Limits = Limits(), allocator: ByteBufferAllocator, now: NIODeadline) throws(HTTP2Error) {
     self.limits = limits
     self.now = now
     output = allocator.buffer(capacity: 0)
     idleFrames = Budget(limits.idleFrames, now: now)
-    ownResets = Budget(limits.ownResets, now: now)
-    unsafe raw = try Self.makeSession(role: role, limits: limits)
+    unsafe raw = try Self.makeSession(limits)
     // The callbacks reach `self` through this pointer; `deinit` ends the session before `self` goes.
     unsafe nghttp2_session_set_user_data(raw, Unmanaged.passUnretained(self).toOpaque())
     try submitSettings()
@@ -76,47 +60,12 @@ package enum HTTP2Role: Sendable {
   package func receive(_ bytes: UnsafeRawBufferPointer, now: NIODeadline) {
     self.now = now
     guard failure == nil else { return }
-    guard role == .server else { return unsafe feed(bytes) }
-    // The pointer is only passed on to calls that end before this one.
-    let violation = unsafe scan(bytes)
-    guard let violation else { return unsafe feed(bytes) }
-    // In bounds: the scan ends within the bytes.
-    unsafe feed(UnsafeRawBufferPointer(rebasing: bytes[..<violation.index]))
-    terminate(violation.code, debug: violation.debug)
-  }
-
-  private func feed(_ bytes: UnsafeRawBufferPointer) {
     guard let base = bytes.baseAddress, bytes.count > 0 else { return }
     // The library reads `bytes.count` bytes and keeps no pointer into them.
     let read = unsafe nghttp2_session_mem_recv(raw, base.assumingMemoryBound(to: UInt8.self), bytes.count)
     guard read < 0 else { return }
     // No GOAWAY is queued by itself for errors of this kind.
     terminate(Int32(truncatingIfNeeded: read) == NGHTTP2_ERR_FLOODED.rawValue ? .enhanceYourCalm : .protocolError)
-  }
-
-  /// A frame that ends the session and that the library would not tell us about, if `bytes` have one: where its
-  /// header is complete or begins, whichever is within the bytes.
-  private func scan(_ bytes: UnsafeRawBufferPointer) -> (index: Int, code: HTTP2ErrorCode, debug: StaticString)? {
-    var index = 0
-    var lastReset: Int32 = 0
-    // The scanner reads within bounds and keeps no pointer.
-    while let header = unsafe scanner.next(in: bytes, from: &index) {
-      switch UInt32(header.type) {
-      case NGHTTP2_DATA.rawValue:
-        // RFC 9113 §5.1. A stream cannot be answered within the read that ends it, so what is closed was so before.
-        guard header.streamID & 1 == 1, header.streamID <= highestPeerStream || header.streamID == lastReset else {
-          continue
-        }
-        guard header.streamID == lastReset || closedStreams.verdict(header.streamID) == .closedByPeer else { continue }
-        return (max(0, header.end - 9), .streamClosed, "")
-      case NGHTTP2_RST_STREAM.rawValue:
-        lastReset = header.streamID
-      case 10...:
-        guard idleFrames.spend(now: now) else { return (max(0, header.end - 9), .enhanceYourCalm, "too_many_frames") }
-      default: break
-      }
-    }
-    return nil
   }
 
   /// Appends to `output` what the session has to say, up to the limit on waiting output.
@@ -154,13 +103,13 @@ package enum HTTP2Role: Sendable {
     unsafe nghttp2_session_get_remote_settings(raw, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
   }
 
-  /// Whether a client may start another request: no GOAWAY was seen and stream ids are left.
+  /// Whether another request may start: no GOAWAY was seen and stream ids are left.
   package var allowsRequests: Bool {
     guard failure == nil, !isDraining else { return false }
     return unsafe nghttp2_session_check_request_allowed(raw) != 0
   }
 
-  /// Opens a stream with a request. On a client only.
+  /// Opens a stream with a request.
   ///
   /// Beyond the peer's concurrent streams the request waits in the session: look at `peerConcurrentStreams`.
   package func request(
@@ -168,7 +117,6 @@ package enum HTTP2Role: Sendable {
     handler: any HTTP2StreamHandler,
     endStream: Bool = false
   ) throws(HTTP2Error) -> HTTP2Stream {
-    precondition(role == .client, "only a client opens streams")
     guard allowsRequests else { throw .draining }
     let stream = takeStream()
     stream.handler = handler
@@ -189,24 +137,6 @@ package enum HTTP2Role: Sendable {
     stream.hasAnswered = true
     stream.isFinished = endStream
     return stream
-  }
-
-  /// Sends the header block of the response. With `endStream` that is all of it; otherwise the body follows with
-  /// `write` and `finish`. On a server only.
-  package func respond(_ stream: HTTP2Stream, _ fields: HTTP2FieldList, endStream: Bool = false) {
-    guard stream.id != 0, !stream.hasAnswered else { return }
-    stream.hasAnswered = true
-    if endStream { stream.isFinished = true }
-    // As in `request`.
-    let context = unsafe Unmanaged.passUnretained(stream).toOpaque()
-    var provider = unsafe Self.dataProvider(context)
-    let code = unsafe fields.withFields { nva, count in
-      if endStream {
-        return unsafe nghttp2_submit_response(raw, stream.id, nva, count, nil)
-      }
-      return unsafe nghttp2_submit_response(raw, stream.id, nva, count, &provider)
-    }
-    if code != 0 { reset(stream, .internalError) }
   }
 
   /// Lets `body` append to the bytes that the stream will send. What it appended is taken back when it throws.
@@ -269,18 +199,12 @@ package enum HTTP2Role: Sendable {
 
   // MARK: The connection
 
-  /// Tells the peer to start nothing new, while what is on its way is still served. First step of a drain.
-  package func announceShutdown() {
-    guard failure == nil else { return }
-    _ = unsafe nghttp2_submit_shutdown_notice(raw)
-  }
-
-  /// Fixes the last stream that will be served. Second step of a drain, a round trip after the first.
-  package func shutDown(_ code: HTTP2ErrorCode = .noError) {
+  /// Tells the peer that nothing more is asked, while what was asked is still answered.
+  package func shutDown() {
     guard failure == nil, !isDraining else { return }
     isDraining = true
-    let last = unsafe nghttp2_session_get_last_proc_stream_id(raw)
-    _ = unsafe nghttp2_submit_goaway(raw, UInt8(NGHTTP2_FLAG_NONE.rawValue), last, code.rawValue, nil, 0)
+    _ = unsafe nghttp2_submit_goaway(
+      raw, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, HTTP2ErrorCode.noError.rawValue, nil, 0)
   }
 
   /// Ends the session for the peer's fault: GOAWAY, then silence.
@@ -330,7 +254,8 @@ package enum HTTP2Role: Sendable {
   // MARK: Set-up
 
   private func submitSettings() throws(HTTP2Error) {
-    var settings = [
+    let settings = [
+      nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_ENABLE_PUSH.rawValue), value: 0),
       nghttp2_settings_entry(
         settings_id: Int32(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE.rawValue),
         value: limits.streamWindow
@@ -340,22 +265,6 @@ package enum HTTP2Role: Sendable {
         value: limits.headerListBytes
       ),
     ]
-    switch role {
-    case .server:
-      settings.append(
-        nghttp2_settings_entry(
-          settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue),
-          value: limits.concurrentStreams
-        )
-      )
-      settings.append(
-        nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES.rawValue), value: 1)
-      )
-    case .client:
-      settings.append(
-        nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_ENABLE_PUSH.rawValue), value: 0)
-      )
-    }
     let none = UInt8(NGHTTP2_FLAG_NONE.rawValue)
     // The library copies the entries.
     var code = unsafe nghttp2_submit_settings(raw, none, settings, settings.count)
@@ -364,31 +273,24 @@ package enum HTTP2Role: Sendable {
     guard code == 0 else { throw .refused(operation: "window", code: code) }
   }
 
-  private static func makeSession(role: HTTP2Role, limits: Limits) throws(HTTP2Error) -> OpaquePointer {
+  private static func makeSession(_ limits: Limits) throws(HTTP2Error) -> OpaquePointer {
     var option: OpaquePointer?
     guard unsafe nghttp2_option_new(&option) == 0, let option = unsafe option else {
       throw .refused(operation: "option", code: NGHTTP2_ERR_NOMEM.rawValue)
     }
-    // Both are only read by `nghttp2_session_…_new2`, which copies them.
+    // Both are only read by `nghttp2_session_client_new2`, which copies them.
     defer { unsafe nghttp2_option_del(option) }
     unsafe nghttp2_option_set_no_auto_window_update(option, 1)
     unsafe nghttp2_option_set_no_closed_streams(option, 1)
     unsafe nghttp2_option_set_max_outbound_ack(option, limits.outboundAcknowledgements)
     unsafe nghttp2_option_set_max_settings(option, limits.settingsEntries)
-    unsafe nghttp2_option_set_stream_reset_rate_limit(option, UInt64(limits.peerResets.burst), UInt64(limits.peerResets.perSecond))
-    if role == .client {
-      // Until the server says otherwise; RFC 9113 §6.5.2 suggests no less than 100.
-      unsafe nghttp2_option_set_peer_max_concurrent_streams(option, 100)
-    }
+    // Until the server says otherwise; RFC 9113 §6.5.2 suggests no less than 100.
+    unsafe nghttp2_option_set_peer_max_concurrent_streams(option, 100)
 
     let callbacks = try unsafe makeCallbacks()
     defer { unsafe nghttp2_session_callbacks_del(callbacks) }
     var session: OpaquePointer?
-    let code =
-      switch role {
-      case .client: unsafe nghttp2_session_client_new2(&session, callbacks, nil, option)
-      case .server: unsafe nghttp2_session_server_new2(&session, callbacks, nil, option)
-      }
+    let code = unsafe nghttp2_session_client_new2(&session, callbacks, nil, option)
     guard code == 0, let session = unsafe session else { throw .refused(operation: "session", code: code) }
     return unsafe session
   }
@@ -416,61 +318,18 @@ package enum HTTP2Role: Sendable {
 
   // MARK: Events from the library
 
-  func beganFrame(type: UInt8, flags: UInt8, length: Int, streamID: Int32) {
+  func beganFrame(type: UInt8, flags: UInt8, length: Int) {
     switch UInt32(type) {
-    case NGHTTP2_HEADERS.rawValue:
-      if role == .server { checkPeerStream(streamID, opens: true) }
-      idleFrames.earn()
+    case NGHTTP2_HEADERS.rawValue: idleFrames.earn()
     case NGHTTP2_DATA.rawValue:
-      if role == .server { checkPeerStream(streamID, opens: false) }
       if length > 0 || flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0 { idleFrames.earn() } else { spendIdle() }
     case NGHTTP2_CONTINUATION.rawValue: break
-    case NGHTTP2_PRIORITY.rawValue:
-      // RFC 9113 §6.3. The library takes no more than the length from a PRIORITY, as we asked it to.
-      if streamID == 0 { terminate(.protocolError) } else { spendIdle() }
-    case NGHTTP2_SETTINGS.rawValue:
-      if role == .server, flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0 { noteWindows() }
-      spendIdle()
     default: spendIdle()
     }
   }
 
   private func spendIdle() {
     if !idleFrames.spend(now: now) { terminate(.enhanceYourCalm, debug: "too_many_frames") }
-  }
-
-  private func checkPeerStream(_ id: Int32, opens: Bool) {
-    guard id & 1 == 1 else { return }
-    if id > highestPeerStream {
-      // DATA on an idle stream is the library's to refuse.
-      guard opens else { return }
-      highestPeerStream = id
-      // Until the library accepts it; one that it refuses is one that we reset.
-      closedStreams.record(id, .resetByUs)
-      return
-    }
-    switch closedStreams.verdict(id) {
-    case .open, .resetByUs: break
-    case .closedByPeer: terminate(.streamClosed)
-    case .neverOpened:
-      if unsafe nghttp2_session_find_stream(raw, id) == nil { terminate(.protocolError) }
-    case .forgotten: break
-    }
-  }
-
-  func beganHeaders(streamID: Int32) -> HTTP2Stream? {
-    guard role == .server, let delegate, failure == nil else { return nil }
-    let stream = takeStream()
-    stream.id = streamID
-    // As in `request`.
-    let context = unsafe Unmanaged.passUnretained(stream).toOpaque()
-    guard unsafe nghttp2_session_set_stream_user_data(raw, streamID, context) == 0 else {
-      release(stream)
-      return nil
-    }
-    closedStreams.record(streamID, .open)
-    stream.handler = delegate.session(self, opened: stream)
-    return stream
   }
 
   /// A header block begins: what an unfinished one left is of no use.
@@ -492,7 +351,7 @@ package enum HTTP2Role: Sendable {
   private func deliverFields(_ stream: HTTP2Stream) -> Bool {
     defer { beganBlock() }
     guard let handler = stream.handler else { return false }
-    let seeksStatus = role == .client && !stream.hasFinalFields
+    let seeksStatus = !stream.hasFinalFields
     return unsafe gathered.deliver { name, value in
       // RFC 9110 §15.2: only a response can be informational, and only its status says so.
       if seeksStatus, unsafe name.elementsEqual(":status".utf8) {
@@ -531,26 +390,7 @@ package enum HTTP2Role: Sendable {
     stream.handler?.streamReceivedEnd(stream)
   }
 
-  /// Before a SETTINGS frame is applied: how far it may raise the streams' windows.
-  private func noteWindows() {
-    initialWindowBefore = unsafe nghttp2_session_get_remote_settings(raw, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE)
-    widestWindow = 0
-    for stream in streams where stream.id != 0 {
-      widestWindow = max(widestWindow, unsafe nghttp2_session_get_stream_remote_window_size(raw, stream.id))
-    }
-  }
-
-  /// RFC 9113 §6.9.2: a window that SETTINGS raise beyond 2^31-1 is the connection's error; the library resets only
-  /// the stream.
-  private func checkWindows() {
-    let initial = unsafe nghttp2_session_get_remote_settings(raw, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE)
-    if Int64(widestWindow) + Int64(initial) - Int64(initialWindowBefore) > Int64(Int32.max) {
-      terminate(.flowControlError)
-    }
-  }
-
   func receivedSettings(acknowledged: Bool) {
-    if role == .server, !acknowledged { checkWindows() }
     delegate?.session(self, receivedSettings: acknowledged)
   }
 
@@ -602,31 +442,19 @@ package enum HTTP2Role: Sendable {
     stream.handler?.stream(stream, wrote: count)
   }
 
-  func sentFrame(type: UInt8, flags: UInt8, streamID: Int32, stream: HTTP2Stream?, errorCode: UInt32) {
-    switch UInt32(type) {
-    case NGHTTP2_GOAWAY.rawValue where errorCode != HTTP2ErrorCode.noError.rawValue:
-      if failure == nil { failure = HTTP2ErrorCode(rawValue: errorCode) }
-    case NGHTTP2_RST_STREAM.rawValue:
-      guard role == .server else { return }
-      closedStreams.close(streamID, .resetByUs)
-      if errorCode != HTTP2ErrorCode.noError.rawValue, !ownResets.spend(now: now) {
-        terminate(.enhanceYourCalm, debug: "too_many_resets")
-      }
-    default:
-      guard let stream, flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0 else { return }
-      stream.isLocalEnded = true
-      // The answer is complete and the rest of the request is of no use (RFC 9113 §8.1).
-      if role == .server, !stream.isRemoteEnded { reset(stream, .noError) }
-    }
+  func sentEnd(_ stream: HTTP2Stream) {
+    stream.isLocalEnded = true
+  }
+
+  /// The library ended the session by itself.
+  func sentGoAway(_ code: HTTP2ErrorCode) {
+    if code != .noError, failure == nil { failure = code }
   }
 
   func closed(_ stream: HTTP2Stream, code: HTTP2ErrorCode) {
     // A request that a dying session did not send is reported twice: as a frame not sent and as a stream closed. Given
     // back twice, the object would be in the pool twice.
     guard stream.id != 0 else { return }
-    if role == .server, closedStreams.verdict(stream.id) == .open {
-      closedStreams.close(stream.id, .closedByPeer)
-    }
     if stream.unconsumed > 0 {
       _ = unsafe nghttp2_session_consume_connection(raw, stream.unconsumed)
       stream.unconsumed = 0
@@ -639,7 +467,7 @@ package enum HTTP2Role: Sendable {
 
   /// A request that never became a stream, because the peer said GOAWAY first.
   func requestNotSent(_ id: Int32) {
-    guard role == .client, let stream = streams.first(where: { $0.id == id }) else { return }
+    guard let stream = streams.first(where: { $0.id == id }) else { return }
     closed(stream, code: .refusedStream)
   }
 }

@@ -110,6 +110,7 @@ struct TestServer {
       .serverStreaming(RPCMethod(path: "/t.T/Listen", kind: .serverStreaming)) {
         (_: Blob, writer: ResponseWriter<Blob>, _) async throws(RPCError) in
         try await writer.serve(Bell.Listener(counters.bell, writer))
+        counters.started.add(1, ordering: .relaxed)
       },
       RPCRoute.unary(RPCMethod(path: "/t.T/Probe", kind: .unary)) { (_: Blob, _) async throws(RPCError) -> Blob in
         Blob([1])

@@ -6,14 +6,18 @@ internal import NIOCore
 ///     message ──▶ running ──▶ answered
 ///        └───────────┴───────────▲       refused, deadline, client gone
 ///
+/// A call that is parked goes from running to parked when its handler returns, and back for each turn.
+///
 /// The body is what gRPC sends over HTTP/2, the trailers as one more frame whose flag is 0x80, and in the text format
 /// all of it in base64. Source: gRPC-Web "Protocol differences vs gRPC over HTTP2".
-final class WebCall: @unchecked Sendable {
+final class WebCall: CallWaker.Target, @unchecked Sendable {
   // Unchecked: only touched on its event loop, which is also the executor that its task prefers.
 
   private enum Phase {
     case message
     case running
+    /// Nothing runs until the call is woken.
+    case parked
     case answered
   }
 
@@ -101,7 +105,7 @@ final class WebCall: @unchecked Sendable {
       }
     }
     guard route.method.kind == .serverStreaming else { return }
-    call.outbox = MessageOutbox { [self, eventLoop = place.executor.eventLoop] in
+    call.outbox = MessageOutbox(canPark: true) { [self, eventLoop = place.executor.eventLoop] in
       eventLoop.runNow { self.sendWaiting() }
     }
   }
@@ -149,28 +153,61 @@ final class WebCall: @unchecked Sendable {
     guard hasRequest, let route else {
       return finish(RPCError(.unimplemented, "the method takes one request message"))
     }
+    run { [call] () async throws(RPCError) in try await route.run(call) }
+  }
+
+  // MARK: The handler
+
+  private func run(_ work: @escaping @Sendable () async throws(RPCError) -> Void) {
     phase = .running
     isTaskRunning = true
     let task = Task.immediate(executorPreference: place.executor) { [self] in
       var failure: RPCError?
       do throws(RPCError) {
-        try await route.run(call)
+        try await work()
       } catch {
         failure = error
       }
-      isTaskRunning = false
-      self.task = nil
-      share.giveBack(to: place.environment.budget)
-      finish(failure)
-      sink?.webCallReturned(self)
+      taskEnded(failure)
     }
     guard isTaskRunning else { return }
     self.task = task
     share.take(of: place.environment.budget)
   }
 
+  private func taskEnded(_ failure: RPCError?) {
+    isTaskRunning = false
+    task = nil
+    if failure == nil, phase == .running, let parked = call.outbox?.parked { return park(parked) }
+    finish(failure)
+    share.giveBack(to: place.environment.budget)
+    sink?.webCallReturned(self)
+  }
+
+  /// The call waits, and keeps little meanwhile.
+  private func park(_ parked: any ParkedCall) {
+    sendWaiting()
+    phase = .parked
+    call.request = ByteBuffer()
+    framer = MessageFramer()
+    share.take(of: place.environment.budget)
+    if !parked.park(CallWaker(self, number: 0)) { wake(0) }
+  }
+
+  /// Of `CallWaker.Target`. Never runs the turn at once: whoever wakes may be within another call.
+  func wake(_ number: Int) {
+    place.executor.eventLoop.execute {
+      guard self.phase == .parked, let outbox = self.call.outbox, let parked = outbox.parked else { return }
+      self.run { () async throws(RPCError) in
+        parked.unpark()
+        if try await parked.turn() { outbox.endParking() }
+      }
+    }
+  }
+
   /// Ends the call from outside: the deadline passed, or the client is gone.
   func end(_ error: RPCError) {
+    call.outbox?.parked?.unpark()
     finish(error)
     call.context?.cancel()
     task?.cancel()
@@ -237,8 +274,10 @@ final class WebCall: @unchecked Sendable {
     if failure == nil, call.answer.readableBytes > 0 { send(call.answer) }
     send(trailers(failure))
     call.outbox?.close(failure ?? RPCError(.cancelled, "the call is over"))
-    // It holds this call, by what it does when frames wait.
+    // It holds this call, by what it does when frames wait, and a parked call holds it.
+    call.outbox?.endParking()
     call.outbox = nil
+    if !isTaskRunning { share.giveBack(to: place.environment.budget) }
     sink?.webCallEnded(self)
   }
 

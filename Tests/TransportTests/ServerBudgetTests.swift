@@ -105,6 +105,75 @@ struct ServerBudgetTests {
     }
   }
 
+  @Test(
+    "A request that is not whole counts, and is refused where its connection has no room",
+    arguments: ["application/grpc", "application/grpc-web", "text/plain"]
+  )
+  func unfinishedRequests(contentType: String) async throws {
+    let limits = { (configuration: inout RPCServer.Configuration) in configuration.budget.connectionBytes = 130_000 }
+    try await TestServer.run(limits) { server in
+      let peer = try await TestPeer.connect(server.address)
+      let path = contentType.hasPrefix("application") ? "/t.T/Echo" : "/form"
+      // Granted again as it comes, and kept all the same.
+      let part = Array(Blob([UInt8](repeating: 1, count: 60_000)).frame.prefix(50_000))
+      @Sendable func unfinished(_ path: String) async throws -> Answer {
+        let headers = [("content-type", contentType)]
+        return try await peer.call(path, part, headers: headers, endStream: false, cancelAfter: .seconds(2))
+      }
+      async let first = unfinished(path)
+      async let second = unfinished(path)
+      try await eventually { server.server.usage.bufferedBytes >= 100_000 }
+      let refused = try await unfinished(path)
+      if path == "/form" {
+        #expect(refused.httpStatus == "503")
+      } else {
+        let text = String(decoding: refused.body, as: UTF8.self)
+        #expect(refused.status == .resourceExhausted || text.contains("grpc-status: 8"))
+      }
+      // Those that were begun before were cancelled by their client.
+      #expect(try await first.fields.isEmpty)
+      #expect(try await second.fields.isEmpty)
+      try await eventually { server.server.usage.bufferedBytes == 0 }
+      #expect(try await peer.call("/t.T/Echo", Blob([1]).frame).status == .ok)
+      await peer.close()
+    }
+  }
+
+  @Test("Requests of HTTP/1.1 count while they come and wait, and are refused where there is no room")
+  func unfinishedRequestsOfHTTP1() async throws {
+    let limits = { (configuration: inout RPCServer.Configuration) in
+      configuration.budget.connectionBytes = 500_000
+      configuration.budget.bufferedBytes = 500_000
+    }
+    try await TestServer.run(limits) { server in
+      func head(_ path: String, _ contentType: String, _ count: Int) -> [UInt8] {
+        Array("POST \(path) HTTP/1.1\r\nhost: x\r\ncontent-type: \(contentType)\r\ncontent-length: \(count)\r\n\r\n".utf8)
+      }
+      let message = Blob([UInt8](repeating: 1, count: 60_000)).frame
+      var peers: [TestPeer] = []
+      for index in 0..<10 {
+        let peer = try await TestPeer.connect(server.address)
+        let isWeb = index % 2 == 0
+        let begin = isWeb ? head("/t.T/Echo", "application/grpc-web", message.count) : head("/form", "x/y", message.count)
+        try await peer.send(raw: begin + message.prefix(50_000))
+        try await eventually { server.server.usage.bufferedBytes >= 50_000 * (index + 1) }
+        peers.append(peer)
+      }
+      let late = try await TestPeer.connect(server.address)
+      try await late.send(raw: head("/form", "x/y", 4) + [1, 2, 3, 4])
+      try await eventually { String(decoding: late.rawBytes, as: UTF8.self).hasPrefix("HTTP/1.1 503 ") }
+      let web = try await TestPeer.connect(server.address)
+      try await web.send(raw: head("/t.T/Echo", "application/grpc-web", 6) + Blob([1]).frame)
+      try await eventually { String(decoding: web.rawBytes, as: UTF8.self).contains("grpc-status: 8") }
+      for peer in peers { await peer.close() }
+      try await eventually { server.server.usage.bufferedBytes == 0 }
+      let next = try await TestPeer.connect(server.address)
+      try await next.send(raw: head("/form", "x/y", 4) + [1, 2, 3, 4])
+      try await eventually { String(decoding: next.rawBytes, as: UTF8.self).hasPrefix("HTTP/1.1 200 ") }
+      for peer in [late, web, next] { await peer.close() }
+    }
+  }
+
   @Test("A silent peer with a call open is asked for a sign of life and given up; one that answers is kept")
   func keepalive() async throws {
     let quick = { (configuration: inout RPCServer.Configuration) in

@@ -14,7 +14,14 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   private var context: ChannelHandlerContext?
   private var head: HTTPRequestHead?
   private var body: [UInt8] = []
-  private var isRefused = false
+  /// Bytes of the body that the request being received or answered keeps.
+  private var heldBody = 0
+  /// The answer to a request whose body is not taken.
+  private var refusal: PageResponse?
+  /// Bytes of the latest read. While a request is under way no other read happens, and what this one had waits.
+  private var latestRead = 0
+  /// What the server's budget was last told that this connection holds.
+  private var reportedBytes = 0
   private var isAnswering = false
   private var isTaskRunning = false
   private var share = CallShare()
@@ -61,6 +68,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
+    environment.budget.buffered(-reportedBytes)
+    reportedBytes = 0
     self.context = nil
     timer?.cancel()
     timer = nil
@@ -74,7 +83,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   }
 
   /// Bytes of a request come, or of the next one: from its first byte on it has its time.
-  func receivesBytes() {
+  func receivesBytes(_ count: Int) {
+    latestRead = count
     guard !isReceiving, !isAnswering else { return }
     isReceiving = true
     startTimer(Limits.pageRequestTimeout)
@@ -87,19 +97,24 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
       if beginWeb(head) { return }
       self.head = head
       body = []
-      isRefused = false
+      heldBody = 0
+      refusal = nil
     case .body(let bytes):
       if let web {
+        guard !environment.budget.isExhausted else { return web.call.end(environment.budget.refusal()) }
         // The call reads it before it returns, and keeps no more than a message.
-        unsafe bytes.withUnsafeReadableBytes { unsafe web.call.receive($0) }
-        return
+        return unsafe bytes.withUnsafeReadableBytes { unsafe web.call.receive($0) }
       }
-      guard !isRefused else { return }
-      guard body.count + bytes.readableBytes <= Limits.pageBodyBytes else {
-        isRefused = true
-        return
+      guard refusal == nil else { return }
+      if environment.budget.isExhausted {
+        refusal = .noRoom
+      } else if body.count + bytes.readableBytes > Limits.pageBodyBytes {
+        refusal = .tooLarge
+      } else {
+        body.append(contentsOf: bytes.readableBytesView)
       }
-      body.append(contentsOf: bytes.readableBytesView)
+      if refusal != nil { body = [] }
+      heldBody = body.count
     case .end:
       isReceiving = false
       if let web {
@@ -111,6 +126,24 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
       self.head = nil
       answer(head)
     }
+  }
+
+  func channelReadComplete(context: ChannelHandlerContext) {
+    reportBuffered()
+    context.fireChannelReadComplete()
+  }
+
+  /// Tells the server's budget what this connection holds, when that has changed by something.
+  private func reportBuffered() {
+    guard let context else { return }
+    var bytes = isAnswering || isReceiving ? latestRead + heldBody + (web?.call.heldBytes ?? 0) : 0
+    if !context.channel.isWritable, let options = context.channel.syncOptions {
+      // What the socket has not taken. A channel that cannot tell has no socket.
+      bytes += (try? options.getOption(.bufferedWritableBytes)) ?? 0
+    }
+    guard abs(bytes - reportedBytes) >= Limits.budgetStep || bytes == 0 else { return }
+    environment.budget.buffered(bytes - reportedBytes)
+    reportedBytes = bytes
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
@@ -149,6 +182,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     } else if isAnswering {
       timer?.cancel()
     }
+    reportBuffered()
     context.fireChannelWritabilityChanged()
   }
 
@@ -170,11 +204,11 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
       peerAddress: peer.address
     )
     body = []
-    let isTooLarge = isRefused
+    let refusal = refusal
     isTaskRunning = true
     Task.immediate(executorPreference: executor) { [self] in
-      if isTooLarge {
-        send(PageResponse(status: 413, text: "too large\n"), to: head)
+      if let refusal {
+        send(refusal, to: head)
       } else if head.headers.contains(name: "content-type"), head.headers["content-type"].contains(where: isGRPC) {
         // RFC 9110 §15.5.22 would be 426, but gRPC clients know 415.
         send(PageResponse(status: 415, text: "gRPC needs HTTP/2\n"), to: head)
@@ -184,7 +218,9 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
       isTaskRunning = false
       share.giveBack(to: environment.budget)
     }
-    if isTaskRunning { share.take(of: environment.budget) }
+    guard isTaskRunning else { return }
+    share.take(of: environment.budget)
+    reportBuffered()
   }
 
   private func isGRPC(_ contentType: String) -> Bool {
@@ -229,6 +265,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
 
   private func sendEnd(isKeptAlive: Bool, _ context: ChannelHandlerContext) {
     lastAnswer = .now()
+    heldBody = 0
+    reportBuffered()
     let written = context.eventLoop.makePromise(of: Void.self)
     context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: written)
     if isKeptAlive {

@@ -12,7 +12,7 @@ final class RequestBeginning: ChannelInboundHandler {
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    pages.receivesBytes()
+    pages.receivesBytes(unwrapInboundIn(data).readableBytes)
     context.fireChannelRead(data)
   }
 }

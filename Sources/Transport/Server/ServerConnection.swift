@@ -47,6 +47,8 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   private var smallData: Budget
   /// What the server's budget was last told that this connection holds.
   private var reportedBytes = 0
+  /// Bytes of requests that streams keep beyond the windows.
+  var heldBytes = 0
   private var lastPing: NIODeadline?
   private var pingStrikes = 0
   /// The shortest time that any request here had which may be answered directly.
@@ -225,7 +227,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
 
   /// Tells the server's budget what this connection holds, when that has changed by something.
   private func reportBuffered(_ session: HTTP2ServerSession, _ context: ChannelHandlerContext) {
-    var bytes = session.bufferedBytes
+    var bytes = session.bufferedBytes + heldBytes
     if bytes | reportedBytes == 0, context.channel.isWritable { return }
     if !context.channel.isWritable, let options = context.channel.syncOptions {
       // What the socket has not taken. A channel that cannot tell has no socket.
@@ -239,7 +241,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   /// Whether there is room for a call that is not answered at once.
   var hasRoom: Bool {
     let budget = environment.budget
-    return !budget.isExhausted && (session?.bufferedBytes ?? 0) < budget.bounds.connectionBytes
+    return !budget.isExhausted && (session?.bufferedBytes ?? 0) + heldBytes < budget.bounds.connectionBytes
   }
 
   private func closeIfOver(_ session: HTTP2ServerSession, _ context: ChannelHandlerContext) {

@@ -32,8 +32,17 @@ final class ServerEnvironment: Sendable {
   /// Answers a request for a page, if there is room for it.
   func answer(_ request: PageRequest) async -> PageResponse {
     guard budget.isExhausted, request.path != Page.health.path else { return await pages.answer(request) }
+    return .noRoom
+  }
+}
+
+extension PageResponse {
+  /// What a request for a page is told for which there is no room.
+  static var noRoom: PageResponse {
     var response = PageResponse(status: 503, text: "no room for this request now\n")
     response.headers.append(("retry-after", "1"))
     return response
   }
+
+  static var tooLarge: PageResponse { PageResponse(status: 413, text: "too large\n") }
 }

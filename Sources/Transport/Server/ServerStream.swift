@@ -40,6 +40,8 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
   private var hasInterceptedCall = false
   /// Bytes received that the peer has not been granted again.
   private var owed = 0
+  /// Bytes of the request that are kept although the peer was granted them again.
+  private var held = 0
   private var pageBody: [UInt8] = []
   /// What takes the body of the phase `page`, if it is a gRPC-Web call.
   private var web: WebCall?
@@ -115,10 +117,24 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     messages = 0
     pageBody = []
     web = nil
+    letGo()
     connection.recycle(self)
   }
 
   // MARK: The request
+
+  private func hold(_ bytes: Int) {
+    held += bytes
+    connection.heldBytes += bytes
+  }
+
+  private func letGo() {
+    guard held > 0 else { return }
+    connection.heldBytes -= held
+    held = 0
+    // Which tells the server's budget as well.
+    connection.wantOutput()
+  }
 
   func stream(_ stream: HTTP2Stream, completedFields block: HTTP2FieldBlock) {
     // Trailers of a request carry nothing for gRPC.
@@ -188,6 +204,10 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
         finish(error)
         return
       }
+      if call.inbox != nil {
+        // A message that is whole is its reader's; of one that is not, the framer has what came.
+        if messages != before { letGo() } else { hold(bytes.count) }
+      }
       if messages != before {
         connection.receivedMessage()
       } else if bytes.count < Limits.smallDataBytes {
@@ -195,17 +215,18 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
       }
       watchMessage(isNew: messages != before)
       settle()
-    case .page where web != nil:
-      // The call reads it before it returns, and keeps no more than a message.
-      unsafe web?.receive(bytes)
-      connection.session?.consume(stream, bytes.count)
+      shedIfFull()
     case .page:
-      guard pageBody.count + bytes.count <= Limits.pageBodyBytes else {
-        answerPage(PageResponse(status: 413, text: "too large\n"), isHead: false)
-        return
-      }
-      unsafe pageBody.append(contentsOf: bytes)
       connection.session?.consume(stream, bytes.count)
+      hold(bytes.count)
+      if let web {
+        guard connection.hasRoom else { return web.end(connection.environment.budget.refusal()) }
+        // The call reads it before it returns, and keeps no more than a message.
+        return unsafe web.receive(bytes)
+      }
+      guard connection.hasRoom else { return answerPage(.noRoom, isHead: false) }
+      guard pageBody.count + bytes.count <= Limits.pageBodyBytes else { return answerPage(.tooLarge, isHead: false) }
+      unsafe pageBody.append(contentsOf: bytes)
     case .parked, .answered:
       connection.session?.consume(stream, bytes.count)
     }
@@ -242,6 +263,14 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     }
   }
 
+  /// Ends a call whose request is kept while its connection, or the server, has no room.
+  private func shedIfFull() {
+    guard held > 0, !connection.hasRoom, route?.isEssential != true else { return }
+    let error = connection.environment.budget.refusal()
+    finish(error)
+    stopHandler(error)
+  }
+
   /// Grants the peer the bytes that the reader has taken. A message that needs more than a part of the window is
   /// granted as it comes, or it would never be complete; its limit bounds it.
   private func settle() {
@@ -252,6 +281,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
       guard framer.currentLength > Int(connection.environment.configuration.http2.streamWindow) / 2 else { return }
     }
     connection.session?.consume(stream, owed)
+    if call.inbox == nil { hold(owed) }
     owed = 0
     connection.wantOutput()
   }
@@ -310,6 +340,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     phase = .parked
     call.request = ByteBuffer()
     framer = MessageFramer()
+    letGo()
     share.take(of: connection.environment.budget)
     if !parked.park(CallWaker(self, number: generation)) { wake(generation) }
   }
@@ -400,6 +431,12 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     phase = .answered
     callEnd = nil
     messageEnd = nil
+    if held > 0 {
+      // The answer may wait for long; nobody reads the request again.
+      call.request = ByteBuffer()
+      framer = MessageFramer()
+      letGo()
+    }
     if hasInterceptedCall, let context = call.context, !connection.environment.interceptors.isEmpty {
       let duration = started.duration(to: .now)
       for interceptor in connection.environment.interceptors {

@@ -41,6 +41,8 @@ final class WebCall: CallWaker.Target, @unchecked Sendable {
   private var framer = MessageFramer()
   private var route: RPCRoute?
   private var hasRequest = false
+  /// Bytes of the body that the call keeps, in whatever form.
+  private(set) var heldBytes = 0
   private var hasInterceptedCall = false
   private var hasAnswered = false
   private var task: Task<Void, Never>?
@@ -115,6 +117,7 @@ final class WebCall: CallWaker.Target, @unchecked Sendable {
   /// Takes a part of the body.
   func receive(_ bytes: UnsafeRawBufferPointer) {
     guard phase == .message else { return }
+    heldBytes += bytes.count
     do throws(RPCError) {
       switch format {
       // The pointers are read before `receive` returns.
@@ -190,6 +193,7 @@ final class WebCall: CallWaker.Target, @unchecked Sendable {
     phase = .parked
     call.request = ByteBuffer()
     framer = MessageFramer()
+    heldBytes = 0
     share.take(of: place.environment.budget)
     if !parked.park(CallWaker(self, number: 0)) { wake(0) }
   }

@@ -57,8 +57,8 @@ enum Limits {
   /// How often a peer with open streams is asked for a sign of life while it is silent, and how long it may take: a
   /// connection that a broken network left behind is gone after 80 seconds. Source: gRPC A9, which leaves the numbers to
   /// us; streams here are people waiting for a code to be scanned.
-  static let keepaliveInterval = TimeAmount.seconds(60)
-  static let keepaliveTimeout = TimeAmount.seconds(20)
+  static let keepaliveInterval = Duration.seconds(60)
+  static let keepaliveTimeout = Duration.seconds(20)
 
   /// How long one message of a request may take to arrive, and what it may take beyond that for its size: a bad
   /// connection of a phone manages more than 16 KiB a second.

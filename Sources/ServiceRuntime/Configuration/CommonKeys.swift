@@ -135,6 +135,18 @@ package enum CommonKeys {
     in: .milliseconds(100)...(.seconds(300)),
     help: "how long running calls may take to finish after SIGTERM"
   )
+  package static let keepaliveInterval = ConfigurationKey.duration(
+    "keepalive.interval",
+    default: RPCServer.Configuration.standardKeepalive.interval,
+    in: .seconds(1)...(.seconds(7200)),
+    help: "how long a client with a call open may be silent before it is asked for a sign of life"
+  )
+  package static let keepaliveTimeout = ConfigurationKey.duration(
+    "keepalive.timeout",
+    default: RPCServer.Configuration.standardKeepalive.timeout,
+    in: .milliseconds(100)...(.seconds(600)),
+    help: "how long it may take to give one before its connection and calls are given up"
+  )
   package static let connectionLimit = ConfigurationKey.integer(
     "limits.connections",
     default: ServerBudget.Bounds().connections,
@@ -183,7 +195,8 @@ package enum CommonKeys {
       clientKeyFile.declaration, certificateNames.declaration,
       issuer.declaration, identityAddress.declaration, qrAddress.declaration, migratorAddress.declaration,
       policyFile.declaration, proofNonces.declaration,
-      logLevel.declaration, drainTimeout.declaration, connectionLimit.declaration, callLimit.declaration,
+      logLevel.declaration, drainTimeout.declaration, keepaliveInterval.declaration, keepaliveTimeout.declaration,
+      connectionLimit.declaration, callLimit.declaration,
       corsOrigins.declaration, compressResponses.declaration, threads.declaration,
     ]
   }

@@ -266,6 +266,10 @@ package enum ServiceProcess {
       tls: tls
     )
     transport.drainGrace = TimeAmount(configuration[CommonKeys.drainTimeout])
+    transport.keepalive = (
+      interval: TimeAmount(configuration[CommonKeys.keepaliveInterval]),
+      timeout: TimeAmount(configuration[CommonKeys.keepaliveTimeout])
+    )
     let wanted = configuration[CommonKeys.connectionLimit]
     let files = OpenFiles.raiseLimit()
     transport.budget.connections = OpenFiles.connections(wanted: wanted, limit: files)

@@ -38,7 +38,10 @@ package final class RPCServer: Sendable {
     /// keeps it.
     package var maximumAge: TimeAmount? = .minutes(30)
     /// When a silent peer with open streams is asked for a sign of life, and how long it may take.
-    package var keepalive = (interval: Limits.keepaliveInterval, timeout: Limits.keepaliveTimeout)
+    package var keepalive = (
+      interval: TimeAmount(standardKeepalive.interval), timeout: TimeAmount(standardKeepalive.timeout)
+    )
+    package static let standardKeepalive = (interval: Limits.keepaliveInterval, timeout: Limits.keepaliveTimeout)
     /// What all connections may use together.
     package var budget = ServerBudget.Bounds()
     /// How long calls may go on when their connection drains.

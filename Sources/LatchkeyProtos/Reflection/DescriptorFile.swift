@@ -16,6 +16,6 @@ package struct DescriptorFile: Sendable {
     self.base64 = base64
   }
 
-  /// The serialised `google.protobuf.FileDescriptorProto`. Decoded anew each time: tools ask rarely.
+  /// The serialised `google.protobuf.FileDescriptorProto`. Decoded anew each time.
   package var descriptor: [UInt8] { BinaryMetadata.decode(base64.utf8) ?? [] }
 }

@@ -17,7 +17,8 @@ struct ReflectionIndex: Sendable {
     case failure(StatusCode, String)
   }
 
-  private let filesByName: [String: DescriptorFile]
+  /// A file and all that it imports, by its name: asking again and again costs no more than sending them.
+  private let descriptorsByName: [String: [[UInt8]]]
   private let fileNamesBySymbol: [String: String]
   private let services: [String]
 
@@ -29,7 +30,9 @@ struct ReflectionIndex: Sendable {
       byName[file.name] = file
       for symbol in file.symbols { bySymbol[symbol] = file.name }
     }
-    filesByName = byName
+    // Each is decoded once, and shared by all that import it.
+    let decoded = byName.mapValues(\.descriptor)
+    descriptorsByName = byName.mapValues { file in Self.withImports(file, byName).compactMap { decoded[$0] } }
     fileNamesBySymbol = bySymbol
     self.services = services
   }
@@ -37,11 +40,13 @@ struct ReflectionIndex: Sendable {
   func answer(_ question: Question) -> Answer {
     switch question {
     case .file(let name):
-      guard filesByName[name] != nil else { return .failure(.notFound, "no such file") }
-      return .files(withImports(name))
+      guard let files = descriptorsByName[name] else { return .failure(.notFound, "no such file") }
+      return .files(files)
     case .symbol(let name):
-      guard let file = fileNamesBySymbol[name] else { return .failure(.notFound, "no such symbol") }
-      return .files(withImports(file))
+      guard let files = fileNamesBySymbol[name].flatMap({ descriptorsByName[$0] }) else {
+        return .failure(.notFound, "no such symbol")
+      }
+      return .files(files)
     case .services:
       return .services(services)
     case .extensions:
@@ -51,14 +56,14 @@ struct ReflectionIndex: Sendable {
     }
   }
 
-  /// The file, then each that it imports, directly or not, once.
-  private func withImports(_ name: String) -> [[UInt8]] {
-    var names = [name]
+  /// The names of the file, then of each that it imports, directly or not, once.
+  private static func withImports(_ file: DescriptorFile, _ files: [String: DescriptorFile]) -> [String] {
+    var names = [file.name]
     var next = 0
     while next < names.count {
-      for other in filesByName[names[next]]?.imports ?? [] where !names.contains(other) { names.append(other) }
+      for other in files[names[next]]?.imports ?? [] where !names.contains(other) { names.append(other) }
       next += 1
     }
-    return names.compactMap { filesByName[$0]?.descriptor }
+    return names
   }
 }

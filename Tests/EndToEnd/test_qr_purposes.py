@@ -291,6 +291,21 @@ def test_screen_that_stays_open(binaries, tmp_path, cli):
             world.close()
 
 
+def test_refusal_on_the_command_line(world, cli):
+    """R33: a refusal is how a code ends, to who waits for it as to who asks once, and typed letters scan it"""
+    phone = world.account()
+    for words in (["qr", "wait"], ["qr", "status"]):
+        offer = cli(world, "refused", "qr", "issue")
+        cli(world, "ada", "guest")
+        phone.deny(phone.scan(offer["qr_payload"]))
+        ended = cli(world, "refused", *words, status=2 if "wait" in words else 0)
+        assert ended["state"] == "denied"
+    cli(world, "ada", "register", unique_identifier(), "--password-file", "-", stdin=PASSWORD + "\n")
+    offer = cli(world, "refused", "qr", "issue")
+    assert cli(world, "ada", "qr", "scan", offer["user_code"])["confirm_ticket"]
+    assert cli(world, "ada", "qr", "scan", "not-a-code", status=65)["error"]["hint"]
+
+
 def test_watch_from_the_command_line(world, cli):
     """Q7: qr watch prints each state as it comes and collects nothing"""
     phone = world.account()

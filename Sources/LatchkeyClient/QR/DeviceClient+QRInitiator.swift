@@ -122,7 +122,7 @@ extension DeviceClient {
         pause = Backoff()
       } catch {
         guard case .call(let failure) = error else { throw error }
-        if failure.reason == "expired_token" { return .expired }
+        if let end = QRProgress(ended: failure) { return end }
         if let end, !isScanned, failure.isRetryable, clock.now() >= end { return .expired }
         guard failure.isRetryable, let next = pause.next(atLeast: failure.retryAfter) else { throw error }
         try await sleep(next)
@@ -144,7 +144,12 @@ extension DeviceClient {
 
   /// Asks once what became of a code.
   public func pollQRSignIn(_ ticket: QRTicket) async throws(ClientError) -> QRProgress {
-    try progress(try await poll(ticket, lastVersion: 0, wait: .zero))
+    do throws(ClientError) {
+      return try progress(try await poll(ticket, lastVersion: 0, wait: .zero))
+    } catch {
+      guard case .call(let failure) = error, let end = QRProgress(ended: failure) else { throw error }
+      return end
+    }
   }
 
   /// Gives a code up.
@@ -213,6 +218,17 @@ extension DeviceClient {
       try await Task.sleep(for: duration)
     } catch {
       throw .call(CallFailure(RPCError(.cancelled, "the task was cancelled")))
+    }
+  }
+}
+
+extension QRProgress {
+  /// How a code ended that polls are refused for (RFC 8628 section 3.5). Nil for any other failure.
+  fileprivate init?(ended failure: CallFailure) {
+    switch failure.reason {
+    case "access_denied": self = .denied
+    case "expired_token": self = .expired
+    default: return nil
     }
   }
 }

@@ -52,16 +52,21 @@ struct QRIssueCommand: DeviceCommand {
       scope: scope,
       action: actionText.map { QRAction(text: $0, amount: amount, currency: currency, reference: reference) }
     )
+    let countdown = QRCountdown(output)
     guard again else {
       let offer = try await device.issueQRCode(request)
       try keepAndShow(offer, settings, output)
-      if wait { try await QRWaitCommand.wait(for: offer.ticket, device, settings, output) }
+      countdown.begin(offer.expiresIn)
+      if wait { try await QRWaitCommand.wait(for: offer.ticket, device, settings, output, countdown) }
       return
     }
-    let end = try await device.showQRCodes(request) { offer in
-      try keepAndShow(offer, settings, output)
-    } changed: { progress in
-      QRWaitCommand.tell(progress, output)
+    let end = try await countdown.during {
+      try await device.showQRCodes(request) { offer in
+        try keepAndShow(offer, settings, output)
+        countdown.begin(offer.expiresIn)
+      } changed: { progress in
+        countdown.tell(progress)
+      }
     }
     try QRWaitCommand.finish(end, settings, output)
   }
@@ -73,9 +78,9 @@ struct QRIssueCommand: DeviceCommand {
 
   private func show(_ offer: QROffer, _ output: Output) throws(CommandFailure) {
     var text = try picture.show(offer.payload)
-    text += "Scan the code with a phone that is signed in, or open \(offer.verificationURI)\n"
-    text += "and type \(offer.userCode) there. It stands for \(Output.seconds(offer.expiresIn)).\n"
-    if !offer.checkCode.isEmpty { text += "The phone will ask for the number \(offer.checkCode).\n" }
+    text += "Scan the code with a phone that is signed in, within \(Output.seconds(offer.expiresIn)).\n"
+    text += "No camera? Enter \(offer.userCode) in the phone's app.\n"
+    if !offer.checkCode.isEmpty { text += "If the phone asks for a number: \(offer.checkCode)\n" }
     output.result(text, JSONValue(offer))
   }
 }

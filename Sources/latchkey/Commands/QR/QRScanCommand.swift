@@ -10,7 +10,7 @@ struct QRScanCommand: DeviceCommand {
 
   @OptionGroup var options: DeviceOptions
 
-  @Argument(help: "What the code holds, as a camera or zbarimg reads it.")
+  @Argument(help: "What the code holds, as a camera or zbarimg reads it, or the eight letters beside it.")
   var content: String?
 
   @Option(help: "The eight letters beside the code, for a phone without a camera.")
@@ -27,12 +27,20 @@ struct QRScanCommand: DeviceCommand {
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let scan =
-      if let userCode { try await device.scanUserCode(userCode, beacons: beacon) } else {
+      if let userCode = userCode ?? typedCode { try await device.scanUserCode(userCode, beacons: beacon) } else {
         try await device.scanQRCode(content ?? "", beacons: beacon)
       }
     try ProfileNote.qrConfirmTicket.keep(scan.confirmTicket, in: settings)
     try ProfileNote.qrScan.keep(ScannedCode(scan).encoded(), in: settings)
     output.result(Self.text(scan), JSONValue(scan))
+  }
+
+  /// The argument, where it is letters as a person reads them off a screen: what a code holds is never so short.
+  private var typedCode: String? {
+    guard let content, content.utf8.count <= 9, content.utf8.count(where: { $0 != UInt8(ascii: "-") }) == 8 else {
+      return nil
+    }
+    return content
   }
 
   private static func text(_ scan: QRScan) -> String {

@@ -12,7 +12,7 @@ struct QRWaitCommand: DeviceCommand {
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let ticket = try Self.ticket(in: settings)
-    try await Self.wait(for: ticket, device, settings, output)
+    try await Self.wait(for: ticket, device, settings, output, QRCountdown(output))
   }
 
   static func ticket(in settings: Settings) throws(CommandFailure) -> QRTicket {
@@ -27,18 +27,11 @@ struct QRWaitCommand: DeviceCommand {
     for ticket: QRTicket,
     _ device: DeviceClient,
     _ settings: Settings,
-    _ output: Output
+    _ output: Output,
+    _ countdown: QRCountdown
   ) async throws {
-    let end = try await device.awaitQRSignIn(ticket) { tell($0, output) }
+    let end = try await countdown.during { try await device.awaitQRSignIn(ticket) { countdown.tell($0) } }
     try finish(end, settings, output)
-  }
-
-  static func tell(_ progress: QRProgress, _ output: Output) {
-    switch progress {
-    case .pending: output.progress("Waiting for a phone.")
-    case .scanned(let mask): output.progress("Scanned by \(mask). Waiting for them to agree.")
-    default: break
-    }
   }
 
   /// Shows how it ended, and fails unless it is what was wanted.
@@ -61,7 +54,7 @@ struct QRWaitCommand: DeviceCommand {
     case .signedIn(let signIn):
       signIn.profile.name.isEmpty ? "You are signed in." : "You are signed in as \(signIn.profile.name)."
     case .confirmed(let confirmation): "It was agreed to. The service's word for it:\n\(confirmation.jws)"
-    case .denied: "The person with the phone refused."
+    case .denied: "The person with the phone refused, or typed a wrong number."
     case .expired: "The code has expired."
     case .cancelled: "The code was cancelled."
     case .consumed: "The sign-in was collected before."

@@ -1,0 +1,24 @@
+import Glibc
+
+/// The last line of a terminal, written anew while something is waited for. On standard error, so that results can be
+/// read by another program meanwhile.
+struct LiveLine {
+  let isTerminal = isatty(STDERR_FILENO) == 1
+
+  /// Only on a terminal.
+  func show(_ text: String) {
+    if isTerminal { write("\r\u{1B}[K\(text)") }
+  }
+
+  func clear() { show("") }
+
+  /// A line that stays, where there is no terminal to write anew.
+  func keep(_ text: String) {
+    if !isTerminal { write(text + "\n") }
+  }
+
+  private func write(_ text: String) {
+    // write reads the array's bytes and keeps nothing; a lost progress line is no loss.
+    _ = unsafe Array(text.utf8).withUnsafeBytes { unsafe Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
+  }
+}

@@ -72,6 +72,17 @@ extension LoadReport {
     return [1, 2, 2.5, 5, 10].map { $0 * unit }.first { $0 >= value } ?? value
   }
 
+  /// An axis from 0 to `highest` or a little beyond: its steps, and the decimals that say them exactly.
+  static func scale(to highest: Double) -> (step: Double, count: Int, digits: Int) {
+    let step = niceCeiling(highest / 5)
+    let count = highest.isFinite ? max(1, Int((highest / step).rounded(.up))) : 1
+    let digits = (0...7).first { digits in
+      let scaled = step * pow(10, Double(digits))
+      return abs(scaled - scaled.rounded()) < 1e-6 * scaled
+    }
+    return (step, count, digits ?? 7)
+  }
+
   static func escaped(_ text: String) -> String {
     text.reduce(into: "") { result, character in
       switch character {
@@ -116,7 +127,8 @@ private struct Plot {
   func drawing() -> Drawing {
     var drawing = Drawing(width: 760, height: 340)
     let (left, right, top, bottom) = (76.0, 736.0, 72.0, 286.0)
-    let ceiling = LoadReport.niceCeiling(lines.flatMap(\.points).map(\.y).max() ?? 0)
+    let scale = LoadReport.scale(to: lines.flatMap(\.points).map(\.y).max() ?? 0)
+    let ceiling = scale.step * Double(scale.count)
     func x(_ share: Double) -> Double { left + share * (right - left) }
     func y(_ value: Double) -> Double { bottom - value / ceiling * (bottom - top) }
     let (ink, faint) = (Drawing.Colour(0x18181B), Drawing.Colour(0xE4E4E7))
@@ -128,11 +140,10 @@ private struct Plot {
       drawing.text(line.name, place + 24, 52)
       place += 24 + Double(line.name.count) * 7.5 + 18
     }
-    let digits = ceiling < 1 ? 2 : ceiling < 20 ? 1 : 0
-    for step in 0...4 {
-      let value = ceiling * Double(step) / 4
+    for step in 0...scale.count {
+      let value = scale.step * Double(step)
       drawing.marks.append(.line([.init(x: left, y: y(value)), .init(x: right, y: y(value))], faint, width: 1))
-      drawing.text(Self.grouped(LoadReport.fixed(value, digits)), left - 8, y(value) + 4, .end)
+      drawing.text(Self.grouped(LoadReport.fixed(value, scale.digits)), left - 8, y(value) + 4, .end)
     }
     drawing.text(horizontal, (left + right) / 2, bottom + 42, .middle)
     for (share, label) in ticks {

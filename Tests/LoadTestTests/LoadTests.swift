@@ -140,6 +140,20 @@ import Testing
     #expect(report.throughputPlot().svg().contains("failed") == (count > 1))
   }
 
+  @Test(
+    "An axis begins at zero, ends at or just above the highest value, and its labels are exact",
+    arguments: [0, 0.3, 1, 7, 12.4, 20, 28.2, 41, 100, 999, 12_345, .infinity, .nan])
+  func scale(highest: Double) throws {
+    let scale = LoadReport.scale(to: highest)
+    #expect((1...5).contains(scale.count) && scale.step > 0)
+    if highest > 0, highest.isFinite {
+      let end = scale.step * Double(scale.count)
+      #expect(end >= highest * 0.999_999 && end - scale.step < highest)
+    }
+    let label = try #require(Double(LoadReport.fixed(scale.step, scale.digits)))
+    #expect(abs(label - scale.step) < 1e-9 * scale.step)
+  }
+
   @Test("Every letter of a report's pictures has its strokes")
   func letters() {
     let text = (32..<127).compactMap { UnicodeScalar($0).map(String.init) }.joined() + "µ×"

@@ -8,7 +8,7 @@ package enum IdentityKeys {
   private static let hashing = Argon2Parameters.standard
 
   package static let accessLifetime = ConfigurationKey.duration(
-    "token.accessLifetime", default: defaults.access, in: .seconds(60)...(.seconds(3600)),
+    "token.accessLifetime", default: defaults.access, in: .seconds(5)...(.seconds(3600)),
     help: "how long an access token holds")
   package static let refreshIdle = ConfigurationKey.duration(
     "token.refreshIdle", default: defaults.refreshIdle, in: .seconds(300)...(.seconds(366 * 86_400)),

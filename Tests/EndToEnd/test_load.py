@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import grpc
+import jwt
 import pytest
 import services
 from grpc.health.v1 import health_pb2, health_pb2_grpc
@@ -237,21 +238,68 @@ class Liar(qr_session_service_pb2_grpc.QrSessionServiceServicer, health_pb2_grpc
         return answer
 
 
-@pytest.mark.parametrize("loses, broken", [(False, "one sign-in was handed over as"), (True, "sign-in was lost")])
-def test_broken_promises(binaries, world, tmp_path, loses, broken):
-    """A service that loses a sign-in or hands one over twice fails the test"""
+class Witness(Liar):
+    """A QR service that keeps its promises, and notes which access tokens it is shown, and when."""
+
+    def __init__(self):
+        super().__init__(loses=False)
+        self.shown = []
+
+    def IssueSession(self, request, context):
+        self.count += 1
+        code = f"code-{self.count}"
+        return qr_pb2.IssueSessionResponse(device_code=code, qr_payload=code, expires_in=60, interval=1)
+
+    def ScanSession(self, request, context):
+        token = dict(context.invocation_metadata())["authorization"].removeprefix("Bearer ")
+        claims = jwt.decode(token, options={"verify_signature": False})
+        self.shown.append((time.time(), claims))
+        return super().ScanSession(request, context)
+
+    def PollSession(self, request, context):
+        answer = qr_pb2.PollSessionResponse(state=qr_pb2.SESSION_STATE_CONFIRMED)
+        answer.tokens.access_token, answer.tokens.sid = "token", request.device_code
+        return answer
+
+
+@contextlib.contextmanager
+def serving(servicer):
+    """The servicer's address."""
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
-    liar = Liar(loses)
-    qr_session_service_pb2_grpc.add_QrSessionServiceServicer_to_server(liar, server)
-    health_pb2_grpc.add_HealthServicer_to_server(liar, server)
+    qr_session_service_pb2_grpc.add_QrSessionServiceServicer_to_server(servicer, server)
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
     target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     try:
-        path = tmp_path / "load.json"
-        words = ["--duration", "200ms", "--streams", "1", "--accounts", "1", "--json", str(path)]
-        finished = load(binaries, world, *words, qr=target, status=1)
+        yield target
     finally:
         server.stop(None).wait()
+
+
+def test_tokens_are_renewed(binaries, tmp_path):
+    """A run that outlasts its accounts' access tokens shows no token past its time, and tells of each renewal"""
+    with services.Fleet(binaries, tmp_path, arguments={"identity": ["--token-access-lifetime", "5s"]}) as fleet:
+        other = type("Other", (), {"fleet": fleet})
+        path, witness = tmp_path / "load.json", Witness()
+        words = ["--rate", "20", "--duration", "9s", "--accounts", "2", "--json", str(path), "--fail-if", "errors>0"]
+        with serving(witness) as target:
+            finished = load(binaries, other, *words, qr=target)
+    renewed = json.loads(path.read_text())["notes"]["access tokens renewed"]
+    assert renewed >= 2 and f"access tokens renewed: {renewed}" in finished.stdout
+    assert len({claims["sub"] for _, claims in witness.shown}) == 2
+    assert witness.shown[-1][0] - witness.shown[0][0] > 5
+    assert all(claims["exp"] - claims["iat"] == 5 for _, claims in witness.shown)
+    late = [at - claims["exp"] for at, claims in witness.shown if at > claims["exp"] + 1]
+    assert not late, f"{len(late)} of {len(witness.shown)} tokens were past their time"
+
+
+@pytest.mark.parametrize("loses, broken", [(False, "one sign-in was handed over as"), (True, "sign-in was lost")])
+def test_broken_promises(binaries, world, tmp_path, loses, broken):
+    """A service that loses a sign-in or hands one over twice fails the test"""
+    path = tmp_path / "load.json"
+    words = ["--duration", "200ms", "--streams", "1", "--accounts", "1", "--json", str(path)]
+    with serving(Liar(loses)) as target:
+        finished = load(binaries, world, *words, qr=target, status=1)
     result = json.loads(path.read_text())
     assert result["violation_count"] > 0 and result["failed"] is True
     assert any(broken in violation for violation in result["violations"])

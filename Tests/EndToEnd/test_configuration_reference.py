@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import pytest
 from services import clean_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -30,3 +31,12 @@ def test_examples_are_valid(binaries, tmp_path):
         finished = subprocess.run(command, capture_output=True, text=True, env=clean_environment())
         assert finished.returncode == 0, finished.stderr
         assert json.loads(finished.stdout) == json.loads(text)
+
+
+@pytest.mark.parametrize("name", ["Containerfile", "compose.yaml"])
+def test_containers_know_the_keys(name):
+    """R42: what the container files set by the environment are keys that the services have"""
+    known = set(re.findall(r"LATCHKEY_[A-Z0-9_]+", PAGE.read_text()))
+    # The folder of the certificates, for compose.yaml itself.
+    used = set(re.findall(r"LATCHKEY_[A-Z0-9_]+", (ROOT / "deploy" / name).read_text())) - {"LATCHKEY_TLS"}
+    assert used and used <= known

@@ -99,12 +99,12 @@ def h2load(server, path, body, connections, streams, requests, log):
         raise SystemExit(f"bench: h2load against {server.name} failed:\n{run.stdout}\n{run.stderr}")
 
 
-def measure(server, path, body, connections, streams, requests):
-    """A load by h2load and what it cost, as the columns of a result."""
+def costs(server, connections, streams, load):
+    """What `load`, which writes its log to the path that it is given, cost the server: the columns of a result."""
     with tempfile.TemporaryDirectory() as folder:
         log = pathlib.Path(folder, "log")
         with Sampler(server) as sampler:
-            h2load(server, path, body, connections, streams, requests, log)
+            load(log)
         return {
             "connections": connections,
             "streams": streams,
@@ -112,6 +112,13 @@ def measure(server, path, body, connections, streams, requests):
             **steady(sampler.samples, read_log(log)),
             "rss_kib": machine.rss_kib(server.process.pid),
         }
+
+
+def measure(server, path, body, connections, streams, requests):
+    """A load by h2load and what it cost."""
+    return costs(
+        server, connections, streams, lambda log: h2load(server, path, body, connections, streams, requests, log)
+    )
 
 
 LOAD = machine.OUT / "load" / "load"
@@ -133,15 +140,6 @@ def own(mode, server, *arguments, connections=1, streams=1, requests=1, log=None
 
 
 def measure_own(mode, server, connections, streams, requests, *arguments):
-    """The same and what it cost, as the columns of a result."""
-    with tempfile.TemporaryDirectory() as folder:
-        log = pathlib.Path(folder, "log")
-        with Sampler(server) as sampler:
-            own(mode, server, *arguments, connections=connections, streams=streams, requests=requests, log=log)
-        return {
-            "connections": connections,
-            "streams": streams,
-            "tls": server.tls,
-            **steady(sampler.samples, read_log(log)),
-            "rss_kib": machine.rss_kib(server.process.pid),
-        }
+    """The same and what it cost."""
+    counts = {"connections": connections, "streams": streams, "requests": requests}
+    return costs(server, connections, streams, lambda log: own(mode, server, *arguments, **counts, log=log))

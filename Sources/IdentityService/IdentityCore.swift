@@ -160,7 +160,7 @@ package struct IdentityCore: Sendable {
       return try await operation()
     } catch {
       if !error.isRetryable { logger.error("storage failed", metadata: ["cause": "\(error)"]) }
-      throw RPCError(error)
+      throw RPCError(storage: error)
     }
   }
 }

@@ -58,7 +58,7 @@ package struct MigrationCore: Sendable {
       if error.fault != .cancelled {
         logger.error("the store failed", metadata: ["cause": "\(error)"])
       }
-      throw RPCError(error)
+      throw RPCError(storage: error)
     }
   }
 }

@@ -1,9 +1,9 @@
-import GRPC
-import Storage
+package import GRPC
+package import Storage
 
 extension RPCError {
   /// What a client may know of a store's failure.
-  init(_ error: StorageError) {
+  package init(storage error: StorageError) {
     switch error.fault {
     case .overloaded:
       self.init(.resourceExhausted, "too much work is waiting", reason: "OVERLOADED", retryAfter: .seconds(1))

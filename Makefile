@@ -16,4 +16,4 @@ sanitize:
 	@deploy/sanitize
 
 format:
-	@swift format --in-place --recursive Package.swift Sources Tests
+	@deploy/format

@@ -167,7 +167,8 @@ let package = Package(
     tests("Transport", ["Compression", "GRPC", "HTTP2", "TLS", nio, nioPosix, nioEmbedded]),
     tests("Protobuf", ["CProtobufC", nio]),
     .target(name: "CInteropProtos", dependencies: ["CProtobufC"], path: "Tests/Interop/CInteropProtos"),
-    module("InteropProtos", path: "Tests/Interop/Protos", ["CInteropProtos", "LatchkeyProtos", "Protobuf", "GRPC", nio]),
+    module(
+      "InteropProtos", path: "Tests/Interop/Protos", ["CInteropProtos", "LatchkeyProtos", "Protobuf", "GRPC", nio]),
     .executableTarget(
       name: "latchkey-interop",
       dependencies: ["InteropProtos", "LatchkeyProtos", "GRPC", "Transport", "TLS", nio, logging, arguments],

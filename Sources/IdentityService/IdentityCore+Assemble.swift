@@ -112,9 +112,10 @@ extension IdentityCore {
       webCookies: WebCookies(
         key: secret.key(for: "web-cookie"), lifetime: Limits.webCookieLifetime, issuer: issuer, domain: cookieDomain),
       proofs: DPoPVerifier(nonces: proofNonces),
-      providers: providers ?? OpenIDProviders([], logger: logger) { _ throws(TransferError) in
-        throw TransferError("there are no providers", isRetryable: false)
-      },
+      providers: providers
+        ?? OpenIDProviders([], logger: logger) { _ throws(TransferError) in
+          throw TransferError("there are no providers", isRetryable: false)
+        },
       admission: GuestAdmission(perHour: guestsPerHour),
       identifierChecks: NetworkTally(Limits.identifierChecksPerMinute, per: .seconds(60)),
       passwords: passwords,

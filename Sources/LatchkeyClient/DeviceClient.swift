@@ -111,7 +111,8 @@ extension DeviceClient {
     do throws(RPCError) {
       return try await call(options(nil, timeout))
     } catch {
-      guard error.code == .unauthenticated, error.details.reason != "TOKEN_EXPIRED", Self.isWorthAnotherTry(error) else {
+      guard error.code == .unauthenticated, error.details.reason != "TOKEN_EXPIRED", Self.isWorthAnotherTry(error)
+      else {
         throw error
       }
       return try await call(options(nil, timeout))

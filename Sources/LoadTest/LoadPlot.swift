@@ -23,7 +23,8 @@ extension LoadReport {
     let ticks = [(0.0, "0%"), (0.30103, "50%"), (1, "90%"), (2, "99%"), (3, "99.9%"), (4, "99.99%"), (5, "99.999%")]
       .filter { $0.0 <= nines }
       .map { ($0.0 / nines, $0.1) }
-    var plot = Plot(title: "Latency by percentile", horizontal: "percentile of \(primary)s", vertical: name, ticks: ticks)
+    var plot = Plot(
+      title: "Latency by percentile", horizontal: "percentile of \(primary)s", vertical: name, ticks: ticks)
     plot.lines = lines.map { line in
       Plot.Line(name: line.name, colour: line.colour, points: line.points.map { ($0.x, $0.y / unit) })
     }
@@ -40,7 +41,8 @@ extension LoadReport {
         [(Double(index) / last, Double(value(second))), (Double(index + 1) / last, Double(value(second)))]
       }
     }
-    let step = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400].first { seconds.count / $0 <= 10 } ?? 28_800
+    let step =
+      [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400].first { seconds.count / $0 <= 10 } ?? 28_800
     let ticks = stride(from: 0, through: seconds.count, by: step).map { (Double($0) / last, "\($0)") }
     var plot = Plot(
       title: "Throughput",

@@ -152,9 +152,10 @@ package struct LoadReport: Sendable {
   var names: [String] {
     let order = ["issue", "scan", "confirm", "wake", "redeem"]
     let others = recorder.series.keys.filter { $0 != primary }
-    return [primary] + others.sorted { left, right in
-      (order.firstIndex(of: left) ?? order.count, left) < (order.firstIndex(of: right) ?? order.count, right)
-    }
+    return [primary]
+      + others.sorted { left, right in
+        (order.firstIndex(of: left) ?? order.count, left) < (order.firstIndex(of: right) ?? order.count, right)
+      }
   }
 
   private static func text(_ verdict: Verdict) -> String {

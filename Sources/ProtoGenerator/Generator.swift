@@ -22,7 +22,8 @@ package struct Generator: Sendable {
       case ("import", 2): imports.append(parts[1])
       case ("descriptors", 2): descriptors = parts[1]
       case ("borrow", 2): borrowed.insert(parts[1])
-      default: throw GeneratorError("unknown option \(option); the options are c_module, import, descriptors and borrow")
+      default:
+        throw GeneratorError("unknown option \(option); the options are c_module, import, descriptors and borrow")
       }
     }
     guard let cModule else { throw GeneratorError("the option c_module is needed") }

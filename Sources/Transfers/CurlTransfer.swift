@@ -137,35 +137,39 @@ import LatchkeyModel
   }
 
   private func check(_ code: CURLcode) throws(TransferError) {
-    guard code == CURLE_OK else { throw TransferError("libcurl refuses an option (\(code.rawValue))", isRetryable: false) }
+    guard code == CURLE_OK else {
+      throw TransferError("libcurl refuses an option (\(code.rawValue))", isRetryable: false)
+    }
   }
 
   // MARK: Callbacks. `context` is the exchange that `init` gave, alive while the transfer runs on this one thread.
 
-  private static let receive: @convention(c) (
-    UnsafeMutablePointer<CChar>?, Int, Int, UnsafeMutableRawPointer?
-  ) -> Int = { bytes, size, count, context in
-    guard let bytes = unsafe bytes, let context = unsafe context else { return 0 }
-    let exchange = unsafe Unmanaged<Exchange>.fromOpaque(context).takeUnretainedValue()
-    let (length, overflow) = size.multipliedReportingOverflow(by: count)
-    // Taking less than was offered ends the transfer.
-    guard !overflow, exchange.answer.count + length <= Limits.answerBytes else { return 0 }
-    // libcurl offers that many bytes, for the time of this call.
-    unsafe exchange.answer.append(contentsOf: UnsafeRawBufferPointer(start: bytes, count: length))
-    return length
-  }
+  private static let receive:
+    @convention(c) (
+      UnsafeMutablePointer<CChar>?, Int, Int, UnsafeMutableRawPointer?
+    ) -> Int = { bytes, size, count, context in
+      guard let bytes = unsafe bytes, let context = unsafe context else { return 0 }
+      let exchange = unsafe Unmanaged<Exchange>.fromOpaque(context).takeUnretainedValue()
+      let (length, overflow) = size.multipliedReportingOverflow(by: count)
+      // Taking less than was offered ends the transfer.
+      guard !overflow, exchange.answer.count + length <= Limits.answerBytes else { return 0 }
+      // libcurl offers that many bytes, for the time of this call.
+      unsafe exchange.answer.append(contentsOf: UnsafeRawBufferPointer(start: bytes, count: length))
+      return length
+    }
 
-  private static let provide: @convention(c) (
-    UnsafeMutablePointer<CChar>?, Int, Int, UnsafeMutableRawPointer?
-  ) -> Int = { space, size, count, context in
-    guard let space = unsafe space, let context = unsafe context else { return 0 }
-    let exchange = unsafe Unmanaged<Exchange>.fromOpaque(context).takeUnretainedValue()
-    let (capacity, overflow) = size.multipliedReportingOverflow(by: count)
-    guard !overflow else { return 0 }
-    let piece = exchange.upload.prefix(capacity)
-    // There is room for `capacity` bytes, and no more than that are copied.
-    unsafe UnsafeMutableRawBufferPointer(start: space, count: capacity).copyBytes(from: piece)
-    exchange.upload = exchange.upload.dropFirst(piece.count)
-    return piece.count
-  }
+  private static let provide:
+    @convention(c) (
+      UnsafeMutablePointer<CChar>?, Int, Int, UnsafeMutableRawPointer?
+    ) -> Int = { space, size, count, context in
+      guard let space = unsafe space, let context = unsafe context else { return 0 }
+      let exchange = unsafe Unmanaged<Exchange>.fromOpaque(context).takeUnretainedValue()
+      let (capacity, overflow) = size.multipliedReportingOverflow(by: count)
+      guard !overflow else { return 0 }
+      let piece = exchange.upload.prefix(capacity)
+      // There is room for `capacity` bytes, and no more than that are copied.
+      unsafe UnsafeMutableRawBufferPointer(start: space, count: capacity).copyBytes(from: piece)
+      exchange.upload = exchange.upload.dropFirst(piece.count)
+      return piece.count
+    }
 }

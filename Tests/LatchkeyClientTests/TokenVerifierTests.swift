@@ -19,7 +19,9 @@ import Testing
     harness = try await Harness()
   }
 
-  private func verifier(audience: String = "latchkey-identity", issuer: String = "http://identity.test") -> TokenVerifier {
+  private func verifier(audience: String = "latchkey-identity", issuer: String = "http://identity.test")
+    -> TokenVerifier
+  {
     let auth = IdentityV1.AuthServiceClient(channel: harness.channel)
     return TokenVerifier(issuer: issuer, audience: audience, clock: harness.serviceClock) {
       [fetches] () throws(RPCError) in

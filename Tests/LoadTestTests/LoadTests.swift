@@ -13,10 +13,12 @@ import Testing
     #expect(LoadSchedule(rate: 10, ramp: .zero).due(5) == .milliseconds(500))
   }
 
-  @Test("Thresholds are read as people write them", arguments: [
-    ("p99>5ms", LoadThreshold.Metric.percentile(99), 5e6), ("p99.9 >= 20 us", .percentile(99.9), 2e4),
-    ("max>1s", .max, 1e9), ("errors>0", .errors, 0), ("errors>0.1%", .errorShare, 0.001), ("rps<1000", .rps, 1000),
-  ])
+  @Test(
+    "Thresholds are read as people write them",
+    arguments: [
+      ("p99>5ms", LoadThreshold.Metric.percentile(99), 5e6), ("p99.9 >= 20 us", .percentile(99.9), 2e4),
+      ("max>1s", .max, 1e9), ("errors>0", .errors, 0), ("errors>0.1%", .errorShare, 0.001), ("rps<1000", .rps, 1000),
+    ])
   func thresholds(_ text: String, _ metric: LoadThreshold.Metric, _ value: Double) throws {
     let threshold = try LoadThreshold(text)
     #expect(threshold.metric == metric)
@@ -30,9 +32,11 @@ import Testing
     #expect(threshold.metric == .percentile(99.9))
   }
 
-  @Test("What is no threshold is refused", arguments: [
-    "", "p99", "p99>", "p99>5", "p101>5ms", "q99>5ms", "errors>x", "rps<1ms", "p99>-1ms", "p99>nanms", ">5ms",
-  ])
+  @Test(
+    "What is no threshold is refused",
+    arguments: [
+      "", "p99", "p99>", "p99>5", "p101>5ms", "q99>5ms", "errors>x", "rps<1ms", "p99>-1ms", "p99>nanms", ">5ms",
+    ])
   func malformed(_ text: String) {
     #expect(throws: LoadThreshold.Malformed.self) { try LoadThreshold(text) }
   }
@@ -160,9 +164,10 @@ import Testing
     let missing = text.filter { !"`@$^{}~\\".contains($0) }.filter { letter in
       let unknown = StrokeFont.strokes(of: "\u{2603}")
       let drawn = StrokeFont.strokes(of: String(letter))
-      return drawn.width == unknown.width && drawn.strokes.elementsEqual(unknown.strokes) { one, other in
-        one.elementsEqual(other) { $0 == $1 }
-      }
+      return drawn.width == unknown.width
+        && drawn.strokes.elementsEqual(unknown.strokes) { one, other in
+          one.elementsEqual(other) { $0 == $1 }
+        }
     }
     #expect(missing.isEmpty, "\(missing)")
   }

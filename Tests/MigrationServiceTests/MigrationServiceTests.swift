@@ -14,7 +14,8 @@ struct MigrationServiceTests {
       try await migrator.put(
         [
           MigratorHarness.record("history", "both", "guest", at: 9), MigratorHarness.record("history", "new", "guest"),
-          MigratorHarness.record("cart", "both", number: 2), MigratorHarness.record("downloads", "both", "guest", at: 9),
+          MigratorHarness.record("cart", "both", number: 2),
+          MigratorHarness.record("downloads", "both", "guest", at: 9),
           MigratorHarness.record("favourites", "both"), MigratorHarness.record("favourites", "new"),
           MigratorHarness.record("drafts", "both", "guest"),
         ], as: guest)

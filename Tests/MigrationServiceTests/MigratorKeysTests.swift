@@ -29,7 +29,8 @@ import Testing
       rules[try #require(CollectionName("downloads"))] == CollectionRules.Rule(policy: .keepTarget, maximumRows: 50))
   }
 
-  @Test("a rule that says nothing, says it wrongly or says it twice is refused at start",
+  @Test(
+    "a rule that says nothing, says it wrongly or says it twice is refused at start",
     arguments: ["cart", "cart=", "cart=NOPE", "Cart=SUM", "cart=SUM:x", "cart=SUM:-1", "cart=SUM,cart=MAX"])
   func refused(value: String) {
     #expect(throws: ConfigurationError.self) { try rules(value) }

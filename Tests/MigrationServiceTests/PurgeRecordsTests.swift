@@ -7,7 +7,8 @@ import Testing
 
 @Suite("Records of deleted subjects")
 struct PurgeRecordsTests {
-  @Test("R10: identity purges a deleted subject: all records go, repeating is harmless, and nothing is written any more")
+  @Test(
+    "R10: identity purges a deleted subject: all records go, repeating is harmless, and nothing is written any more")
   func purges() async throws {
     try await MigratorHarness.run { harness in
       let (guest, other) = (try harness.person(isGuest: true), try harness.person(isGuest: true))

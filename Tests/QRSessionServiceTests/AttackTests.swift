@@ -28,7 +28,8 @@ import Testing
       #expect(error == .unknownDeviceCode)
     }
     let scanned = try await harness.scan(issued)
-    let stored = FileLook.contents(of: harness.folder.file("qr.db")) + FileLook.contents(of: harness.folder.file("qr.db-wal"))
+    let stored =
+      FileLook.contents(of: harness.folder.file("qr.db")) + FileLook.contents(of: harness.folder.file("qr.db-wal"))
     #expect(stored.count > 1000)
     let secrets: [[UInt8]] = [
       Array(issued.deviceCode.utf8), try #require(Base64URL.decode(issued.deviceCode)),

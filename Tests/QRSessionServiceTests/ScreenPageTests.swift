@@ -129,7 +129,9 @@ import Transport
     }
     #expect(html.components(of: "<script") == 1 && html.contains(#"<script src="/signin/screen.js" defer></script>"#))
     let script = String(decoding: try await request("GET", "/signin/screen.js").response.body, as: UTF8.self)
-    for sink in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "localStorage"] {
+    for sink in [
+      "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "localStorage",
+    ] {
       #expect(!script.contains(sink), "\(sink)")
     }
   }

@@ -4,7 +4,9 @@ import Transport
 @testable import QRSessionService
 
 @Suite struct SignInPageTests {
-  @Test("S22: the page of a code is the same for every code, loads nothing but its style, sends nothing and can be framed by nobody")
+  @Test(
+    "S22: the page of a code is the same for every code, loads nothing but its style, sends nothing and can be framed by nobody"
+  )
   func page() {
     for response in [SignInPage.scanned, SignInPage.typed] {
       let html = String(decoding: response.body, as: UTF8.self)

@@ -147,14 +147,16 @@ struct ServerBudgetTests {
     }
     try await TestServer.run(limits) { server in
       func head(_ path: String, _ contentType: String, _ count: Int) -> [UInt8] {
-        Array("POST \(path) HTTP/1.1\r\nhost: x\r\ncontent-type: \(contentType)\r\ncontent-length: \(count)\r\n\r\n".utf8)
+        Array(
+          "POST \(path) HTTP/1.1\r\nhost: x\r\ncontent-type: \(contentType)\r\ncontent-length: \(count)\r\n\r\n".utf8)
       }
       let message = Blob([UInt8](repeating: 1, count: 60_000)).frame
       var peers: [TestPeer] = []
       for index in 0..<10 {
         let peer = try await TestPeer.connect(server.address)
         let isWeb = index % 2 == 0
-        let begin = isWeb ? head("/t.T/Echo", "application/grpc-web", message.count) : head("/form", "x/y", message.count)
+        let begin =
+          isWeb ? head("/t.T/Echo", "application/grpc-web", message.count) : head("/form", "x/y", message.count)
         try await peer.send(raw: begin + message.prefix(50_000))
         try await eventually { server.server.usage.bufferedBytes >= 50_000 * (index + 1) }
         peers.append(peer)

@@ -220,7 +220,9 @@ extension HTTP2ServerSession {
     writeHeader(FrameHeader(length: 0, type: .headers, flags: end | FrameFlag.endHeaders, streamID: id))
     if let common, let known = encoder.remembered(common) {
       // The first byte of the block is the lowest.
-      for place in 0..<known.count { output.writeInteger(UInt8(truncatingIfNeeded: known.bytes >> (8 * UInt64(place)))) }
+      for place in 0..<known.count {
+        output.writeInteger(UInt8(truncatingIfNeeded: known.bytes >> (8 * UInt64(place))))
+      }
     } else if !encoder.encode(fields, as: common, into: &output) {
       output.moveWriterIndex(to: start)
       return terminate(.internalError)

@@ -46,7 +46,9 @@ extension AuthHandlers {
       locale: locale,
       lifetime: policy.lifetime
     )
-    guard core.courier.take(account == nil && !isForNewcomers ? nil : message, code, to: identifier.kind) else { throw .codeNotDelivered }
+    guard core.courier.take(account == nil && !isForNewcomers ? nil : message, code, to: identifier.kind) else {
+      throw .codeNotDelivered
+    }
     return IdentityV1.SendOtpResponse(
       expiresIn: policy.lifetime.secondsRoundedUp,
       resendAfter: policy.resendAfter.secondsRoundedUp,

@@ -38,7 +38,8 @@ struct PresentedIDToken: Sendable {
     let claims = verified.claims
     profile = Profile(
       // As much as fits is said by the provider; a person may be called something else here.
-      nickname: ["nickname", "given_name", "name"].lazy.compactMap { claims[$0]?.string.flatMap { Nickname($0) } }.first,
+      nickname: ["nickname", "given_name", "name"].lazy.compactMap { claims[$0]?.string.flatMap { Nickname($0) } }
+        .first,
       avatarURL: claims["picture"]?.string.flatMap { AvatarURL($0) }?.description,
       locale: claims["locale"]?.string.flatMap { LanguageTag($0) }
     )

@@ -52,7 +52,8 @@ extension LinkHandlers {
   ) async throws(RPCError) -> IdentityV1.LinkIdentityResponse {
     let now = core.clock.now()
     let outcome = try await core.stored { () throws(StorageError) in
-      try await core.links.link(identifier, to: account, code: code, challenge: challenge, secretHash: secretHash, at: now)
+      try await core.links.link(
+        identifier, to: account, code: code, challenge: challenge, secretHash: secretHash, at: now)
     }
     switch outcome {
     case .linked(let identity):

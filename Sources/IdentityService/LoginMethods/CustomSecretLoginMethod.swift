@@ -20,10 +20,10 @@ struct CustomSecretLoginMethod: LoginMethod {
     let secret = try RequestFields.presentedPassword(credential.secret, "custom_secret.secret")
     return .account(
       try await AccountSecret(
-      core: core,
-      method: Self.method,
-      identifier: .customID(id),
-      secret: secret.secret
-    ).verify(attempt))
+        core: core,
+        method: Self.method,
+        identifier: .customID(id),
+        secret: secret.secret
+      ).verify(attempt))
   }
 }

@@ -20,6 +20,6 @@ struct PasswordLoginMethod: LoginMethod {
     let password = try RequestFields.presentedPassword(credential.password, "password.password")
     return .account(
       try await AccountSecret(core: core, method: Self.method, identifier: identifier, secret: password.secret)
-      .verify(attempt))
+        .verify(attempt))
   }
 }

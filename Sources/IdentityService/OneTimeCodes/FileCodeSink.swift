@@ -18,6 +18,8 @@ package struct FileCodeSink: CodeSink {
     defer { close(file) }
     // write reads the array's own bytes. One call, so that lines of several writers do not mix.
     let written = unsafe bytes.withUnsafeBytes { unsafe write(file, $0.baseAddress, $0.count) }
-    guard written == bytes.count else { throw CodeDeliveryError("\(path) cannot be written: \(SystemError.text(errno))") }
+    guard written == bytes.count else {
+      throw CodeDeliveryError("\(path) cannot be written: \(SystemError.text(errno))")
+    }
   }
 }

@@ -41,7 +41,8 @@ package struct RecordKeeper: Sendable {
 
   func describe(_ subject: SubjectID) async throws(RPCError) -> (count: Int64, version: Int64) {
     let answer = try await client.describeRecords(
-      MigrationV1.DescribeRecordsRequest(sub: subject.description), options: CallOptions(timeout: Limits.migratorPatience))
+      MigrationV1.DescribeRecordsRequest(sub: subject.description),
+      options: CallOptions(timeout: Limits.migratorPatience))
     return (answer.records, answer.version)
   }
 

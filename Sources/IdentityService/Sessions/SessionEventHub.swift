@@ -30,7 +30,9 @@ package final class SessionEventHub: SessionListener {
   /// Nil when the subject or the process has as many watches as it may, and when the service is stopping.
   package func watch(_ subject: SubjectID) -> Watch? {
     state.withLock { state in
-      guard !state.isDraining, state.count < Limits.watches, state.watchers[subject, default: [:]].count < Limits.watchesPerSubject else {
+      guard !state.isDraining, state.count < Limits.watches,
+        state.watchers[subject, default: [:]].count < Limits.watchesPerSubject
+      else {
         return nil
       }
       let (events, continuation) = AsyncStream.makeStream(
@@ -68,7 +70,9 @@ package final class SessionEventHub: SessionListener {
         for continuation in state.watchers[ended.subject, default: [:]].values { continuation.yield(.ended(ended)) }
       }
       for merge in changes.failedMerges {
-        for continuation in state.watchers[merge.target, default: [:]].values { continuation.yield(.mergeFailed(merge)) }
+        for continuation in state.watchers[merge.target, default: [:]].values {
+          continuation.yield(.mergeFailed(merge))
+        }
       }
       for session in changes.began {
         for continuation in state.watchers[session.subject, default: [:]].values {

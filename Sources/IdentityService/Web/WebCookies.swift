@@ -72,7 +72,8 @@ package struct WebCookies: Sendable {
 
   /// As a Set-Cookie header has it.
   package func header(_ cookie: Cookie) -> String {
-    var text = "\(name)=\(cookie.value); Path=/; Max-Age=\(cookie.maximumAge.components.seconds); HttpOnly; SameSite=Lax"
+    var text =
+      "\(name)=\(cookie.value); Path=/; Max-Age=\(cookie.maximumAge.components.seconds); HttpOnly; SameSite=Lax"
     if isSecure { text += "; Secure" }
     if !domain.isEmpty { text += "; Domain=\(domain)" }
     return text

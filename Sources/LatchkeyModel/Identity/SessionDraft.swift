@@ -67,7 +67,9 @@ package struct SessionDraft: Sendable {
   /// The session of a device that a QR code bound to this account and that comes back by its key. It is that code's
   /// still: nobody has proved who they are since then, so it may do what was agreed to and no more, and its tokens are
   /// the key's.
-  package func session(of account: SubjectID, boundBy keyThumbprint: String, at bound: Timestamp, scope: Scope) -> Session {
+  package func session(of account: SubjectID, boundBy keyThumbprint: String, at bound: Timestamp, scope: Scope)
+    -> Session
+  {
     Session(
       id: id,
       subject: account,

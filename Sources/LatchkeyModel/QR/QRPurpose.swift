@@ -44,4 +44,5 @@ package enum QRPurpose: Int, Sendable, CaseIterable {
   }
 
   /// Whether only the confirming device's signature confirms: it is the evidence that is handed out.
-  package var needsSignature: Bool { self == .confirmAction }}
+  package var needsSignature: Bool { self == .confirmAction }
+}

@@ -9,7 +9,8 @@ package enum ReflectionRoutes {
     _ routes: [RPCRoute],
     files: [DescriptorFile] = LatchkeyDescriptors.files
   ) -> [RPCRoute] {
-    let own = [ReflectionV1.ServerReflectionMethod.serverReflectionInfo.rpc]
+    let own =
+      [ReflectionV1.ServerReflectionMethod.serverReflectionInfo.rpc]
       + [ReflectionV1Alpha.ServerReflectionMethod.serverReflectionInfo.rpc]
     var services: Set<String> = []
     for method in routes.map(\.method) + own {

@@ -27,7 +27,8 @@ struct ReflectionV1AlphaService: ReflectionV1Alpha.ServerReflection {
     }
   }
 
-  private func response(_ answer: ReflectionIndex.Answer) -> ReflectionV1Alpha.ServerReflectionResponse.MessageResponse {
+  private func response(_ answer: ReflectionIndex.Answer) -> ReflectionV1Alpha.ServerReflectionResponse.MessageResponse
+  {
     switch answer {
     case .files(let files):
       .fileDescriptorResponse(ReflectionV1Alpha.FileDescriptorResponse(fileDescriptorProto: files))

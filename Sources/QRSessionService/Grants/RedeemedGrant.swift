@@ -9,7 +9,9 @@ package struct RedeemedGrant: Sendable, Equatable {
   package var storageNamespace = ""
   package var confirmation: QRV1.Confirmation?
 
-  package init(tokens: CommonV1.TokenSet, subject: CommonV1.Subject?, profile: CommonV1.Profile?, storageNamespace: String = "") {
+  package init(
+    tokens: CommonV1.TokenSet, subject: CommonV1.Subject?, profile: CommonV1.Profile?, storageNamespace: String = ""
+  ) {
     self.storageNamespace = storageNamespace
     self.tokens = tokens
     self.subject = subject

@@ -59,7 +59,9 @@ package final class GeoFile: Sendable {
         // read writes at most `count` bytes into the array.
         let count = unsafe chunk.withUnsafeMutableBytes { unsafe Glibc.read(file, $0.baseAddress, $0.count) }
         guard count > 0 else {
-          guard count == 0 else { throw GeoTable.Refusal(line: 0, reason: "cannot be read: \(SystemError.text(errno))") }
+          guard count == 0 else {
+            throw GeoTable.Refusal(line: 0, reason: "cannot be read: \(SystemError.text(errno))")
+          }
           if !rest.isEmpty { try reader.take(rest[...]) }
           return
         }

@@ -167,7 +167,8 @@ package enum CommonKeys {
     guard case .strings(let origins) = value, let policy = CORSPolicy(allowing: origins) else {
       throw .invalidValue(
         key: "cors.origins",
-        reason: "must be origins such as https://app.example or http://localhost:3000: lower case, without a path or \"*\""
+        reason:
+          "must be origins such as https://app.example or http://localhost:3000: lower case, without a path or \"*\""
       )
     }
     return policy

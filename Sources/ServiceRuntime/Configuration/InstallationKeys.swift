@@ -19,7 +19,8 @@ package enum InstallationKeys {
       ]
     case .qr:
       [
-        "verification.base", "clients", "initiators.trusted", "signIn.client", "instance", "code.lifetime", "poll.interval",
+        "verification.base", "clients", "initiators.trusted", "signIn.client", "instance", "code.lifetime",
+        "poll.interval",
         "poll.longInterval",
         "confirm.maximumAuthenticationAge", "confirm.stepUpAge", "confirm.checkCode", "risk.rules", "risk.stepUp",
         "risk.farKilometres", "risk.geoFiles", "limits.issuesPerMinute", "limits.outstandingCodes",

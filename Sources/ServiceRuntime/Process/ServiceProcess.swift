@@ -248,8 +248,16 @@ package enum ServiceProcess {
         case .check, .watch: .open
         }
       }
-      + AccessPolicies(ReflectionV1.ServerReflectionMethod.self) { switch $0 { case .serverReflectionInfo: .open } }
-      + AccessPolicies(ReflectionV1Alpha.ServerReflectionMethod.self) { switch $0 { case .serverReflectionInfo: .open } }
+      + AccessPolicies(ReflectionV1.ServerReflectionMethod.self) {
+        switch $0 {
+        case .serverReflectionInfo: .open
+        }
+      }
+      + AccessPolicies(ReflectionV1Alpha.ServerReflectionMethod.self) {
+        switch $0 {
+        case .serverReflectionInfo: .open
+        }
+      }
     for route in routes where policies[route.method] == nil {
       preconditionFailure("\(route.method.path) has no access policy")
     }

@@ -17,7 +17,8 @@ import Storage
     // The text lives through the call and its length is not needed: SQLite stops at the NUL that Swift appends.
     let code = unsafe sqlite3_prepare_v3(database, sql, -1, flags, &prepared, nil)
     guard code == SQLITE_OK, let prepared = unsafe prepared else {
-      throw unsafe StorageError(code: code == SQLITE_OK ? SQLITE_MISUSE : code, database: database, operation: operation)
+      throw unsafe StorageError(
+        code: code == SQLITE_OK ? SQLITE_MISUSE : code, database: database, operation: operation)
     }
     unsafe self.handle = prepared
     self.sql = sql

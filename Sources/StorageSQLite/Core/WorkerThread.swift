@@ -16,12 +16,14 @@ enum WorkerThread {
     // The reference travels to the thread as a retained pointer and is taken back there exactly once, or here when
     // there is no thread to take it.
     let start = unsafe Unmanaged.passRetained(Start(body))
-    let code = unsafe pthread_create(&thread, nil, { argument in
-      let start = unsafe Unmanaged<Start>.fromOpaque(argument!).takeRetainedValue()
-      WorkerThread.blockSignals()
-      start.body()
-      return nil
-    }, start.toOpaque())
+    let code = unsafe pthread_create(
+      &thread, nil,
+      { argument in
+        let start = unsafe Unmanaged<Start>.fromOpaque(argument!).takeRetainedValue()
+        WorkerThread.blockSignals()
+        start.body()
+        return nil
+      }, start.toOpaque())
     guard code == 0 else {
       unsafe start.release()
       return false

@@ -19,7 +19,8 @@ package struct IdentityDatabase: Sendable {
     _ name: String = #function,
     _ body: @escaping @Sendable (SQLiteConnection, inout SessionChanges) throws(StorageError) -> Value
   ) async throws(StorageError) -> Value {
-    let (value, changes) = try await database.write(name) { [audit] db throws(StorageError) -> (Value, SessionChanges) in
+    let (value, changes) = try await database.write(name) {
+      [audit] db throws(StorageError) -> (Value, SessionChanges) in
       var changes = SessionChanges()
       let value = try body(db, &changes)
       try AuditRow.append(changes.auditNotes, audit, in: db)

@@ -7,8 +7,10 @@ enum SignInReplayRow {
     let row = try db.first(
       "SELECT sid, previous_sub, wipe, merge_id, promoted FROM sign_in_replays WHERE key_hash = ? AND expires_at > ?",
       .blob(key), .time(now)
-    ) { row throws(StorageError) -> 
-      (session: SessionID, previous: SubjectID?, wipe: Bool, merge: MergeID?, promoted: Bool) in
+    ) {
+      row throws(StorageError) -> (
+        session: SessionID, previous: SubjectID?, wipe: Bool, merge: MergeID?, promoted: Bool
+      ) in
       (try row.id(0), try row.optionalID(1), row.boolean(2), try row.optionalID(3), row.boolean(4))
     }
     // A session that ended meanwhile is not brought back.

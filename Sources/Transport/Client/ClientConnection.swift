@@ -226,7 +226,9 @@ final class ClientConnection: ChannelInboundHandler, HTTP2ClientSessionDelegate,
 
   /// The connection never came up.
   func failed(_ error: any Error) {
-    if loss == nil { loss = RPCError(.unavailable, "cannot connect to \(settings.authority): \(ConnectFailure.text(error))") }
+    if loss == nil {
+      loss = RPCError(.unavailable, "cannot connect to \(settings.authority): \(ConnectFailure.text(error))")
+    }
     end()
   }
 

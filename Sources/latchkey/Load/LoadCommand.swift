@@ -91,7 +91,8 @@ struct LoadCommand: AsyncParsableCommand {
     if part {
       // Ctrl-C reaches all processes of a terminal: the parent decides.
       signal(SIGINT, SIG_IGN)
-      let run = try await LoadRun(plan, isPart: true, others: LoadProcesses(count: 0, arguments: []), processes: 1).run()
+      let run = try await LoadRun(plan, isPart: true, others: LoadProcesses(count: 0, arguments: []), processes: 1)
+        .run()
       LoadPart.say(run.recorder.lines())
       return 0
     }

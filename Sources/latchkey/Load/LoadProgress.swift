@@ -27,7 +27,8 @@ struct LoadProgress {
     guard time > last.at, time > .milliseconds(100) else { return }
     let rate = Int(Double(counts.done - last.done) / ((time - last.at) / .seconds(1)))
     last = (time, counts.done)
-    let text = "\(min(time, whole).components.seconds) of \(whole.components.seconds) s  \(rate) a second  "
+    let text =
+      "\(min(time, whole).components.seconds) of \(whole.components.seconds) s  \(rate) a second  "
       + "\(counts.done) done  \(counts.failed) failed"
     line.show(text)
     line.keep(text)

@@ -147,7 +147,8 @@ struct AdminTests {
     }
   }
 
-  @Test("G7: an administrator's policies hold at once, without a restart and after one, and only under a higher version")
+  @Test(
+    "G7: an administrator's policies hold at once, without a restart and after one, and only under a higher version")
   func policies() async throws {
     let harness = try await IdentityHarness()
     let builtIn = try await harness.admin.getDocument(

@@ -31,7 +31,8 @@ struct OpenIDProviderTests {
   func reads() throws {
     let one = try read(#"{"providers": [\#(entry())]}"#)
     #expect(one.map(\.issuer) == ["https://id.example"] && one[0].algorithms == [.rs256, .es256])
-    let more = #", "algorithms": ["RS256"], "jwks_uri": "http://127.0.0.1:8080/k", "ca_file": "\#(folder.path)/oidc.json""#
+    let more =
+      #", "algorithms": ["RS256"], "jwks_uri": "http://127.0.0.1:8080/k", "ca_file": "\#(folder.path)/oidc.json""#
     let full = try read(#"{"providers": [\#(entry(more, issuer: "http://localhost:9000"))]}"#)
     #expect(full[0].algorithms == [.rs256] && full[0].keysAddress == "http://127.0.0.1:8080/k")
     #expect(full[0].authoritiesFile == "\(folder.path)/oidc.json")

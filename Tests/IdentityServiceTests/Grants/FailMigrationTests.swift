@@ -59,7 +59,8 @@ struct FailMigrationTests {
     #expect(events.last?.event == .migrationFailed && events.last?.migrationID == migration)
     // Saying it again changes nothing, and the guest is one like any other.
     try await scene.fail(migration)
-    #expect(try await scene.harness.register("new@example.com", guest: scene.guest.tokens).accountChange?.promoted == true)
+    #expect(
+      try await scene.harness.register("new@example.com", guest: scene.guest.tokens).accountChange?.promoted == true)
     let log = try await scene.harness.audit.listAuditEvents(
       IdentityV1.ListAuditEventsRequest(sub: scene.guest.subject?.sub ?? ""), options: .service
     ).events.map(\.kind)

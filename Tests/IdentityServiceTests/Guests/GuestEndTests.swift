@@ -98,7 +98,8 @@ struct GuestEndTests {
     #expect(events.contains("guest_deleted"))
   }
 
-  @Test("R10: while the record store is away the deletion holds, and the records go when it is back, also after a restart")
+  @Test(
+    "R10: while the record store is away the deletion holds, and the records go when it is back, also after a restart")
   func purgesLater() async throws {
     let migrator = ScriptedMigrator()
     migrator.state.withLock { $0.isUp = false }

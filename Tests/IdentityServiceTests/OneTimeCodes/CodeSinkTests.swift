@@ -98,11 +98,13 @@ struct CodeSinkTests {
     #expect(lines.allSatisfy { !$0.contains("\n") && !$0.contains("\r") })
   }
 
-  @Test("A mail's date is right around leap days and before the epoch", arguments: [
-    (0, "1 Jan 1970 00:00:00 +0000"), (951_782_400, "29 Feb 2000 00:00:00 +0000"),
-    (4_107_542_399, "28 Feb 2100 23:59:59 +0000"), (-1, "31 Dec 1969 23:59:59 +0000"),
-    (1_735_689_599, "31 Dec 2024 23:59:59 +0000"),
-  ])
+  @Test(
+    "A mail's date is right around leap days and before the epoch",
+    arguments: [
+      (0, "1 Jan 1970 00:00:00 +0000"), (951_782_400, "29 Feb 2000 00:00:00 +0000"),
+      (4_107_542_399, "28 Feb 2100 23:59:59 +0000"), (-1, "31 Dec 1969 23:59:59 +0000"),
+      (1_735_689_599, "31 Dec 2024 23:59:59 +0000"),
+    ])
   func dates(_ seconds: Int, _ text: String) {
     #expect(Timestamp(secondsSinceEpoch: Int64(seconds)).rfc5322 == text)
   }

@@ -129,7 +129,8 @@ struct SessionServiceTests {
         for try await event in events {
           told.append(event)
           switch told.count {
-          case 1: _ = try await harness.auth.refresh(IdentityV1.RefreshRequest(refreshToken: other.refreshToken))
+          case 1:
+            _ = try await harness.auth.refresh(IdentityV1.RefreshRequest(refreshToken: other.refreshToken))
             _ = try await harness.auth.authenticate(
               IdentityV1.AuthenticateRequest(
                 clientID: "app.test",

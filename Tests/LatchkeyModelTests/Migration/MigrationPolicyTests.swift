@@ -21,7 +21,8 @@ import Testing
       MigrationPolicy.keepSource.merge(guest, into: content("account", at: 2), hasRoom: true) == .replace(guest))
   }
 
-  @Test("G17: NEWEST keeps the later record, and the account's when neither is later", arguments: [-1, 0, 1] as [Int64])
+  @Test(
+    "G17: NEWEST keeps the later record, and the account's when neither is later", arguments: [-1, 0, 1] as [Int64])
   func newest(difference: Int64) {
     let guest = content("guest", at: 100 + difference)
     let decision = MigrationPolicy.newest.merge(guest, into: content("account", at: 100), hasRoom: true)
@@ -60,7 +61,8 @@ import Testing
     #expect(MigrationPolicy.max.merge(same, into: large, hasRoom: true) == .combine(large))
   }
 
-  @Test("G18: a record that the account has no room for is refused; one that it holds already needs no room",
+  @Test(
+    "G18: a record that the account has no room for is refused; one that it holds already needs no room",
     arguments: MigrationPolicy.allCases)
   func room(policy: MigrationPolicy) {
     let guest = content("guest", 1, at: 1)

@@ -25,7 +25,8 @@ import Testing
     .undoing(.switch, reason: "gone"), .telling(.verify, reason: "lost"),
   ]
 
-  @Test("G16: the guest's records are deleted only after the account has them, they are verified and the guest switched")
+  @Test(
+    "G16: the guest's records are deleted only after the account has them, they are verified and the guest switched")
   func order() {
     var migration = Self.migration()
     var actions = [migration.action]

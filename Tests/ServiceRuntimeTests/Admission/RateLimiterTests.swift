@@ -52,7 +52,8 @@ import Testing
     #expect(limiter.spend("a", at: early + .seconds(20)) != nil)
   }
 
-  @Test("R26: a key above its rate is told how far, what it owes is bounded, and one that cannot be remembered is above")
+  @Test(
+    "R26: a key above its rate is told how far, what it owes is bounded, and one that cannot be remembered is above")
   func excess() {
     let limiter = RateLimiter<String>(Rate(5, per: .seconds(50)), capacity: 1)
     for _ in 0..<5 { #expect(limiter.excess("a", at: start) == 0) }

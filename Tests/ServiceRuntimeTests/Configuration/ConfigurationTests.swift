@@ -239,7 +239,9 @@ final class ConfigurationTests {
 
   @Test(
     "the issuer is a URL without query and fragment",
-    arguments: ["id.example", "ftp://id.example", "https://", "https://id.example/?a", "https://id.example#a", "https://a b"]
+    arguments: [
+      "id.example", "ftp://id.example", "https://", "https://id.example/?a", "https://id.example#a", "https://a b",
+    ]
   )
   func issuer(_ text: String) throws {
     #expect(throws: ConfigurationError.self) { try load(["--issuer", text]) }

@@ -355,7 +355,8 @@ private let schema = SQLiteSchema(versions: [
       try await database.read("endless") { db throws(StorageError) in
         started.open()
         return try db.first(
-          "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n") { $0.integer(0) }
+          "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+        ) { $0.integer(0) }
       }
     }
     while !started.isOpen { try await Task.sleep(for: .milliseconds(1)) }
@@ -443,7 +444,8 @@ private let schema = SQLiteSchema(versions: [
         }
       }
     }
-    let lines = String(decoding: FileLook.contents(of: acknowledged), as: UTF8.self).split(separator: "\n").map(String.init)
+    let lines = String(decoding: FileLook.contents(of: acknowledged), as: UTF8.self).split(separator: "\n").map(
+      String.init)
     #expect(lines.count > 100)
     let database = try SQLiteDatabase.open(path: path, schema: schema)
     let stored = Set(try await names(database))

@@ -41,7 +41,8 @@ struct MigrationStoreTests {
     }
   }
 
-  @Test("R39: a crash after any transaction of any step, chunks included, changes nothing of the outcome",
+  @Test(
+    "R39: a crash after any transaction of any step, chunks included, changes nothing of the outcome",
     arguments: StorageEngine.allCases)
   func crashAtEachStep(engine: StorageEngine) async throws {
     // Three chunks of APPLY, two of PURGE.
@@ -92,7 +93,8 @@ struct MigrationStoreTests {
     await stores.close()
   }
 
-  @Test("R39: a process that is killed at any moment loses nothing and doubles nothing",
+  @Test(
+    "R39: a process that is killed at any moment loses nothing and doubles nothing",
     arguments: StorageEngine.allCases)
   func killed(engine: StorageEngine) async throws {
     let folder = try TemporaryFolder()
@@ -130,7 +132,8 @@ struct MigrationStoreTests {
     await reopened.close()
   }
 
-  @Test("R39: two workers that both believe to hold the migration do each step once",
+  @Test(
+    "R39: two workers that both believe to hold the migration do each step once",
     arguments: StorageEngine.allCases)
   func twoWorkers(engine: StorageEngine) async throws {
     let folder = try TemporaryFolder()
@@ -192,7 +195,8 @@ struct MigrationStoreTests {
     await stores.close()
   }
 
-  @Test("R39: a plan is started only while both subjects' records are those that were planned for",
+  @Test(
+    "R39: a plan is started only while both subjects' records are those that were planned for",
     arguments: StorageEngine.allCases)
   func stalePlans(engine: StorageEngine) async throws {
     let folder = try TemporaryFolder()
@@ -224,7 +228,8 @@ struct MigrationStoreTests {
     await stores.close()
   }
 
-  @Test("R39: starting is idempotent for a plan, one key starts one plan, and one guest has one migration",
+  @Test(
+    "R39: starting is idempotent for a plan, one key starts one plan, and one guest has one migration",
     arguments: StorageEngine.allCases)
   func starting(engine: StorageEngine) async throws {
     let folder = try TemporaryFolder()
@@ -262,7 +267,8 @@ struct MigrationStoreTests {
     await stores.close()
   }
 
-  @Test("R39: a guest's records cannot be changed from the start of the migration on",
+  @Test(
+    "R39: a guest's records cannot be changed from the start of the migration on",
     arguments: StorageEngine.allCases)
   func frozen(engine: StorageEngine) async throws {
     let folder = try TemporaryFolder()
@@ -326,7 +332,8 @@ struct MigrationStoreTests {
       of: migration.id, reason: "gone", lease: lease, at: MigrationScenario.now)
   }
 
-  @Test("R39: a switch that is refused for good is undone, with a crash after any transaction: both have what they had",
+  @Test(
+    "R39: a switch that is refused for good is undone, with a crash after any transaction: both have what they had",
     arguments: StorageEngine.allCases)
   func undone(engine: StorageEngine) async throws {
     let scenario = MigrationScenario.large(1200)
@@ -365,7 +372,8 @@ struct MigrationStoreTests {
     #expect(transactions >= 10)
   }
 
-  @Test("R39: what the account's owner changed after the merge is not undone, but the guest's part of a sum is",
+  @Test(
+    "R39: what the account's owner changed after the merge is not undone, but the guest's part of a sum is",
     arguments: StorageEngine.allCases)
   func undoneBesideChanges(engine: StorageEngine) async throws {
     let name = try #require(RecordKey("k"))
@@ -396,7 +404,8 @@ struct MigrationStoreTests {
     await stores.close()
   }
 
-  @Test("R39: a failed migration is tried again by the same plan while the guest's records are those of the plan",
+  @Test(
+    "R39: a failed migration is tried again by the same plan while the guest's records are those of the plan",
     arguments: StorageEngine.allCases)
   func retried(engine: StorageEngine) async throws {
     let scenario = MigrationScenario.large(40)

@@ -27,7 +27,8 @@ struct RecordStoreTests {
     await stores.close()
   }
 
-  @Test("a record's revision grows with every write, also when it was deleted in between",
+  @Test(
+    "a record's revision grows with every write, also when it was deleted in between",
     arguments: StorageEngine.allCases)
   func revisions(engine: StorageEngine) async throws {
     let folder = try TemporaryFolder()
@@ -49,7 +50,8 @@ struct RecordStoreTests {
     await stores.close()
   }
 
-  @Test("pages are newest first, each record is in exactly one, and equal times do not confuse them",
+  @Test(
+    "pages are newest first, each record is in exactly one, and equal times do not confuse them",
     arguments: StorageEngine.allCases)
   func pages(engine: StorageEngine) async throws {
     let folder = try TemporaryFolder()

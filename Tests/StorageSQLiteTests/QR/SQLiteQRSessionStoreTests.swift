@@ -82,7 +82,8 @@ import Testing
     )
     let signed = QRSession.Grant(scope: .empty, confirmed: start + .seconds(4), proof: proof)
     return [
-      .pending, .scanned(claim), .confirmed(claim, grant), .confirmed(claim, signed), .denied(claim), .expired, .cancelled,
+      .pending, .scanned(claim), .confirmed(claim, grant), .confirmed(claim, signed), .denied(claim), .expired,
+      .cancelled,
       .consumed(claim, grant, at: start + .seconds(5)),
     ]
   }

@@ -4,7 +4,8 @@ import LatchkeyClient
 
 struct DeviceListCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
-    commandName: "list", abstract: "Show the devices that you are signed in on or that are yours, the one seen last first.")
+    commandName: "list",
+    abstract: "Show the devices that you are signed in on or that are yours, the one seen last first.")
 
   @OptionGroup var options: DeviceOptions
 

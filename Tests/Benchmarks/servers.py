@@ -33,22 +33,34 @@ class Server:
         self.name = name
         self.tls = tls
         self.port = port
-        # Should this process be killed, the server goes too.
-        pinned = ["setpriv", "--pdeathsig", "TERM", "taskset", "-c", str(machine.SERVER_CORE)]
-        self._command = [*pinned, *map(str, command)]
+        self._command = list(map(str, command))
         self._environment = environment or {}
         self.process = None
+
+    def under(self, *tool):
+        """The same server, run by another program."""
+        self._command = [*tool, *self._command]
+        return self
+
+    @property
+    def log(self):
+        return machine.OUT / f"{self.name}{'-tls' if self.tls else ''}.log"
 
     @property
     def target(self):
         return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     def __enter__(self):
-        log = machine.OUT / f"{self.name}{'-tls' if self.tls else ''}.log"
+        # Should this process be killed, the server goes too.
+        pinned = ["setpriv", "--pdeathsig", "TERM", "taskset", "-c", str(machine.SERVER_CORE)]
         clean = {name: value for name, value in os.environ.items() if not name.startswith("LATCHKEY_")}
-        with open(log, "w") as output:
+        with open(self.log, "w") as output:
             self.process = subprocess.Popen(
-                self._command, env=clean | self._environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                [*pinned, *self._command],
+                env=clean | self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
             )
         for _ in range(600):
             # In this order: whoever listens when our process has ended is somebody else.
@@ -59,7 +71,7 @@ class Server:
                 return self
             time.sleep(0.05)
         self.__exit__()
-        raise SystemExit(f"bench: {self.name} does not listen:\n{log.read_text()[-2000:]}")
+        raise SystemExit(f"bench: {self.name} does not listen:\n{self.log.read_text()[-2000:]}")
 
     def __exit__(self, *_):
         if self.process.poll() is None:

@@ -51,7 +51,6 @@ FRAMES = {
     "even-stream": headers(2) + headers(1, fields(drop=(":path",))),
 }  # fmt: skip
 ANSWERS = {
-    "answers": answer(1) + answer(3) + answer(5),
     "informational": headers(1, [(":status", "103")]) + answer(1),
     "trailers-only": headers(1, [(":status", "200"), ("grpc-status", "14")], END_HEADERS | END_STREAM),
     "push": frame(PUSH_PROMISE, END_HEADERS, 1, struct.pack(">I", 2) + block(fields())),
@@ -96,6 +95,28 @@ FRAMER = {
     "flag": message(b"x", compressed=2),
     "cut": message(b"hello")[:7],
 }
+# The byte that chooses the call, and the body: text 1, then the method, then the codings.
+ECHO, MANY, SUM, NONE, TEXT, ZIP, TAKES_ZIP, ORIGIN = 0, 2, 4, 6, 1, 8, 16, 32
+HALVES = [base64.b64encode(half) for half in (message(b"hello")[:4], message(b"hello")[4:])]
+WEB = {
+    "echo": (ECHO, message(b"hello")),
+    "many": (MANY | TAKES_ZIP | ORIGIN, message(b"\x05")),
+    "none": (NONE, message(b"x")),
+    "sum": (SUM, message(b"a") + message(b"b")),
+    "text": (ECHO | TEXT, base64.b64encode(message(b"hello"))),
+    "text-many": (MANY | TEXT, base64.b64encode(message(b"\x03"))),
+    "text-padded-twice": (ECHO | TEXT, b"".join(HALVES)),
+    "text-cut": (ECHO | TEXT, base64.b64encode(message(b"hello"))[:-2]),
+    "text-letters": (ECHO | TEXT, b"AAAA****"),
+    "two": (ECHO, message(b"a") + message(b"b")),
+    "empty": (ECHO, message(b"")),
+    "cut": (ECHO, message(b"hello")[:7]),
+    "long": (ECHO, message(b"x", length=2**32 - 1)),
+    "gzip": (ECHO | ZIP, message(ZIPPED, compressed=1)),
+    "gzip-text": (ECHO | ZIP | TEXT, base64.b64encode(message(ZIPPED, compressed=1))),
+    "gzip-unasked": (ECHO, message(ZIPPED, compressed=1)),
+    "trailers": (ECHO, message(b"hello") + b"\x80\0\0\0\x05a: b\n"),
+}  # fmt: skip
 METADATA = {
     "request": b"\n".join(part.encode() for field in fields("/t.T/Echo") for part in field),
     "values": b":method\nPOST\n:path\n/t.T/Echo\ncontent-type\napplication/grpc\ngrpc-timeout\n100m\nx-a-bin\nAAH/,qqs=\n"
@@ -142,20 +163,21 @@ QR_CODES = {
 }
 
 
-# The first two bytes choose the type, so that each of these is tried as many of them.
+# The first two bytes choose the type. Each body is tried as the types that read it in ways of their own: `-merge=1` of
+# libFuzzer keeps all of these, and drops every other pair.
 BODIES = {
-    "empty": b"",
-    "strings": b"".join(bytes([number << 3 | 2, 3]) + b"abc" for number in range(1, 8)),
-    "numbers": b"".join(bytes([number << 3, 5]) for number in range(1, 8)),
-    "nested": b"\x0a\x08\x0a\x03abc\x12\x01x\x12\x04\x08\x01\x10\x02",
-    "not-utf8": b"\x0a\x02\xff\xfe\x12\x02\xc3\x28",
-    "long-length": b"\x0a\xff\xff\xff\xff\x0f",
-    "repeated": b"\x0a\x01a" * 20 + b"\x12\x01b" * 20,
+    "empty": (b"", (3, 40, 77, 110)),
+    "strings": (b"".join(bytes([number << 3 | 2, 3]) + b"abc" for number in range(1, 8)), (3, 110)),
+    "numbers": (b"".join(bytes([number << 3, 5]) for number in range(1, 8)), (3, 40, 77)),
+    "nested": (b"\x0a\x08\x0a\x03abc\x12\x01x\x12\x04\x08\x01\x10\x02", (3, 110)),
+    "not-utf8": (b"\x0a\x02\xff\xfe\x12\x02\xc3\x28", (3, 40, 77, 110)),
+    "long-length": (b"\x0a\xff\xff\xff\xff\x0f", (3, 40, 77, 110)),
+    "repeated": (b"\x0a\x01a" * 20 + b"\x12\x01b" * 20, (110,)),
 }
 MESSAGES = {f"{name}-{number}": struct.pack(">H", number) + body
-            for name, body in BODIES.items() for number in (3, 40, 77, 110)}  # fmt: skip
+            for name, (body, numbers) in BODIES.items() for number in numbers}  # fmt: skip
 
-STREAMS = {"server-frames": FRAMES, "client-frames": ANSWERS, "connection": CONNECTIONS, "framer": FRAMER}
+STREAMS = {"server-frames": FRAMES, "client-frames": ANSWERS, "connection": CONNECTIONS, "framer": FRAMER, "web": WEB}
 PLAIN = {"metadata": METADATA, "tokens": TOKENS, "qr-codes": QR_CODES, "messages": MESSAGES}
 
 
@@ -165,7 +187,10 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         for index, (name, content) in enumerate(sorted(seeds.items())):
             reads = (WHOLE, BYTES, SEVENS)[index % 3] if target in STREAMS else b""
-            (folder / f"seed-{name}").write_bytes(reads + content)
+            choice = b""
+            if target == "web":
+                choice, content = bytes([content[0]]), content[1]
+            (folder / f"seed-{name}").write_bytes(choice + reads + content)
 
 
 if __name__ == "__main__":

@@ -172,6 +172,18 @@ import Testing
     }
   }
 
+  @Test("Cookies that come in several fields are one field to a page")
+  func cookies() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      let cookies = [("cookie", "a=1"), ("x", "y"), ("cookie", "b=2; c=3")]
+      let answer = try await peer.call("/cookie", [], headers: cookies, method: "GET")
+      #expect(String(decoding: answer.body, as: UTF8.self) == "a=1; b=2; c=3")
+      #expect(try await peer.call("/cookie", [], headers: [], method: "GET").body == Array("none".utf8))
+      await peer.close()
+    }
+  }
+
   @Test("Pages answer over HTTP/1.1 on the same port")
   func http1() async throws {
     try await TestServer.run { server in

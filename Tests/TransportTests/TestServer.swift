@@ -43,6 +43,7 @@ struct TestServer {
       interceptors: [Recorder(counters: counters)],
       pages: [
         Page("GET", "/page") { request in PageResponse(text: "query \(request.query ?? "none")") },
+        Page("GET", "/cookie") { request in PageResponse(text: request.header("cookie") ?? "none") },
         Page("POST", "/form") { request in PageResponse(body: request.body) },
       ],
       statusDetailsEncoder: { error in error.details.reason.map { Array($0.utf8) } },

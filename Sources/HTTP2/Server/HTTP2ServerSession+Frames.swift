@@ -39,8 +39,12 @@ extension HTTP2ServerSession {
     var isTrailers = false
     if case .trailers = fate { isTrailers = true }
     var open = OpenBlock(
-      streamID: id, isEnd: isEnd, fate: fate, rules: RequestRules(isTrailers: isTrailers, isMalformed: isOwnParent),
-      block: HTTP2RequestBlock())
+      streamID: id,
+      isEnd: isEnd,
+      fate: fate,
+      rules: RequestRules(isTrailers: isTrailers, isMalformed: isOwnParent),
+      block: HTTP2RequestBlock()
+    )
     guard unsafe decode(piece, isLast: isWhole, &open) else { return terminate(.compressionError) }
     guard isWhole else {
       openBlock = open
@@ -250,8 +254,11 @@ extension HTTP2ServerSession {
       if isEnd, unsafe answersDirectly(stream, data) { return grantConnection(payload.count) }
       decide(stream)
     }
-    stream.consumed += payload.count - count
-    grantConnection(payload.count - count)
+    if payload.count > count {
+      // RFC 9113 §6.1: padding counts against the windows, and nobody reads it.
+      grantConnection(payload.count - count)
+      if !isEnd { grantStream(stream, payload.count - count) }
+    }
     stream.unconsumed += count
     if count > 0 { unsafe stream.handler?.stream(stream, receivedData: data) }
     if isEnd { receivedEnd(stream) }

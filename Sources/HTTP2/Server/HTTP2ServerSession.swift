@@ -364,7 +364,12 @@ package import NIOCore
     let taken = min(bytes, stream.unconsumed)
     stream.unconsumed -= taken
     grantConnection(taken)
-    stream.consumed += taken
+    grantStream(stream, taken)
+  }
+
+  /// Grants the peer bytes on the stream again, in steps worth a frame.
+  func grantStream(_ stream: HTTP2Stream, _ bytes: Int) {
+    stream.consumed += bytes
     // A peer that has ended its side needs no more.
     guard stream.consumed >= Int(limits.streamWindow) / 2, !stream.isRemoteEnded else { return }
     stream.outstanding -= stream.consumed

@@ -504,10 +504,14 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     guard phase == .page, !isTaskRunning, let head = request?.head else { return }
     let (path, query) = PageTable.split(String(decoding: head.httpPath, as: UTF8.self))
     var headers: [(name: String, value: String)] = []
+    var cookies: [String] = []
     head.fields.forEach { name, value in
-      headers.append((String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self)))
+      let (name, value) = (String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self))
+      if name == "cookie" { cookies.append(value) } else { headers.append((name, value)) }
       return true
     }
+    // RFC 9113 §8.2.3: a client may give each cookie a field of its own.
+    if !cookies.isEmpty { headers.append(("cookie", cookies.joined(separator: "; "))) }
     let request = PageRequest(
       method: head.httpMethod.isEmpty ? "POST" : String(decoding: head.httpMethod, as: UTF8.self),
       path: path,

@@ -1,4 +1,31 @@
-"""What a server owes a peer that breaks RFC 9113 or RFC 7541: the right error of the right kind, and no other."""
+"""What a server owes a peer that breaks RFC 9113 or RFC 7541: the right error of the right kind, and no other.
+
+Where each section that binds a server is tested; "cases" are those of `CASES`, under a comment of that section:
+
+RFC 9113
+    3.3, 3.4        test_tls.py (ALPN), test_preface_*
+    4.1, 4.2        cases; test_sequences.py cuts frames at every byte
+    4.3             cases of RFC 7541, test_table_of_unserved_requests, test_header_block_in_pieces
+    5.1             cases, test_closed_stream, test_stream_reset_by_peer, test_half_closed_stream
+    5.1.1, 5.1.2    cases, test_more_streams_than_allowed
+    5.2, 6.9        cases, test_window_is_respected, test_negative_window, test_padding_is_granted
+    5.3, 6.3        cases
+    5.4             every verdict, test_closed_after_goaway
+    5.5             cases
+    6.1, 6.2, 6.4   cases
+    6.5             cases, test_settings_are_acknowledged
+    6.6 to 6.8      cases, test_goaway_leaves_streams
+    6.10            cases, test_header_block_in_pieces
+    8.1 to 8.3      cases; cookies in RPCServerTests.swift
+    8.4, 8.5        cases
+    9.2             test_tls.py, by sslyze
+    10.5            test_attacks.py
+RFC 7541
+    2.3.3, 4.2      cases
+    4.3, 4.4        cases, test_compression_table
+    5.1, 5.2        cases
+    6.1 to 6.3      cases, test_compression_table
+"""
 
 import itertools
 import struct
@@ -55,6 +82,12 @@ CASES = {
     "DATA over the frame size": (OPENED + data(1, bytes(16385)), either(FRAME_SIZE_ERROR)),
     "HEADERS over the frame size": (headers(1, raw=bytes(16385)), connection(FRAME_SIZE_ERROR)),
     "unknown frame over the frame size": (frame(0xEE, payload=bytes(16385)), connection(FRAME_SIZE_ERROR)),
+    # §4.1: flags that a type does not define are passed over.
+    "undefined flags": (
+        headers(1, flags=END_HEADERS | 0xD2) + frame(WINDOW_UPDATE, 0xFF, 1, struct.pack(">I", 1))
+        + frame(PING, 0xFE, 0, bytes(8)) + data(1, message(), flags=END_STREAM | 0xF6),
+        {OPEN},
+    ),
     # §5.1, §6.2
     "HEADERS on stream 0": (headers(0), connection(PROTOCOL_ERROR)),
     "HEADERS on an even stream": (headers(2), connection(PROTOCOL_ERROR)),
@@ -173,11 +206,26 @@ CASES = {
     "pseudo-header in trailers": (
         OPENED + headers(1, [(":path", "/")], flags=END_HEADERS | END_STREAM), either(PROTOCOL_ERROR)
     ),
+    "no fields at all": (headers(1, raw=b""), either(PROTOCOL_ERROR)),
+    "path without a slash": (headers(1, [(":path", "a/b")] + fields(drop=[":path"])), either(PROTOCOL_ERROR)),
+    "asterisk of another method": (headers(1, [(":path", "*")] + fields(drop=[":path"])), either(PROTOCOL_ERROR)),
+    # §8.5
+    "CONNECT with a path": (
+        headers(1, [(":method", "CONNECT"), (":path", "/"), (":authority", "a:1")]), either(PROTOCOL_ERROR)
+    ),
+    "CONNECT without an authority": (headers(1, [(":method", "CONNECT")]), either(PROTOCOL_ERROR)),
     "empty path": (headers(1, [(":path", "")] + fields(drop=[":path"])), either(PROTOCOL_ERROR)),
     "te other than trailers": (headers(1, fields(frames.CHECK, ("te", "gzip"), drop=["te"])), either(PROTOCOL_ERROR)),
     "upper case": (headers(1, raw=SOUND + literal(b"X-Upper", b"x")), either(PROTOCOL_ERROR)),
     "space in a name": (headers(1, raw=SOUND + literal(b"x y", b"x")), either(PROTOCOL_ERROR)),
     "colon in a name": (headers(1, raw=SOUND + literal(b"x:y", b"x")), either(PROTOCOL_ERROR)),
+    "byte beyond ASCII in a name": (headers(1, raw=SOUND + literal(b"x\x80", b"x")), either(PROTOCOL_ERROR)),
+    "space before a value": (headers(1, raw=SOUND + literal(b"x", b" x")), either(PROTOCOL_ERROR)),
+    "tab behind a value": (headers(1, raw=SOUND + literal(b"x", b"x\t")), either(PROTOCOL_ERROR)),
+    "malformed trailers": (
+        OPENED + data(1, message(), flags=0) + headers(1, raw=literal(b"X", b"x"), flags=END_HEADERS | END_STREAM),
+        either(PROTOCOL_ERROR),
+    ),
     "empty name": (headers(1, raw=SOUND + literal(b"", b"x")), either(PROTOCOL_ERROR)),
     "content-length above the body": (
         headers(1, fields(frames.CHECK, ("content-length", "6"))) + data(1, message()), either(PROTOCOL_ERROR)
@@ -204,6 +252,17 @@ CASES = {
     "table size over the limit": (headers(1, raw=frames.integer(4097, 5, 0x20) + SOUND), connection(COMPRESSION_ERROR)),
     "table size after a field": (headers(1, raw=SOUND + b"\x20"), connection(COMPRESSION_ERROR)),
     "table size twice at the start": (headers(1, raw=b"\x20\x3f\xe1\x1f" + SOUND) + data(1, message()), {OPEN}),
+    "integer cut off": (headers(1, raw=b"\xff\xff"), connection(COMPRESSION_ERROR)),
+    "value missing": (headers(1, raw=SOUND + b"\x00\x01x"), connection(COMPRESSION_ERROR)),
+    # §4.4: it empties the table, and is no error.
+    "field larger than the table": (
+        headers(1, raw=SOUND + b"\x40" + literal(b"x", b"y" * 5000)[1:]) + data(1, message()), {OPEN}
+    ),
+    "index of what a large field drove out": (
+        headers(1, raw=SOUND + b"\x40\x01a\x01b\x40" + literal(b"x", b"y" * 5000)[1:])
+        + headers(3, raw=SOUND + b"\xbe"),
+        connection(COMPRESSION_ERROR),
+    ),
     "bad block in trailers": (
         OPENED + headers(1, raw=b"\x80", flags=END_HEADERS | END_STREAM), connection(COMPRESSION_ERROR)
     ),
@@ -268,6 +327,44 @@ def test_stream_reset_by_peer(target, late, allowed):
     with target.connect() as peer:
         peer.send(OPENED, rst_stream(1), late)
         assert peer.verdict(stream=1) in allowed
+
+
+@pytest.mark.parametrize(
+    "late", [window_update(1, 1), priority(1, 3), rst_stream(1)], ids=["WINDOW_UPDATE", "PRIORITY", "RST_STREAM"]
+)
+def test_half_closed_stream(target, late):
+    """RFC 9113 §5.1: on a stream whose request has ended, WINDOW_UPDATE, PRIORITY and RST_STREAM are in order"""
+    with target.connect() as peer:
+        peer.send(headers(1, fields(frames.WATCH)), data(1, message()), late)
+        assert peer.verdict(stream=1) == OPEN
+
+
+@pytest.mark.parametrize(
+    "unserved",
+    [
+        headers(1, raw=block(fields(drop=[":path"])) + b"\x40\x01a\x01b"),
+        headers(1) + rst_stream(1) + headers(3, raw=SOUND + literal(b"X", b"x") + b"\x40\x01a\x01b"),
+        headers(1, raw=SOUND + b"".join(literal(b"x", b"y" * 4000) for _ in range(4)) + b"\x40\x01a\x01b"),
+    ],
+    ids=["malformed", "malformed in the middle", "too large"],
+)
+def test_table_of_unserved_requests(target, unserved):
+    """RFC 9113 §4.3: a block that nobody reads still changes the compression table"""
+    with target.connect() as peer:
+        peer.send(unserved, headers(5, raw=SOUND + b"\xbe"), data(5, message()))
+        assert peer.status(5) == 0
+
+
+def test_padding_is_granted(target):
+    """RFC 9113 §6.1: padding counts against the windows, so it is granted again, whatever the message says"""
+    body = message(b"\x0a\x8b\x03" + b"x" * 395)
+    padded = [data(1, bytes([255, byte]) + bytes(255), flags=PADDED) for byte in body]
+    with target.connect() as peer:
+        peer.send(headers(1), *padded[:200])
+        while not any(got.kind == WINDOW_UPDATE and got.stream == 1 for got in peer.seen):
+            peer.next()
+        peer.send(*padded[200:], data(1))
+        assert peer.status(1) == 5, "the health of a service that is not there"
 
 
 def test_preface_wrong(target):

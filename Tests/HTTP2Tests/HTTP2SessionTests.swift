@@ -82,6 +82,29 @@ import Testing
     #expect(served.handler.ended)
   }
 
+  @Test("Padding of a server's counts against the client's windows, and is granted again")
+  func paddingOfAnswers() throws {
+    let pair = try SessionPair()
+    let handler = RecordingHandler()
+    _ = try pair.request(handler)
+    try pair.client.produce()
+    // SETTINGS, and the head of an answer: RFC 7541 has ":status: 200" in its table.
+    pair.feed([0, 0, 0, 4, 0, 0, 0, 0, 0] + [0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88], to: pair.client)
+    try pair.client.produce()
+    pair.client.output.clear()
+    // A byte of DATA and 256 of padding, until half of the window is over.
+    let frame: [UInt8] = [0, 1, 1, 0, 8, 0, 0, 0, 1, 255, 7] + [UInt8](repeating: 0, count: 255)
+    for _ in 0..<130 { pair.feed(frame, to: pair.client) }
+    try pair.client.produce()
+    #expect(handler.body == [UInt8](repeating: 7, count: 130))
+    // Nobody has taken the body; the padding alone opens the stream's window.
+    let updates = Array(pair.client.output.readableBytesView)
+    #expect(updates.starts(with: [0, 0, 4, 8, 0, 0, 0, 0, 1]))
+    let granted = updates.dropFirst(9).prefix(4).reduce(0) { $0 << 8 | Int($1) }
+    #expect(granted >= 32_000)
+    #expect(granted <= 130 * 256)
+  }
+
   @Test("Bytes of a reset stream are given back to the connection's window")
   func windowOfResetStreams() throws {
     let pair = try SessionPair()

@@ -42,6 +42,25 @@ def presented(fleet, name="identity", ca=None, alpn=("h2",), maximum=None):
             return connection.getpeercert(binary_form=True), connection.selected_alpn_protocol(), connection.version()
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
+def test_a_stock_client_resumes_its_session(tls_world, version):
+    context = ssl.create_default_context(cafile=str(tls_world.authority))
+    context.set_alpn_protocols(["http/1.1"])
+    context.minimum_version = context.maximum_version = version
+
+    def ask(session=None):
+        """Whether the handshake resumed, and the session for the next one, which 1.3 sends with the first answer."""
+        with socket.create_connection(("127.0.0.1", tls_world.fleet.ports["identity"][0]), timeout=5) as raw:
+            with context.wrap_socket(raw, server_hostname="localhost", session=session) as connection:
+                connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
+                return connection.session_reused, connection.session
+
+    resumed, session = ask()
+    assert not resumed
+    assert ask(session)[0]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_R41_the_port_fits_mozillas_intermediate_profile(tls_world, name):
     scan = subprocess.run(

@@ -24,6 +24,29 @@ import Testing
     #expect(total == 100)
   }
 
+  @Test("Messages that wait keep their order, their bytes and their flags, while others come and go")
+  func waiting() {
+    var waiting = WaitingMessages()
+    var expected: [ReceivedMessage] = []
+    for round in 0..<200 {
+      for size in [0, 1, round, 3000] {
+        let message = ReceivedMessage(
+          bytes: ByteBuffer(repeating: UInt8(round), count: size), isCompressed: (round + size) % 3 == 0)
+        waiting.append(message)
+        expected.append(message)
+      }
+      for _ in 0..<(round < 100 ? 3 : 5) where !expected.isEmpty {
+        let next = expected.removeFirst()
+        let got = waiting.popFirst()
+        #expect(got?.bytes == next.bytes)
+        #expect(got?.isCompressed == next.isCompressed)
+      }
+      #expect(waiting.count == expected.count)
+    }
+    #expect(expected.isEmpty)
+    #expect(waiting.popFirst() == nil)
+  }
+
   @Test("An error overtakes the messages that wait")
   func failure() async throws {
     let inbox = MessageInbox { _ in }

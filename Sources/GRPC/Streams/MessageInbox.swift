@@ -1,4 +1,3 @@
-internal import NIOCore
 internal import Synchronization
 
 /// Whole messages on their way from an event loop to the one task that reads them.
@@ -10,7 +9,7 @@ package final class MessageInbox: Sendable {
   private typealias Waiter = CheckedContinuation<Result<ReceivedMessage?, RPCError>, Never>
 
   private struct State {
-    var messages = CircularBuffer<ReceivedMessage>()
+    var messages = WaitingMessages()
     /// Set once. Comes after the messages that wait, of which an error at once leaves none.
     var end: Result<Void, RPCError>?
     var waiter: Waiter?

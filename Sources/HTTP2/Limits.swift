@@ -38,6 +38,11 @@ package struct Limits: Sendable {
   /// CONTINUATION frames of one header block: with them a block may be eight times what its list may be.
   package var continuations: Int = 8
 
+  /// Bytes that a session works on before it asks whether it may go on, and what a frame counts beside its own: a dozen
+  /// of short calls, so that asking costs nothing beside them.
+  static let bytesBetweenLooks = 2 * 1024
+  static let frameOverhead = 64
+
   /// Closed streams that the session remembers, to tell a late frame from a wrong one. A power of two.
   static let rememberedStreams = 64
 

@@ -85,6 +85,25 @@ enum Limits {
   static let tcpProbeSeconds = 10
   static let tcpProbes = 2
 
+  /// How long a connection may keep its event loop to itself: hundreds of short calls, and less than anybody notices.
+  static let turn = TimeAmount.microseconds(500)
+
+  /// What is left of a turn when many connections have more to do than their turns allow: some calls, so that going
+  /// from one to the next costs little beside them.
+  static let shortestTurn = TimeAmount.microseconds(50)
+
+  /// How long the turns of those who wait for theirs may take together before the loop looks at its sockets.
+  static let round = TimeAmount.microseconds(500)
+
+  /// How long the loop waits for its sockets then, if they have nothing: long enough not to be over before it looks.
+  static let roundPause = TimeAmount.microseconds(30)
+
+  /// Places for jobs that a connection keeps.
+  static let keptJobs = 16
+
+  /// Bytes of requests over HTTP/1.1 between two looks at the clock: some dozens of the shortest.
+  static let pageBytesBetweenLooks = 1024
+
   /// Bytes that one read may take: two full bursts of a connection's streams, and the largest TLS record.
   static let readBytes = 64 * 1024
 }

@@ -24,6 +24,22 @@ import Testing
     #expect(total == 100)
   }
 
+  @Test("A reader that never has to wait is asked to pause, and misses nothing")
+  func pause() async throws {
+    let pauses = Atomic<Int>(0)
+    let inbox = MessageInbox(pause: { pauses.add(1, ordering: .relaxed) }, consumed: { _ in })
+    let count = 100
+    for index in 0..<count { inbox.deliver(ReceivedMessage(bytes: ByteBuffer(bytes: [UInt8(index & 255)]))) }
+    inbox.finish()
+    var read = 0
+    while let message = try await inbox.next() {
+      #expect(message.bytes == ByteBuffer(bytes: [UInt8(read & 255)]))
+      read += 1
+    }
+    #expect(read == count)
+    #expect(pauses.load(ordering: .relaxed) == count)
+  }
+
   @Test("Messages that wait keep their order, their bytes and their flags, while others come and go")
   func waiting() {
     var waiting = WaitingMessages()

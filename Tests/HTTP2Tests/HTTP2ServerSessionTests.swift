@@ -140,6 +140,29 @@ import Testing
     #expect(handler.closed == .noError)
   }
 
+  @Test("A session that is told to stop leaves the rest, between two frames, and goes on with it as if nothing was")
+  func stops() throws {
+    let pair = try SessionPair()
+    try pair.run()
+    // PING frames with a payload of their own each, the last one cut.
+    let count = 3 * (Limits.bytesBetweenLooks / (Limits.frameOverhead + 8) + 1)
+    var bytes = (0..<count).flatMap { [0, 0, 8, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UInt8($0)] as [UInt8] }
+    let tail = bytes.suffix(5)
+    bytes.removeLast(5)
+    pair.serverEvents.mayGoOn = false
+    var rounds = 0
+    repeat {
+      pair.feed(bytes, to: pair.server)
+      bytes = Array(bytes.suffix(pair.server.untaken))
+      rounds += 1
+    } while !bytes.isEmpty && rounds < 10
+    #expect(rounds == 3)
+    #expect(pair.server.failure == nil)
+    pair.feed(Array(tail), to: pair.server)
+    #expect(pair.server.untaken == 0)
+    #expect(pair.serverEvents.pings.map(\.payload) == (0..<UInt64(count)).map { $0 })
+  }
+
   /// Sets what the client lets a stream send, behind the client's back.
   private func limitStreams(of pair: SessionPair, to window: UInt8) throws {
     try pair.run()

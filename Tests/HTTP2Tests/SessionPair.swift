@@ -77,6 +77,8 @@ final class RecordingDelegate: HTTP2ClientSessionDelegate {
   var onEnd: ((HTTP2Stream) -> Void)?
   /// Header blocks that were decoded.
   var blocks = 0
+  /// What the server's session hears when it asks whether it may go on.
+  var mayGoOn = true
   /// Answers a request by its body, or has it opened.
   var direct: (([UInt8]) -> ByteBuffer?)?
   /// Takes note of a body that is to come.
@@ -101,6 +103,8 @@ final class RecordingDelegate: HTTP2ClientSessionDelegate {
 }
 
 extension RecordingDelegate: HTTP2ServerSessionDelegate {
+  func sessionMayGoOn(_ session: HTTP2ServerSession) -> Bool { mayGoOn }
+
   func session(_ session: HTTP2ServerSession, received block: HTTP2RequestBlock) {
     blocks += 1
     block.allowsDirectAnswer = direct != nil

@@ -198,6 +198,42 @@ import Testing
     }
   }
 
+  @Test("Requests that come all at once over HTTP/1.1 are answered one by one, also those before the end of the input")
+  func pipelining() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      let count = 1000
+      let text = (0..<count).map { "GET /page?\($0) HTTP/1.1\r\nhost: x\r\n\r\n" }.joined()
+      try await peer.send(raw: Array(text.utf8))
+      try await peer.endInput()
+      #expect(await peer.isClosed())
+      let answers = String(decoding: peer.rawBytes, as: UTF8.self).split(separator: "\r\n\r\n").dropFirst()
+      #expect(answers.count == count)
+      for (number, answer) in answers.enumerated() { #expect(answer.hasPrefix("query \(number)")) }
+    }
+  }
+
+  @Test("What one connection asks at once beyond its turn is answered, whole and in order, while others are served")
+  func turns() async throws {
+    try await TestServer.run { server in
+      let busy = try await TestPeer.connect(server.address)
+      let honest = try await TestPeer.connect(server.address)
+      let count = 3000
+      let body = (0..<count).flatMap { Blob([UInt8($0 & 255), UInt8($0 >> 8)]).frame }
+      try await withThrowingTaskGroup(of: Answer.self) { group in
+        for _ in 0..<20 { group.addTask { try await busy.call("/t.T/PingPong", body) } }
+        for _ in 0..<50 { #expect(try await honest.call("/t.T/Echo", Blob([1]).frame).status == .ok) }
+        for try await answer in group {
+          #expect(answer.status == .ok)
+          #expect(answer.messages == (0..<count).map { [UInt8($0 & 255), UInt8($0 >> 8)] })
+        }
+      }
+      #expect(server.server.usage.bufferedBytes == 0)
+      await busy.close()
+      await honest.close()
+    }
+  }
+
   @Test("A drain answers what was begun, refuses new connections and ends")
   func drain() async throws {
     let server = try await TestServer.start()

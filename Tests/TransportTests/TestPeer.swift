@@ -115,6 +115,11 @@ final class TestPeer: ChannelInboundHandler, HTTP2ClientSessionDelegate, @unchec
     try await required(channel).writeAndFlush(ByteBuffer(bytes: bytes))
   }
 
+  /// Ends this side of the connection.
+  func endInput() async throws {
+    try await required(channel).close(mode: .output)
+  }
+
   /// A call whose request is `body`, cut as it is; nil leaves the stream open.
   ///
   /// - Parameter pingsOnData: sends a PING for DATA, one at a time, as clients do that measure their bandwidth.

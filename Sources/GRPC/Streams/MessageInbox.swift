@@ -10,6 +10,8 @@ package final class MessageInbox: Sendable {
 
   private struct State {
     var messages = WaitingMessages()
+    /// Whether the reader had its last message without waiting for it.
+    var isBusy = false
     /// Set once. Comes after the messages that wait, of which an error at once leaves none.
     var end: Result<Void, RPCError>?
     var waiter: Waiter?
@@ -18,11 +20,20 @@ package final class MessageInbox: Sendable {
   private let state = Mutex(State())
   /// What a message may have when it is expanded.
   let messageLimit: Int
+  private let pause: (@Sendable () async -> Void)?
   private let consumed: @Sendable (Int) -> Void
 
-  /// - Parameter consumed: called with the size of each message that the reader took, on the reader's thread.
-  package init(messageLimit: Int = Limits.messageBytes, consumed: @escaping @Sendable (Int) -> Void) {
+  /// - Parameters:
+  ///   - pause: awaited by a reader that did not have to wait for a message before it takes the next one: it may have
+  ///     kept others from their work for long.
+  ///   - consumed: called with the size of each message that the reader took, on the reader's thread.
+  package init(
+    messageLimit: Int = Limits.messageBytes,
+    pause: (@Sendable () async -> Void)? = nil,
+    consumed: @escaping @Sendable (Int) -> Void
+  ) {
     self.messageLimit = messageLimit
+    self.pause = pause
     self.consumed = consumed
   }
 
@@ -35,6 +46,7 @@ package final class MessageInbox: Sendable {
       guard state.end == nil else { return nil }
       if let waiter = state.waiter {
         state.waiter = nil
+        state.isBusy = false
         return waiter
       }
       state.messages.append(message)
@@ -65,6 +77,7 @@ package final class MessageInbox: Sendable {
 
   /// The next message, nil after the last. One task at a time.
   package func next() async throws(RPCError) -> ReceivedMessage? {
+    if let pause, state.withLock({ $0.isBusy }) { await pause() }
     let result = await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         if let ready = self.takeOrWait(continuation) { continuation.resume(returning: ready) }
@@ -80,6 +93,7 @@ package final class MessageInbox: Sendable {
     let ready = state.withLock { state -> Result<ReceivedMessage?, RPCError>? in
       if let message = state.messages.popFirst() {
         size = message.bytes.readableBytes
+        state.isBusy = true
         return .success(message)
       }
       switch state.end {

@@ -27,6 +27,10 @@ package import NIOCore
   /// From then on `receive` ignores its input: the driver writes what is left and closes.
   package internal(set) var failure: HTTP2ErrorCode?
 
+  /// Bytes at the end of what it was last given that the session has not looked at, since the delegate had it stop. It
+  /// wants them again, before any others.
+  package private(set) var untaken = 0
+
   // Receiving.
   var now: NIODeadline
   private var prefaceMatched = 0
@@ -114,9 +118,11 @@ package import NIOCore
 
   // MARK: Bytes
 
-  /// Parses what the peer sent. Events are delivered before it returns; `failure` says whether it made sense.
+  /// Parses what the peer sent. Events are delivered before it returns; `failure` says whether it made sense, and
+  /// `untaken` whether that was all of it.
   package func receive(_ bytes: UnsafeRawBufferPointer, now: NIODeadline) {
     self.now = now
+    untaken = 0
     guard failure == nil else { return }
     lookAhead = LookAhead()
     var index = 0
@@ -127,6 +133,7 @@ package import NIOCore
       // Every pointer here is read before the call returns.
       guard unsafe completePartial(bytes, &index) else { return }
     }
+    var worked = 0
     while failure == nil, bytes.count - index >= FrameHeader.byteCount {
       // In bounds by the loop's condition, and by the second guard.
       let header = unsafe FrameHeader(UnsafeRawBufferPointer(rebasing: bytes[index...]))
@@ -137,6 +144,14 @@ package import NIOCore
       unsafe handle(header, UnsafeRawBufferPointer(rebasing: bytes[start..<index]))
       // Read before the call returns.
       if lookAhead.isOn { unsafe lookAhead(in: bytes, from: index, after: header) }
+      worked += header.length + Limits.frameOverhead
+      if worked >= Limits.bytesBetweenLooks {
+        worked = 0
+        if let delegate, !delegate.sessionMayGoOn(self) {
+          untaken = bytes.count - index
+          return
+        }
+      }
     }
     guard failure == nil, index < bytes.count else { return }
     unsafe partial.append(contentsOf: bytes[index...])

@@ -1,5 +1,9 @@
 /// What happens on a server's session as a whole. Called on its event loop.
 package protocol HTTP2ServerSessionDelegate: AnyObject {
+  /// Whether the session may go on with what it was given, asked every few frames. False makes `receive` return, with
+  /// the rest `untaken`.
+  func sessionMayGoOn(_ session: HTTP2ServerSession) -> Bool
+
   /// A header block that the session has not seen before, or not lately: the place to make something of it.
   func session(_ session: HTTP2ServerSession, received block: HTTP2RequestBlock)
 
@@ -31,5 +35,7 @@ package protocol HTTP2ServerSessionDelegate: AnyObject {
 }
 
 extension HTTP2ServerSessionDelegate {
+  package func sessionMayGoOn(_ session: HTTP2ServerSession) -> Bool { true }
+
   package func session(_ session: HTTP2ServerSession, foresees body: UnsafeRawBufferPointer) -> Bool { false }
 }

@@ -1,16 +1,121 @@
 internal import NIOCore
+internal import Synchronization
 
-/// Runs tasks on one event loop, so that a call's handler, its connection and its timers never need a lock.
-final class EventLoopTaskExecutor: TaskExecutor {
+/// Runs the tasks of one connection on its event loop, so that a call's handler, its connection and its timers never
+/// need a lock; in turns with those of other connections when there is much to do.
+///
+///     enqueued ──▶ run, until the turn is over ──▶ the rest waits for the next turn
+final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable {
+  // Unchecked: what is not behind the lock is only touched on the event loop.
+
+  private struct Queue {
+    var jobs: [UnownedJob] = []
+    /// Somebody is going to look at the jobs.
+    var isAwake = false
+  }
+
+  let turns: LoopTurns
   let eventLoop: any EventLoop
+  private let queue = Mutex(Queue())
+  /// The jobs that were taken from the queue, and the next of them.
+  private var batch: [UnownedJob] = []
+  private var next = 0
+  /// Tasks that wait for their connection's next turn.
+  private var paused: [CheckedContinuation<Void, Never>] = []
+  private var isWaiting = false
+  /// When the connection's turn has to end.
+  var turnEnd = NIODeadline.uptimeNanoseconds(0)
+  /// Since when the turns are counted that the connection took without waiting, and how long they were.
+  private var countedFrom = NIODeadline.uptimeNanoseconds(0)
+  private var taken = TimeAmount.zero
+  /// Called when the work of the connection no longer has to wait.
+  var caughtUp: (() -> Void)?
 
-  init(_ eventLoop: any EventLoop) {
-    self.eventLoop = eventLoop
+  /// Whether something of the connection waits for its turn.
+  var isBehind: Bool { isWaiting }
+
+  init(_ turns: LoopTurns) {
+    self.turns = turns
+    eventLoop = turns.eventLoop
+  }
+
+  convenience init(_ eventLoop: any EventLoop) {
+    self.init(LoopTurns(eventLoop))
   }
 
   func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
-    // The loop runs the job exactly once, and `self` is alive until then.
-    eventLoop.execute { unsafe job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+    let isFirst = queue.withLock { queue in
+      queue.jobs.append(job)
+      defer { queue.isAwake = true }
+      return !queue.isAwake
+    }
+    if isFirst { eventLoop.execute { self.begin() } }
+  }
+
+  /// Returns when the connection's next turn comes: at once while this one lasts.
+  ///
+  /// For who goes on for long without waiting for anything.
+  func nextTurn() async {
+    guard eventLoop.inEventLoop, eventLoop.now >= turnEnd else { return }
+    await withCheckedContinuation { continuation in
+      paused.append(continuation)
+      wait()
+    }
+  }
+
+  private func begin() {
+    // Then the turn that comes will do it.
+    guard !isWaiting else { return }
+    let now = eventLoop.now
+    // The end of one turn may make jobs for another before the loop looks at its sockets.
+    if now - countedFrom > .nanoseconds(2 * taken.nanoseconds) {
+      countedFrom = now
+      taken = .zero
+    } else if taken >= Limits.turn {
+      return wait()
+    }
+    let hasMore = takeJobs(until: turns.end(ofTurnFrom: now))
+    taken = taken + (eventLoop.now - now)
+    if hasMore { wait() }
+  }
+
+  private func wait() {
+    guard !isWaiting else { return }
+    isWaiting = true
+    turns.wait(self)
+  }
+
+  func takeTurn(until end: NIODeadline) -> Bool {
+    let tasks = paused
+    paused = []
+    for task in tasks { task.resume() }
+    guard !takeJobs(until: end) else { return true }
+    isWaiting = false
+    caughtUp?()
+    return false
+  }
+
+  private func takeJobs(until end: NIODeadline) -> Bool {
+    turnEnd = end
+    while next < batch.count || refill() {
+      let job = batch[next]
+      next += 1
+      // Each job was enqueued once and is run once, and `self` is alive until then.
+      unsafe job.runSynchronously(on: asUnownedTaskExecutor())
+      if eventLoop.now >= end { return next < batch.count || refill() || !paused.isEmpty }
+    }
+    return !paused.isEmpty
+  }
+
+  /// False when there is nothing left to do.
+  private func refill() -> Bool {
+    batch.removeAll(keepingCapacity: batch.capacity <= Limits.keptJobs)
+    next = 0
+    return queue.withLock { queue in
+      swap(&batch, &queue.jobs)
+      queue.isAwake = !batch.isEmpty
+      return queue.isAwake
+    }
   }
 }

@@ -22,7 +22,9 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   private var latestRead = 0
   /// What the server's budget was last told that this connection holds.
   private var reportedBytes = 0
-  private var isAnswering = false
+  private var isAnswering = false {
+    didSet { if oldValue, !isAnswering { becameFree?() } }
+  }
   private var isTaskRunning = false
   private var share = CallShare()
   /// A request has begun to come, and not ended.
@@ -30,6 +32,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   private var web: (call: WebCall, head: HTTPRequestHead)?
   private var isDraining = false
   private var timer: Scheduled<Void>?
+  /// Called when the next request may come.
+  var becameFree: (() -> Void)?
   /// When the last answer was complete.
   private var lastAnswer = NIODeadline.now()
 
@@ -47,7 +51,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     peer: Peer
   ) throws {
     let pages = PageHandler(environment: environment, executor: executor, peer: peer)
-    try pipeline.addHandler(RequestBeginning(pages))
+    try pipeline.addHandler(RequestPacer(pages, executor.turns))
     var bounds = NIOHTTPDecoderLimitConfiguration()
     bounds.maxHeaderFieldSize = Limits.pageHeaderBytes
     bounds.maxHeaderListSize = Limits.pageHeaderBytes
@@ -74,6 +78,9 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     timer?.cancel()
     timer = nil
   }
+
+  /// Whether the request that is under way, or the next one, may go on coming: none waits for its answer.
+  var isFree: Bool { isReceiving || !isAnswering }
 
   private func startTimer(_ time: TimeAmount) {
     timer?.cancel()

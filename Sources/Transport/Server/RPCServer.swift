@@ -72,6 +72,8 @@ package final class RPCServer: Sendable {
 
   private let environment: ServerEnvironment
   private let group: any EventLoopGroup
+  /// Of each event loop.
+  private let turns: [ObjectIdentifier: LoopTurns]
   private let state = Mutex(State())
 
   /// - Parameters:
@@ -86,7 +88,11 @@ package final class RPCServer: Sendable {
     statusDetailsEncoder: @escaping StatusDetailsEncoder = { _ in nil },
     logger: Logger
   ) {
-    self.group = group ?? MultiThreadedEventLoopGroup.singleton
+    let group = group ?? MultiThreadedEventLoopGroup.singleton
+    self.group = group
+    var turns: [ObjectIdentifier: LoopTurns] = [:]
+    for loop in group.makeIterator() { turns[ObjectIdentifier(loop)] = LoopTurns(loop) }
+    self.turns = turns
     environment = ServerEnvironment(
       configuration: configuration,
       router: Router(routes),
@@ -122,9 +128,8 @@ package final class RPCServer: Sendable {
           if let tls = configuration.tls {
             try pipeline.addHandler(TLSHandler(server: tls, handshakeTimeout: Limits.handshakeTimeout))
           }
-          try pipeline.addHandler(
-            ProtocolDetector(environment: environment, executor: EventLoopTaskExecutor(channel.eventLoop))
-          )
+          let turns = turns[ObjectIdentifier(channel.eventLoop)] ?? LoopTurns(channel.eventLoop)
+          try pipeline.addHandler(ProtocolDetector(environment: environment, executor: EventLoopTaskExecutor(turns)))
         }
       }
     let listener = try await bootstrap.bind(host: configuration.host, port: configuration.port).get()

@@ -34,8 +34,12 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   private var isBlockTimed = false
   /// What the channel last said of itself.
   private var isWritable = true
-  /// The peer does not take our bytes: reading on would only make more of them.
+  /// The peer does not take our bytes, or its last turn was too short for what it asked: reading on would only make
+  /// more of it.
   private var isReadHeld = false
+  /// What was read and has to wait for a turn.
+  private var rest: ByteBuffer?
+  private var isTurnComing = false
   private var timers: ConnectionTimers
   private var timer: Scheduled<Void>?
   private var timerDeadline: NIODeadline?
@@ -75,6 +79,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
 
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
+    executor.caughtUp = { [unowned self] in readOn() }
     now = .now()
     do throws(HTTP2Error) {
       let session = try HTTP2ServerSession(
@@ -104,6 +109,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
 
   func handlerRemoved(context: ChannelHandlerContext) {
     shutDown()
+    executor.caughtUp = nil
     self.context = nil
   }
 
@@ -118,6 +124,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     guard let session else { return }
     session.abandon()
     self.session = nil
+    rest = nil
     environment.budget.buffered(-reportedBytes)
     reportedBytes = 0
     free = []
@@ -132,16 +139,33 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     guard let session else { return }
     if !isReading {
-      isReading = true
-      now = .now()
+      beginPass()
       lastRead = now
+      executor.turnEnd = executor.turns.end(ofTurnFrom: now)
     }
-    let bytes = unwrapInboundIn(data)
+    var bytes = unwrapInboundIn(data)
+    guard rest == nil else {
+      rest?.writeBuffer(&bytes)
+      return
+    }
     // The session keeps no pointer into the buffer.
     unsafe bytes.withUnsafeReadableBytes { unsafe session.receive($0, now: now) }
+    guard session.untaken > 0 else { return }
+    bytes.moveReaderIndex(to: bytes.writerIndex - session.untaken)
+    rest = bytes
+    waitForTurn()
   }
 
   func channelReadComplete(context: ChannelHandlerContext) {
+    endPass()
+  }
+
+  private func beginPass() {
+    isReading = true
+    now = .now()
+  }
+
+  private func endPass() {
     // Nobody comes behind this handler who would want to know.
     isReading = false
     flush()
@@ -151,7 +175,14 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   }
 
   func read(context: ChannelHandlerContext) {
-    if isWritable { context.read() } else { isReadHeld = true }
+    if isWritable, rest == nil, !executor.isBehind { context.read() } else { isReadHeld = true }
+  }
+
+  /// Reads if that was held and the reasons are gone.
+  private func readOn() {
+    guard isReadHeld, isWritable, rest == nil, !executor.isBehind else { return }
+    isReadHeld = false
+    context?.read()
   }
 
   func channelWritabilityChanged(context: ChannelHandlerContext) {
@@ -159,10 +190,8 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     if isWritable {
       timers[.stalledWrite] = nil
       flush()
-      if isReadHeld {
-        isReadHeld = false
-        context.read()
-      }
+      waitForTurn()
+      readOn()
     } else {
       timers[.stalledWrite] = NIODeadline.now() + Limits.stalledWriteTimeout
       rearm()
@@ -256,6 +285,19 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     } else if !session.wantsToRead, !session.wantsToWrite {
       context.close(promise: nil)
     }
+  }
+
+  // MARK: Turns
+
+  func sessionMayGoOn(_ session: HTTP2ServerSession) -> Bool {
+    eventLoop.now < executor.turnEnd
+  }
+
+  /// Until the peer takes its answers there is no turn for more of its requests.
+  private func waitForTurn() {
+    guard rest != nil, isWritable, !isTurnComing else { return }
+    isTurnComing = true
+    executor.turns.wait(self)
   }
 
   // MARK: The session
@@ -488,6 +530,23 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     case .drainRoundTrip: fixDrain()
     case .drainGrace, .stalledWrite, .closing: context.close(promise: nil)
     }
+  }
+}
+
+extension ServerConnection: TurnTaker {
+  func takeTurn(until end: NIODeadline) -> Bool {
+    isTurnComing = false
+    guard isWritable, let session, var bytes = rest else { return false }
+    beginPass()
+    executor.turnEnd = end
+    // The session keeps no pointer into the buffer.
+    unsafe bytes.withUnsafeReadableBytes { unsafe session.receive($0, now: now) }
+    bytes.moveReaderIndex(to: bytes.writerIndex - session.untaken)
+    rest = session.untaken > 0 ? bytes : nil
+    endPass()
+    readOn()
+    isTurnComing = rest != nil && isWritable
+    return isTurnComing
   }
 }
 

@@ -178,9 +178,13 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     switch route.method.kind {
     case .unary, .serverStreaming: break
     case .clientStreaming, .bidirectional:
-      call.inbox = MessageInbox(messageLimit: route.messageLimit) { [self, eventLoop = connection.eventLoop] _ in
-        eventLoop.runNow { if self.generation == generation { self.settle() } }
-      }
+      call.inbox = MessageInbox(
+        messageLimit: route.messageLimit,
+        pause: { [executor = connection.executor] in await executor.nextTurn() },
+        consumed: { [self, eventLoop = connection.eventLoop] _ in
+          eventLoop.runNow { if self.generation == generation { self.settle() } }
+        }
+      )
     }
     switch route.method.kind {
     case .unary, .clientStreaming: break

@@ -1,0 +1,55 @@
+internal import NIOCore
+
+/// Shares one event loop between its connections.
+///
+/// A connection works at once on what its socket brings, for the length of a turn. What is left then waits here with
+/// that of others, for turns one after the other; between their rounds the loop looks at its sockets. So a connection
+/// that asks for much waits for itself, and one that asks for little does not wait for it.
+final class LoopTurns: @unchecked Sendable {
+  // Unchecked: only touched on its event loop.
+  let eventLoop: any EventLoop
+  private var waiting = CircularBuffer<any TurnTaker>()
+  private var isRoundScheduled = false
+
+  init(_ eventLoop: any EventLoop) {
+    self.eventLoop = eventLoop
+  }
+
+  /// When a turn that begins now has to end. The more wait for theirs the shorter it is, so that many who come at once
+  /// with too much take little longer than one.
+  func end(ofTurnFrom now: NIODeadline) -> NIODeadline {
+    guard !waiting.isEmpty else { return now + Limits.turn }
+    let share = Limits.turn.nanoseconds / Int64(waiting.count + 1)
+    return now + max(.nanoseconds(share), Limits.shortestTurn)
+  }
+
+  /// Gives `taker` turns until it has nothing left to do.
+  func wait(_ taker: any TurnTaker) {
+    waiting.append(taker)
+    scheduleRound()
+  }
+
+  private func scheduleRound() {
+    guard !isRoundScheduled else { return }
+    isRoundScheduled = true
+    // The loop runs every task that is ready before it looks at its sockets, and what such a task submits as well: only
+    // something in the future lets it. That future begins once the tasks of this round have run, which write its
+    // answers, and what they submit.
+    eventLoop.execute { [self] in
+      eventLoop.execute { [self] in
+        eventLoop.assumeIsolated().scheduleTask(in: Limits.roundPause) { self.takeRound() }
+      }
+    }
+  }
+
+  private func takeRound() {
+    isRoundScheduled = false
+    let end = eventLoop.now + Limits.round
+    for _ in 0..<waiting.count {
+      guard let taker = waiting.popFirst() else { break }
+      if taker.takeTurn(until: self.end(ofTurnFrom: eventLoop.now)) { waiting.append(taker) }
+      if eventLoop.now >= end { break }
+    }
+    if !waiting.isEmpty { scheduleRound() }
+  }
+}

@@ -1,0 +1,102 @@
+internal import NIOCore
+
+/// Hands the bytes of requests over HTTP/1.1 on as they are worked off: the next ones when those before are answered,
+/// and no more in one go than fits the connection's turn.
+///
+/// Tells the page handler behind it that bytes of a request come, before they are a request.
+final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
+  // Unchecked: only touched on its event loop.
+  typealias InboundIn = ByteBuffer
+  typealias InboundOut = ByteBuffer
+  typealias OutboundIn = ByteBuffer
+  typealias OutboundOut = ByteBuffer
+
+  private let pages: PageHandler
+  private let turns: LoopTurns
+  private var context: ChannelHandlerContext?
+  private var rest = ByteBuffer()
+  private var isTurnComing = false
+  private var isPassing = false
+  private var isReadHeld = false
+  /// The peer has ended its side; whoever is behind learns it after the bytes.
+  private var isInputClosed = false
+
+  init(_ pages: PageHandler, _ turns: LoopTurns) {
+    self.pages = pages
+    self.turns = turns
+  }
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    self.context = context
+    pages.becameFree = { [weak self] in self?.waitForTurn() }
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) {
+    self.context = nil
+    pages.becameFree = nil
+    rest = ByteBuffer()
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    var bytes = unwrapInboundIn(data)
+    guard rest.readableBytes == 0 else {
+      rest.writeBuffer(&bytes)
+      return
+    }
+    rest = bytes
+    pages.receivesBytes(rest.readableBytes)
+    passOn(until: turns.end(ofTurnFrom: turns.eventLoop.now))
+    waitForTurn()
+  }
+
+  func read(context: ChannelHandlerContext) {
+    if rest.readableBytes == 0 { context.read() } else { isReadHeld = true }
+  }
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    if case ChannelEvent.inputClosed = event, rest.readableBytes > 0 {
+      isInputClosed = true
+    } else {
+      context.fireUserInboundEventTriggered(event)
+    }
+  }
+
+  func takeTurn(until end: NIODeadline) -> Bool {
+    isTurnComing = false
+    guard let context else { return false }
+    pages.receivesBytes(rest.readableBytes)
+    passOn(until: end)
+    context.fireChannelReadComplete()
+    guard rest.readableBytes == 0 else {
+      isTurnComing = pages.isFree
+      return isTurnComing
+    }
+    rest = ByteBuffer()
+    if isInputClosed {
+      isInputClosed = false
+      context.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
+    } else if isReadHeld {
+      isReadHeld = false
+      context.read()
+    }
+    return false
+  }
+
+  private func passOn(until end: NIODeadline) {
+    isPassing = true
+    defer { isPassing = false }
+    while pages.isFree, let context,
+      let piece = rest.readSlice(length: min(rest.readableBytes, Limits.pageBytesBetweenLooks)),
+      piece.readableBytes > 0
+    {
+      context.fireChannelRead(wrapInboundOut(piece))
+      if turns.eventLoop.now >= end { return }
+    }
+  }
+
+  private func waitForTurn() {
+    guard rest.readableBytes > 0, pages.isFree, !isTurnComing, !isPassing else { return }
+    isTurnComing = true
+    turns.wait(self)
+  }
+}

@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import signal
+import ssl
 import statistics
 import sys
 import tempfile
@@ -24,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOSTILE = ROOT / "Tests" / "EndToEnd" / "hostile"
 sys.path[:0] = [str(HOSTILE), str(HOSTILE.parent), str(ROOT / "deploy")]
 
+import authority  # noqa: E402
 import conftest  # noqa: E402
 import frames  # noqa: E402
 import test_attacks  # noqa: E402
@@ -32,6 +34,8 @@ from frames import END_HEADERS, END_STREAM, INITIAL_WINDOW_SIZE, PREFACE, call, 
 # The bars.
 RATIO, FLOOR_MS, BUDGET = 10, 10, 128 << 20
 SETTLE = 1
+
+CORES = os.sched_getaffinity(0)
 
 
 def percentile(values, part):
@@ -76,12 +80,62 @@ def tiny_data(target):
         peer.send(headers(1), *(data(1, body[index : index + 1], flags=0) for index in range(len(body))))
 
 
+def questions(question, count, streams):
+    """Streams of reflection, each with many questions at once: a few bytes that ask for many."""
+    body = question * count
+    pieces = [body[start : start + 16_000] for start in range(0, len(body), 16_000)]
+    return b"".join(
+        headers(number, frames.fields(frames.REFLECTION)) + b"".join(data(number, piece, flags=0) for piece in pieces)
+        for number in range(1, 2 * streams, 2)
+    )
+
+
+LIST = message(b"\x3a\x00")
+SYMBOL = b"latchkey.qr.v1.QrSessionService"
+FILES = message(b"\x22" + bytes([len(SYMBOL)]) + SYMBOL)
+
+
+def zero_window(question, count, streams=30):
+    asked = questions(question, count, streams)
+
+    def attack(target):
+        with contextlib.ExitStack() as stack:
+            peers = [stack.enter_context(target.connect((INITIAL_WINDOW_SIZE, 0), timeout=2)) for _ in range(20)]
+            for peer in peers:
+                peer.send(asked)
+            time.sleep(0.2)
+
+    return attack
+
+
 def never_reading(target):
-    with target.connect((INITIAL_WINDOW_SIZE, 0), receive_buffer=4096, timeout=2) as peer:
-        question = message(b"\x22\x21latchkey.qr.v1.QrSessionService")
-        for number in range(1, 199, 2):
-            peer.send(headers(number, frames.fields(frames.REFLECTION)), data(number, question))
+    asked = questions(FILES, 100, 50)
+    with contextlib.ExitStack() as stack:
+        peers = [stack.enter_context(target.connect(receive_buffer=4096, timeout=0.5)) for _ in range(5)]
+        for peer in peers:
+            peer.send(frames.window_update(0, 0x3FFFFFFF), frames.settings((INITIAL_WINDOW_SIZE, 0x3FFFFFFF)))
+            with contextlib.suppress(TimeoutError):
+                peer.send(asked)
         time.sleep(0.2)
+
+
+def asking_without_end(target):
+    """Answers are read as fast as they come, and the next questions are on their way."""
+    asked = data(1, LIST * 2000, flags=0)
+    with target.connect((INITIAL_WINDOW_SIZE, 0x3FFFFFFF), timeout=2) as peer:
+        peer.send(frames.window_update(0, 0x3FFFFFFF), headers(1, frames.fields(frames.REFLECTION)))
+        reader = threading.Thread(target=drain, args=[peer], daemon=True)
+        reader.start()
+        # As much as the server's window takes at once; it ends the connection of who sends more.
+        for _ in range(4):
+            peer.send(asked)
+        reader.join(0.3)
+
+
+def drain(peer):
+    with contextlib.suppress(OSError, ValueError):
+        while peer.socket.recv(1 << 20):
+            pass
 
 
 def slow_preface(target):
@@ -89,6 +143,49 @@ def slow_preface(target):
         for peer in [stack.enter_context(target.raw(timeout=2)) for _ in range(100)]:
             peer.send(PREFACE[:10])
         time.sleep(0.2)
+
+
+def slow_handshake(target):
+    hello = ssl.MemoryBIO()
+    session = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        session.do_handshake()
+    half = hello.read()[:100]
+    with contextlib.ExitStack() as stack:
+        for peer in [stack.enter_context(target.raw(timeout=2)) for _ in range(100)]:
+            peer.send(half)
+        time.sleep(0.2)
+
+
+def handshakes(target):
+    """Whole handshakes, one after the other, and nothing else."""
+    for _ in range(20):
+        with target.connect(timeout=2):
+            pass
+
+
+def slow_over_http1(sent):
+    def attack(target):
+        with contextlib.ExitStack() as stack:
+            for peer in [stack.enter_context(target.raw(timeout=2)) for _ in range(100)]:
+                peer.send(sent)
+                peer.send(b"x")
+            time.sleep(0.2)
+
+    return attack
+
+
+SLOW_HEADERS = b"GET /healthz HTTP/1.1\r\nhost: x\r\nx: "
+SLOW_BODY = b"POST /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: 60000\r\n\r\n"
+
+
+def pipelining(target):
+    asked = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n" * 5000
+    with target.raw(timeout=2) as peer:
+        reader = threading.Thread(target=drain, args=[peer], daemon=True)
+        reader.start()
+        peer.send(asked)
+        reader.join(0.2)
 
 
 def half_open(target):
@@ -109,11 +206,31 @@ ATTACKS = {
     "HPACK bomb": lambda: hpack_bomb,
     "header lists over the limit": lambda: long_header_lists,
     "tiny DATA frames": lambda: tiny_data,
+    "zero window, short answers": lambda: zero_window(LIST, 100),
+    "zero window, large answers": lambda: zero_window(FILES, 100),
+    "zero window, windows full of questions": lambda: zero_window(LIST, 9000, 15),
     "never reading": lambda: never_reading,
+    "asking without end": lambda: asking_without_end,
     "slow preface": lambda: slow_preface,
     "half-open connections": lambda: half_open,
     "connection flood": lambda: connection_flood,
+    "slow headers over HTTP/1.1": lambda: slow_over_http1(SLOW_HEADERS),
+    "slow body over HTTP/1.1": lambda: slow_over_http1(SLOW_BODY),
+    "pipelining over HTTP/1.1": lambda: pipelining,
 }
+# What costs a server with TLS something else.
+TLS_ATTACKS = {
+    "slow handshake": lambda: slow_handshake,
+    "handshakes": lambda: handshakes,
+    **{
+        name: ATTACKS[name]
+        for name in (
+            "rapid reset (CVE-2023-44487)", "PING", "empty DATA", "tiny DATA frames", "zero window, short answers",
+            "zero window, large answers", "never reading", "asking without end", "half-open connections",
+            "connection flood",
+        )
+    },
+}  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -121,7 +238,10 @@ def attacking(target, make):
     """A process that attacks again and again."""
     child = os.fork()
     if child == 0:
-        os.nice(10)
+        if os.sched_getscheduler(0) == os.SCHED_RR:
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        else:
+            os.nice(10)
         threading.excepthook = lambda _: None
         attack = make()
         while True:
@@ -159,16 +279,14 @@ def honest(target, seconds):
     return latencies, peak
 
 
-def measure(target, seconds, only):
+def measure(target, seconds, attacks):
     rows = []
-    for name, make in ATTACKS.items():
-        if only and only not in name:
-            continue
+    for name, make in attacks.items():
         quiet, base = honest(target, seconds)
         with attacking(target, make):
             busy, peak = honest(target, seconds)
         row = {
-            "attack": name,
+            "attack": f"{name} (TLS)" if target.authority else name,
             "quiet_p50_ms": statistics.median(quiet), "quiet_p99_ms": percentile(quiet, 0.99),
             "p50_ms": statistics.median(busy), "p99_ms": percentile(busy, 0.99),
             "rss_mib": base / 2**20, "peak_rss_mib": peak / 2**20,
@@ -177,29 +295,47 @@ def measure(target, seconds, only):
         row["holds"] = row["p99_ms"] <= max(FLOOR_MS, RATIO * row["quiet_p99_ms"]) and peak - base <= BUDGET
         rows.append(row)
         print(
-            f"{name:48} {row['quiet_p99_ms']:8.2f} {row['p50_ms']:8.2f} {row['p99_ms']:8.2f} {row['ratio']:6.1f} "
+            f"{row['attack']:48} {row['quiet_p99_ms']:8.2f} {row['p50_ms']:8.2f} {row['p99_ms']:8.2f} {row['ratio']:6.1f} "
             f"{row['rss_mib']:8.1f} {row['peak_rss_mib']:8.1f}  {'holds' if row['holds'] else 'MISSED'}",
             flush=True,
         )
     return rows
 
 
+def apart(target, before_others):
+    """The server on the first core, and this process on the second; before whatever else this machine does."""
+    cores = sorted(CORES)
+    threads = [int(thread.name) for thread in pathlib.Path(f"/proc/{target.process.pid}/task").iterdir()]
+    if len(cores) > 1:
+        for thread in threads:
+            os.sched_setaffinity(thread, {cores[0]})
+        os.sched_setaffinity(0, {cores[1]})
+    if before_others:
+        for thread in [0, *threads]:
+            os.sched_setscheduler(thread, os.SCHED_RR, os.sched_param(2))
+
+
 def main():
     parser = argparse.ArgumentParser(description="Measures what attacks cost an honest client.")
     parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--before-others", action="store_true", help="as root: real-time priority, on a busy machine")
     parser.add_argument("--only", help="attacks whose name has this")
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / ".build" / "release")
     arguments = parser.parse_args()
     print(f"{'attack':48} {'quiet99':>8} {'p50 ms':>8} {'p99 ms':>8} {'ratio':>6} {'RSS MiB':>8} {'peak':>8}")
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
-        with conftest.serving(arguments.binaries, pathlib.Path(folder)) as target:
-            cores = sorted(os.sched_getaffinity(0))
-            if len(cores) > 1:
-                for thread in pathlib.Path(f"/proc/{target.process.pid}/task").iterdir():
-                    os.sched_setaffinity(int(thread.name), {cores[0]})
-                os.sched_setaffinity(0, {cores[1]})
-            target.call()
-            rows = measure(target, arguments.seconds, arguments.only)
+        folder = pathlib.Path(folder)
+        files = authority.issue(folder)
+        tls = ["--tls-certificate-file", str(files.certificate), "--tls-key-file", str(files.key)]
+        # One event loop, which the attacker's connections share with the honest client's.
+        loop = ["--threads", "1"]
+        for attacks, flags, trusted in ((ATTACKS, loop, None), (TLS_ATTACKS, loop + tls, files.authority)):
+            chosen = {name: make for name, make in attacks.items() if not arguments.only or arguments.only in name}
+            with conftest.serving(arguments.binaries, folder / str(len(flags)), *flags, authority=trusted) as target:
+                apart(target, arguments.before_others)
+                target.call()
+                rows += measure(target, arguments.seconds, chosen)
     out = ROOT / ".build" / "bench" / "attacks.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(rows, indent=1) + "\n")

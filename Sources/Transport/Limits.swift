@@ -98,6 +98,11 @@ enum Limits {
   /// How long the loop waits for its sockets then, if they have nothing: long enough not to be over before it looks.
   static let roundPause = TimeAmount.microseconds(30)
 
+  /// How many wait for their turns when a read has to do so as well, unless it is of few bytes. A frame is worked on as
+  /// a whole, and one that is full of small messages takes longer than a short turn.
+  static let crowd = 2
+  static let promptBytes = 2 * 1024
+
   /// Places for jobs that a connection keeps.
   static let keptJobs = 16
 

@@ -23,6 +23,9 @@ final class LoopTurns: @unchecked Sendable {
     return now + max(.nanoseconds(share), Limits.shortestTurn)
   }
 
+  /// Whether so many wait for their turns that who has much to do had better do the same.
+  var isCrowded: Bool { waiting.count >= Limits.crowd }
+
   /// Gives `taker` turns until it has nothing left to do.
   func wait(_ taker: any TurnTaker) {
     waiting.append(taker)

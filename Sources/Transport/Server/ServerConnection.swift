@@ -39,6 +39,8 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   private var isReadHeld = false
   /// What was read and has to wait for a turn.
   private var rest: ByteBuffer?
+  /// There is output for whose writing the turn was too short.
+  private var hasLateOutput = false
   private var isTurnComing = false
   private var timers: ConnectionTimers
   private var timer: Scheduled<Void>?
@@ -148,6 +150,10 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
       rest?.writeBuffer(&bytes)
       return
     }
+    guard bytes.readableBytes < Limits.promptBytes || !executor.turns.isCrowded else {
+      rest = bytes
+      return waitForTurn()
+    }
     // The session keeps no pointer into the buffer.
     unsafe bytes.withUnsafeReadableBytes { unsafe session.receive($0, now: now) }
     guard session.untaken > 0 else { return }
@@ -175,12 +181,12 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   }
 
   func read(context: ChannelHandlerContext) {
-    if isWritable, rest == nil, !executor.isBehind { context.read() } else { isReadHeld = true }
+    if isWritable, !isBehind { context.read() } else { isReadHeld = true }
   }
 
   /// Reads if that was held and the reasons are gone.
   private func readOn() {
-    guard isReadHeld, isWritable, rest == nil, !executor.isBehind else { return }
+    guard isReadHeld, isWritable, !isBehind else { return }
     isReadHeld = false
     context?.read()
   }
@@ -189,7 +195,8 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     isWritable = context.channel.isWritable
     if isWritable {
       timers[.stalledWrite] = nil
-      flush()
+      // A peer that reads as fast as we write would have us write all that there is.
+      if eventLoop.now < executor.turnEnd { flush() } else { hasLateOutput = true }
       waitForTurn()
       readOn()
     } else {
@@ -293,9 +300,12 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     eventLoop.now < executor.turnEnd
   }
 
+  /// Whether it is us who hold the peer up: what it has sent waits for a turn, and what it sends after that is not read.
+  var isBehind: Bool { rest != nil || executor.isBehind }
+
   /// Until the peer takes its answers there is no turn for more of its requests.
   private func waitForTurn() {
-    guard rest != nil, isWritable, !isTurnComing else { return }
+    guard rest != nil || hasLateOutput, isWritable, !isTurnComing else { return }
     isTurnComing = true
     executor.turns.wait(self)
   }
@@ -498,7 +508,9 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   private func handle(_ event: ConnectionTimers.Event) {
     guard let session, let context else { return }
     switch event {
+    case .settings where isBehind: timers[.settings] = now + Limits.settingsTimeout
     case .settings: session.terminate(.settingsTimeout)
+    case .headerBlock where isBehind: timers[.headerBlock] = now + Limits.headerBlockTimeout
     case .headerBlock:
       // The peer did not finish its header block, so the connection cannot go on either.
       session.terminate(.enhanceYourCalm, debug: "header_timeout")
@@ -523,6 +535,8 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
         lastAsked = now
         timers[.keepaliveAnswer] = now + environment.configuration.keepalive.timeout
       }
+    case .keepaliveAnswer where isBehind:
+      timers[.keepaliveAnswer] = now + environment.configuration.keepalive.timeout
     case .keepaliveAnswer:
       guard lastRead > lastAsked else { return context.close(promise: nil) }
       timers[.keepalive] = lastRead + environment.configuration.keepalive.interval
@@ -536,16 +550,21 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
 extension ServerConnection: TurnTaker {
   func takeTurn(until end: NIODeadline) -> Bool {
     isTurnComing = false
-    guard isWritable, let session, var bytes = rest else { return false }
+    guard isWritable, let session else { return false }
     beginPass()
     executor.turnEnd = end
-    // The session keeps no pointer into the buffer.
-    unsafe bytes.withUnsafeReadableBytes { unsafe session.receive($0, now: now) }
-    bytes.moveReaderIndex(to: bytes.writerIndex - session.untaken)
-    rest = session.untaken > 0 ? bytes : nil
+    hasLateOutput = false
+    if var bytes = rest {
+      // The session keeps no pointer into the buffer.
+      unsafe bytes.withUnsafeReadableBytes { unsafe session.receive($0, now: now) }
+      bytes.moveReaderIndex(to: bytes.writerIndex - session.untaken)
+      rest = session.untaken > 0 ? bytes : nil
+    }
+    // Writing may make more room than there is time for: that has another turn.
+    isTurnComing = true
     endPass()
+    isTurnComing = (rest != nil || hasLateOutput) && isWritable
     readOn()
-    isTurnComing = rest != nil && isWritable
     return isTurnComing
   }
 }

@@ -376,8 +376,8 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
   /// The deadline passed: nobody waits for the answer any more.
   func expire() {
     let isCallOver = callEnd.map { $0 <= connection.now } ?? false
-    if !isCallOver, let inbox = call.inbox, inbox.waiting > 0 {
-      // It is our reader that holds the peer up.
+    if !isCallOver, connection.isBehind || (call.inbox?.waiting ?? 0) > 0 {
+      // It is we who hold the peer up.
       messageStart = connection.now
       return watchMessage(isNew: false)
     }

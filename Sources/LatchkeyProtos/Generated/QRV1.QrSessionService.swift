@@ -340,11 +340,11 @@ extension QRV1 {
   /// What a person is asked to agree to with PURPOSE_CONFIRM_ACTION. The phone shows it word for word and signs its
   /// digest: SHA-256 of "latchkey-action-v1" 0x00 client_id 0x00 text 0x00 amount 0x00 currency 0x00 reference.
   package struct Action: Sendable, Equatable {
-    /// One line of at most 120 characters.
+    /// One line of at most 120 characters that can be seen.
     package var text: String
     /// Such as "129.90": up to 12 digits, then up to 4 decimals. Empty when no money is meant.
     package var amount: String
-    /// ISO 4217, such as "EUR"; goes with the amount.
+    /// Of the money of ISO 4217, such as "EUR"; goes with the amount.
     package var currency: String
     /// The client's own name for it, such as an order number: at most 64 visible ASCII characters.
     package var reference: String
@@ -360,6 +360,8 @@ extension QRV1 {
   package struct IssueSessionRequest: Sendable, Equatable {
     package var clientID: String
     package var purpose: QRV1.Purpose
+    /// What the person is asked to allow; empty asks for what a screen needs, "basic profile". CONFIRM_ACTION allows nothing
+    /// besides.
     package var scope: String
     /// PKCE (RFC 7636): base64url(SHA-256(code_verifier)), 43 characters.
     package var codeChallenge: String

@@ -113,7 +113,7 @@ struct  Latchkey__Qr__V1__Action
 {
   ProtobufCMessage base;
   /*
-   * One line of at most 120 characters.
+   * One line of at most 120 characters that can be seen.
    */
   ProtobufCBinaryData text;
   /*
@@ -121,7 +121,7 @@ struct  Latchkey__Qr__V1__Action
    */
   ProtobufCBinaryData amount;
   /*
-   * ISO 4217, such as "EUR"; goes with the amount.
+   * Of the money of ISO 4217, such as "EUR"; goes with the amount.
    */
   ProtobufCBinaryData currency;
   /*
@@ -139,6 +139,10 @@ struct  Latchkey__Qr__V1__IssueSessionRequest
   ProtobufCMessage base;
   ProtobufCBinaryData client_id;
   Latchkey__Qr__V1__Purpose purpose;
+  /*
+   * What the person is asked to allow; empty asks for what a screen needs, "basic profile". CONFIRM_ACTION allows nothing
+   * besides.
+   */
   ProtobufCBinaryData scope;
   /*
    * PKCE (RFC 7636): base64url(SHA-256(code_verifier)), 43 characters.

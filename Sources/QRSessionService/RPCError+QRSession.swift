@@ -38,6 +38,13 @@ extension RPCError {
     reason: "expired_token"
   )
 
+  /// To the poller of a code whose confirmer cannot sign anybody in any more.
+  static let confirmerGone = RPCError(
+    .permissionDenied,
+    "who agreed has signed out or is disabled by now",
+    reason: "access_denied"
+  )
+
   static let loginRequired = RPCError(
     .permissionDenied,
     "a guest cannot confirm this: sign in first",

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import hashlib
 import json
+import time
 import urllib.request
 
 import grpc
@@ -11,6 +12,9 @@ import jwt
 import pytest
 import services
 from latchkey.identity.v1 import (
+    admin_service_pb2,
+    admin_service_pb2_grpc,
+    auth_service_pb2,
     device_service_pb2,
     device_service_pb2_grpc,
     session_service_pb2,
@@ -19,7 +23,7 @@ from latchkey.identity.v1 import (
     transfer_service_pb2_grpc,
 )
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
-from world import PASSWORD, World, base64url, refused, unique_identifier
+from world import PASSWORD, Failure, World, base64url, bearer, refused, unique_identifier
 
 PAYMENT = {"text": "Pay Corner Shop", "amount": "129.90", "currency": "EUR", "reference": "order-7"}
 
@@ -98,6 +102,102 @@ def test_action_is_confirmed(world):
         world.qr.ScanSession(
             pb.ScanSessionRequest(user_code="BCDF-GHJK"), metadata=(("authorization", f"Bearer {jws}"),), timeout=10
         )
+
+
+SHOWN = {
+    "text": [
+        "", "x" * 121, "漢" * 120, "a\0b", "a\x07b", "a\nb", "Pay \u202e00.1", "a\u2066b", "a\u200bb", "\u3164",
+        "a\u2800b", "a\u034fb", "a\U000e0041b", "a" + "\u0301" * 6, "Pay 1 EUR" + " " * 80 + "or more",
+        "a \u3000b", " a", "\u00a0",
+    ],
+    "amount": ["", "-1", "+1", "1e9", "1" * 13, "1.12345", ".", "1.", "01", "١", "1,5", " 1", "0x1", "NaN"],
+    "currency": ["", "eur", "EURO", "XQZ", "XXX", "€", "EU", "ЕUR"],
+    "reference": ["a b", "r" * 65, "é", "a\nb"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field, value", [(field, value) for field, values in SHOWN.items() for value in values])
+def test_action_hides_nothing(world, field, value):
+    """S8: what a phone cannot show as it is meant is no action: the field is named, and no code is made"""
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failure:
+        issue(world.device(), pb.PURPOSE_CONFIRM_ACTION, action=pb.Action(**(PAYMENT | {field: value})))
+    assert list(failure[0].fields) == [f"action.{field}"]
+
+
+def test_tickets_and_proofs_do_not_mix(world):
+    """S7, Q12: the ticket or the signature of one purpose opens no other"""
+    phone, screen, shop = world.account(), world.device(), world.device()
+    login = phone.scan(issue(screen, pb.PURPOSE_LOGIN).qr_payload)
+    action = phone.scan(issue(shop, pb.PURPOSE_CONFIRM_ACTION, action=pb.Action(**PAYMENT)).qr_payload)
+    for scan, proof in [
+        (login, unlock(phone, action, PAYMENT)),
+        (action, unlock(phone, login, PAYMENT)),
+        (action, unlock(phone, action)),
+    ]:
+        with refused(grpc.StatusCode.PERMISSION_DENIED, reason="REAUTH_PROOF_INVALID"):
+            confirm(phone, scan, reauth_proof=proof)
+    confirm(phone, login)
+    # One code's collector cannot collect another's.
+    for code, verifier in [(shop.code, screen.verifier), (screen.code, shop.verifier)]:
+        request = pb.PollSessionRequest(device_code=code.device_code, code_verifier=verifier)
+        with contextlib.suppress(grpc.RpcError):
+            answer = world.qr.PollSession(request, timeout=10)
+            assert not answer.HasField("tokens") and not answer.HasField("confirmation")
+    assert collect(screen).HasField("tokens")
+
+
+def test_guest_that_moved_on(world):
+    """S20: a guest that became an account, or went into one, since it agreed is not moved, and the code is over"""
+    account = world.account()
+    for go in (
+        lambda guest: guest.register(unique_identifier()),
+        lambda guest: guest.authenticate(account.identifier, on_conflict=auth_service_pb2.ON_CONFLICT_MERGE),
+    ):
+        guest, new = world.device(), world.device()
+        guest.start_as_guest()
+        code = issue(new, pb.PURPOSE_TRANSFER_GUEST, device_key=new.jwk())
+        confirm(guest, guest.scan(code.qr_payload))
+        go(guest)
+        deadline, reason = time.monotonic() + 20, "MIGRATION_RUNNING"
+        while reason == "MIGRATION_RUNNING":
+            assert time.monotonic() < deadline
+            with pytest.raises(grpc.RpcError) as error:
+                collect(new, redeem_proof(new))
+            reason = Failure(error.value).reason
+        assert reason == "access_denied"
+        with refused(grpc.StatusCode.FAILED_PRECONDITION, reason="expired_token"):
+            collect(new, redeem_proof(new))
+        assert guest.introspect().active
+
+
+@pytest.mark.parametrize("when", ["scan", "confirm", "collect"])
+def test_account_is_disabled_meanwhile(world, when):
+    """S19: an account that is disabled at any point of the flow signs nobody in"""
+    phone, screen = world.account(), world.device()
+    admin = admin_service_pb2_grpc.AdminServiceStub(world.channel("identity"))
+
+    def disable():
+        request = admin_service_pb2.DisableSubjectRequest(sub=phone.subject.sub, reason="stolen")
+        admin.DisableSubject(request, metadata=bearer(world.service_token()), timeout=10)
+
+    code = screen.issue_qr()
+    steps = {
+        "scan": lambda scan: phone.scan(code.qr_payload),
+        "confirm": lambda scan: phone.confirm(scan, code.check_code),
+        "collect": lambda scan: screen.poll(),
+    }
+    scan = None
+    with pytest.raises(grpc.RpcError) as error:
+        for step, act in steps.items():
+            if step == when:
+                disable()
+            # The end of its sessions travels from service to service: the phone may get one step further, never to the
+            # end.
+            scan = act(scan) or scan
+    assert error.value.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+    request = pb.PollSessionRequest(device_code=code.device_code, code_verifier=screen.verifier)
+    with contextlib.suppress(grpc.RpcError):
+        assert not world.qr.PollSession(request, timeout=10).HasField("tokens")
 
 
 def test_bound_device(world):

@@ -324,6 +324,22 @@ import Testing
     _ = try await open.issue { $0.clientID = "someone-else" }
   }
 
+  @Test(
+    "S19: a code whose confirmer signed out or was disabled since is over, and its screen is told so",
+    arguments: ["CONFIRMER_GONE", "LOGIN_REQUIRED", "QR_REVOKED"]
+  )
+  func confirmerGone(reason: String) async throws {
+    let harness = try Harness()
+    let issued = try await harness.confirmed()
+    harness.grants.fail(RPCError(.failedPrecondition, "no", reason: reason))
+    let refused = await refusal { _ = try await harness.poll(issued, verifier: Harness.verifier) }
+    #expect(refused?.code == .permissionDenied && refused?.details.reason == "access_denied")
+    #expect(try await harness.stored(issued).phase.state == .cancelled)
+    #expect(harness.audited.last == .cancelled)
+    let later = await refusal { _ = try await harness.poll(issued, verifier: Harness.verifier) }
+    #expect(later?.details.reason == "expired_token" && harness.grants.issuedCount == 0)
+  }
+
   private func trusted(_ entries: String...) throws -> TrustedInitiators {
     TrustedInitiators(try entries.map { try #require(TrustedInitiators.Entry($0)) })
   }

@@ -81,6 +81,18 @@ import Testing
     #expect(try await waitingForTokens.tokens?.accessToken == "token-1")
   }
 
+  @Test("S8, Q11: the phone is told what a code that asks for nothing in particular would allow, and may narrow it")
+  func usualScope() async throws {
+    let harness = try Harness()
+    let issued = try await harness.issue { $0.scope = "" }
+    let scanned = try await harness.scan(issued)
+    #expect(scanned.scope == Scope.screen.description)
+    try await harness.confirm(scanned, scope: "basic")
+    #expect(try await harness.poll(issued, verifier: Harness.verifier).tokens?.scope == "basic")
+    #expect(QRPurpose.confirmAction.scope(asked: .account).isEmpty)
+    #expect(QRPurpose.transferGuest.scope(asked: .empty).isEmpty)
+  }
+
   @Test("Q11: the new session carries the scope that was asked for, or what the person narrowed it to")
   func scope() async throws {
     let harness = try Harness()

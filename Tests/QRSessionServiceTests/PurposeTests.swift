@@ -87,13 +87,16 @@ import Testing
       (QRV1.Action(text: "two\nlines"), "action.text"),
       (QRV1.Action(text: "hidden \u{202E}text"), "action.text"),
       (QRV1.Action(text: String(repeating: "x", count: 121)), "action.text"),
-      (QRV1.Action(text: "Pay", amount: "1"), "action.amount"),
+      (QRV1.Action(text: "Pay", amount: "1"), "action.currency"),
       (QRV1.Action(text: "Pay", currency: "EUR"), "action.amount"),
       (QRV1.Action(text: "Pay", amount: "-1", currency: "EUR"), "action.amount"),
       (QRV1.Action(text: "Pay", amount: "01", currency: "EUR"), "action.amount"),
       (QRV1.Action(text: "Pay", amount: "1.", currency: "EUR"), "action.amount"),
       (QRV1.Action(text: "Pay", amount: "1e9", currency: "EUR"), "action.amount"),
-      (QRV1.Action(text: "Pay", amount: "1", currency: "eur"), "action.amount"),
+      (QRV1.Action(text: "Pay", amount: "1", currency: "eur"), "action.currency"),
+      (QRV1.Action(text: "Pay", amount: "1", currency: "XQZ"), "action.currency"),
+      (QRV1.Action(text: "Pay 1  or more"), "action.text"),
+      (QRV1.Action(text: "\u{3164}"), "action.text"),
       (QRV1.Action(text: "Pay", reference: "a b"), "action.reference"),
     ]
     for (action, field) in bad {

@@ -12,13 +12,19 @@ package struct QRAction: Sendable, Equatable {
 
   /// Nil when a part is out of its bounds.
   package init?(text: String, amount: QRAmount?, reference: String) {
-    guard let shown = DisplayText(text, maximumCharacters: Self.maximumTextCharacters),
+    guard let shown = Self.shown(text),
       reference.utf8.count <= Self.maximumReferenceBytes,
       reference.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
     else { return nil }
     self.text = shown
     self.amount = amount
     self.reference = reference
+  }
+
+  /// Nil for what is no line of text, or has a gap in it that could push what follows out of sight.
+  package static func shown(_ text: String) -> DisplayText? {
+    let hasGap = zip(text, text.dropFirst()).contains { $0.isWhitespace && $1.isWhitespace }
+    return hasGap ? nil : DisplayText(text, maximumCharacters: Self.maximumTextCharacters)
   }
 
   /// What the action's digest is the SHA-256 of: all that was shown, and for whom. The parts are separated by a zero

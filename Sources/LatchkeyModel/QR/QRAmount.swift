@@ -5,11 +5,11 @@ package struct QRAmount: Sendable, Equatable {
 
   /// Such as `129.90`.
   package let decimal: String
-  /// Three capital letters (ISO 4217).
+  /// Of ISO 4217.
   package let currency: String
 
   package init?(decimal: String, currency: String) {
-    guard currency.utf8.count == 3, currency.utf8.allSatisfy(\.isASCIIUppercase) else { return nil }
+    guard CurrencyCode(currency) != nil else { return nil }
     let parts = decimal.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
     guard (1...2).contains(parts.count), (1...Self.maximumDigits).contains(parts[0].count),
       parts.allSatisfy({ $0.allSatisfy(\.isASCIIDigit) }),

@@ -3,6 +3,10 @@ package enum QRLimits {
   /// The longest a code may live (NIST SP 800-63B: 10 minutes for an out-of-band secret).
   package static let maximumLifetime: Duration = .seconds(600)
 
+  /// How far the clock may be set back under a code that waits for its yes: as far as two services' clocks may
+  /// disagree. Set back further, it would let the code live longer than it may.
+  package static let clockStep: Duration = .seconds(60)
+
   /// The most a `wait_ms` may ask for: under the 30 s after which proxies give up on a silent call.
   package static let maximumWait: Duration = .milliseconds(25_000)
 

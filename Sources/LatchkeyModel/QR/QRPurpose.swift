@@ -45,4 +45,14 @@ package enum QRPurpose: Int, Sendable, CaseIterable {
 
   /// Whether only the confirming device's signature confirms: it is the evidence that is handed out.
   package var needsSignature: Bool { self == .confirmAction }
+
+  /// What the person is asked to allow, and may narrow: what was asked for, or what a screen gets that asks for nothing
+  /// in particular. An action allows nothing besides; a guest or account that moves keeps what it has.
+  package func scope(asked: Scope) -> Scope {
+    switch self {
+    case .login, .bindDevice: asked.isEmpty ? .screen : asked
+    case .transferGuest: asked
+    case .confirmAction: .empty
+    }
+  }
 }

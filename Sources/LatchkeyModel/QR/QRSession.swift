@@ -132,7 +132,12 @@ package struct QRSession: Sendable, Equatable {
   /// The state as of `now`.
   package func state(at now: Timestamp) -> QRSessionState {
     let stored = phase.state
-    return !stored.isFinal && now >= expires ? .expired : stored
+    switch stored {
+    case .pending, .scanned: return now >= expires || now < issued - QRLimits.clockStep ? .expired : stored
+    // What a person agreed to is not lost to a clock that is set back.
+    case .confirmed: return now >= expires ? .expired : stored
+    case .denied, .expired, .cancelled, .consumed: return stored
+    }
   }
 
   // MARK: - The confirming device

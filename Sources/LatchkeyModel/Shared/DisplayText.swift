@@ -1,8 +1,11 @@
-/// A short text that a person typed and other people will read: one line, no control or invisible formatting
-/// characters, no space at its ends. It can stand in a log line or a confirm screen without pretending to be more.
+/// A short text that a person typed and other people will read: one line, no control or invisible characters, no space
+/// at its ends, no marks heaped up over the lines around it. It can stand in a log line or a confirm screen without
+/// pretending to be more.
 package struct DisplayText: Sendable, Hashable, LosslessStringConvertible {
   package static let maximumCharacters = 64
   package static let maximumBytes = 256
+  /// Marks above and below one letter: no language needs more, and further ones run into other lines.
+  package static let maximumMarks = 5
 
   private let text: String
 
@@ -14,8 +17,12 @@ package struct DisplayText: Sendable, Hashable, LosslessStringConvertible {
   package init?(_ text: String, maximumCharacters: Int) {
     guard !text.isEmpty, text.utf8.count <= Self.maximumBytes, text.count <= maximumCharacters else { return nil }
     guard text.first?.isWhitespace == false, text.last?.isWhitespace == false else { return nil }
+    var marks = 0
     for scalar in text.unicodeScalars {
-      switch scalar.properties.generalCategory {
+      let category = scalar.properties.generalCategory
+      marks = category == .nonspacingMark || category == .enclosingMark ? marks + 1 : 0
+      guard marks <= Self.maximumMarks, !Self.isBlank(scalar) else { return nil }
+      switch category {
       case .control, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse, .unassigned: return nil
       // A joiner builds one emoji out of several and is harmless; the other formats reorder or hide text.
       case .format where scalar != "\u{200D}": return nil
@@ -23,6 +30,12 @@ package struct DisplayText: Sendable, Hashable, LosslessStringConvertible {
       }
     }
     self.text = text
+  }
+
+  /// Drawn as nothing, or as a space that is none. What chooses between forms of an emoji is harmless.
+  private static func isBlank(_ scalar: Unicode.Scalar) -> Bool {
+    if scalar == "\u{200D}" || scalar == "\u{FE0F}" || scalar == "\u{FE0E}" { return false }
+    return scalar.properties.isDefaultIgnorableCodePoint || scalar == "\u{2800}"
   }
 
   package var description: String { text }

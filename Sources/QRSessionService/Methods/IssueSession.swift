@@ -155,7 +155,7 @@ extension QRSessionAPI {
     return QRSessionRequest(
       purpose: purpose,
       clientID: clientID,
-      scope: scope,
+      scope: purpose.scope(asked: scope),
       challenge: challenge,
       initiator: initiator,
       deviceKey: key.map { $0.x + $0.y },
@@ -171,17 +171,21 @@ extension QRSessionAPI {
     guard let action else { throw .invalid("action", "is what is to be confirmed") }
     var amount: QRAmount?
     if !action.amount.isEmpty || !action.currency.isEmpty {
+      guard CurrencyCode(action.currency) != nil else {
+        throw .invalid("action.currency", "is three capital letters of ISO 4217, and goes with an amount")
+      }
       guard let money = QRAmount(decimal: action.amount, currency: action.currency) else {
         throw .invalid(
           "action.amount",
-          "up to \(QRAmount.maximumDigits) digits, then up to \(QRAmount.maximumDecimals) decimals, with a currency of "
-            + "three capital letters"
+          "up to \(QRAmount.maximumDigits) digits, then up to \(QRAmount.maximumDecimals) decimals, without a sign"
         )
       }
       amount = money
     }
-    guard DisplayText(action.text, maximumCharacters: QRAction.maximumTextCharacters) != nil else {
-      throw .invalid("action.text", "1 to \(QRAction.maximumTextCharacters) characters, on one line")
+    guard QRAction.shown(action.text) != nil else {
+      throw .invalid(
+        "action.text",
+        "1 to \(QRAction.maximumTextCharacters) characters that can be seen, on one line, without gaps")
     }
     guard let registered = QRAction(text: action.text, amount: amount, reference: action.reference) else {
       throw .invalid("action.reference", "at most \(QRAction.maximumReferenceBytes) visible ASCII characters")
@@ -192,7 +196,7 @@ extension QRSessionAPI {
   private func text(_ text: String?, _ field: String) throws(RPCError) -> DisplayText? {
     guard let text, !text.isEmpty else { return nil }
     guard let shown = DisplayText(text) else {
-      throw .invalid(field, "at most \(DisplayText.maximumCharacters) characters, on one line")
+      throw .invalid(field, "at most \(DisplayText.maximumCharacters) characters that can be seen, on one line")
     }
     return shown
   }

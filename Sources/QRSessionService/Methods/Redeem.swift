@@ -59,7 +59,7 @@ extension QRSessionAPI {
     case .repeated:
       try checkKey(session, proof, context)
       // A restart lost the answer. Identity ends what it issued before.
-      let grant = try await grants.issue(session, deadline: context.deadline)
+      let grant = try await issue(before, as: session, context)
       gate.remember(grant, of: id, for: proof.verifier, until: (session.consumed ?? now) + QRLimits.repeatWindow)
       return grant
     case .reused:
@@ -95,6 +95,24 @@ extension QRSessionAPI {
     }
   }
 
+  /// Where identity refuses for good, because who agreed has signed out or is disabled by now, the code is over: no
+  /// later poll could collect it.
+  private func issue(
+    _ before: QRSession,
+    as session: QRSession,
+    _ context: ServerContext
+  ) async throws(RPCError) -> RedeemedGrant {
+    do throws(RPCError) {
+      return try await grants.issue(session, deadline: context.deadline)
+    } catch {
+      guard let reason = error.details.reason, Self.finalRefusals.contains(reason) else { throw error }
+      try await cancel(before, address: context.peer.address)
+      throw .confirmerGone
+    }
+  }
+
+  private static let finalRefusals: Set<String> = ["CONFIRMER_GONE", "LOGIN_REQUIRED", "QR_REVOKED"]
+
   private func handOver(
     _ before: QRSession,
     _ session: QRSession,
@@ -102,7 +120,7 @@ extension QRSessionAPI {
     _ now: Timestamp,
     _ context: ServerContext
   ) async throws(RPCError) -> RedeemedGrant {
-    let grant = try await grants.issue(session, deadline: context.deadline)
+    let grant = try await issue(before, as: session, context)
     let isOurs = try await stored { () throws(StorageError) in
       try await self.store.exchange(before, for: session, at: now)
     }

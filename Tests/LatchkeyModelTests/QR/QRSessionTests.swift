@@ -299,6 +299,19 @@ import Testing
     #expect(session.redeem(verifier: QRSamples.verifier, at: consumed + .milliseconds(30_001)) == .reused)
   }
 
+  @Test("S4: a clock that is set back gives no code a longer life, and loses nothing that was agreed to")
+  func clockSetBack() {
+    let slewed = QRSamples.start - .seconds(60)
+    let back = QRSamples.start - .seconds(61)
+    for state in QRSessionState.allCases {
+      let session = QRSamples.session(in: state)
+      #expect(session.state(at: slewed) == state)
+      #expect(session.state(at: back) == (state == .pending || state == .scanned ? .expired : state))
+    }
+    var session = QRSamples.session()
+    #expect(session.scan(by: QRSamples.confirmer(), ticket: QRSamples.ticket, at: back) == .unavailable)
+  }
+
   @Test("A confirmation in the code's last second can still be redeemed for a minute")
   func redeemWindow() {
     var session = QRSamples.session()

@@ -51,6 +51,12 @@ extension RPCError {
     reason: "LOGIN_REQUIRED"
   )
 
+  static let insufficientScope = RPCError(
+    .permissionDenied,
+    "the token lacks the scope account: only a device of one's own agrees to codes",
+    reason: "INSUFFICIENT_SCOPE"
+  )
+
   static let sameDevice = RPCError(
     .failedPrecondition,
     "the device that shows a code cannot confirm it",

@@ -146,6 +146,22 @@ def test_tickets_and_proofs_do_not_mix(world):
     assert collect(screen).HasField("tokens")
 
 
+def test_screens_bring_in_no_devices(world):
+    """S16: a screen that was signed in with a screen's scope gives nobody more: neither by a code nor by a transfer"""
+    phone, screen, other = world.account(), world.device(), world.device()
+    code = screen.issue_qr()
+    phone.confirm(phone.scan(code.qr_payload), code.check_code)
+    screen.remember(screen.poll())
+    assert screen.tokens.scope == "basic profile"
+    for purpose in (pb.PURPOSE_LOGIN, pb.PURPOSE_BIND_DEVICE, pb.PURPOSE_TRANSFER_GUEST):
+        wider = issue(other, purpose, scope="basic profile account", device_key=other.jwk())
+        with refused(grpc.StatusCode.PERMISSION_DENIED, reason="INSUFFICIENT_SCOPE"):
+            screen.scan(wider.qr_payload)
+    transfers = transfer_service_pb2_grpc.TransferServiceStub(world.channel("identity"))
+    with refused(grpc.StatusCode.PERMISSION_DENIED, reason="INSUFFICIENT_SCOPE"):
+        transfers.CreateTransfer(transfer_service_pb2.CreateTransferRequest(), metadata=screen.metadata, timeout=10)
+
+
 def test_guest_that_moved_on(world):
     """S20: a guest that became an account, or went into one, since it agreed is not moved, and the code is over"""
     account = world.account()

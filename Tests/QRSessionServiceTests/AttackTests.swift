@@ -340,6 +340,22 @@ import Testing
     #expect(later?.details.reason == "expired_token" && harness.grants.issuedCount == 0)
   }
 
+  @Test("S16: a session that was given less than the account agrees to nothing, and is told the same of any code")
+  func narrowConfirmer() async throws {
+    let harness = try Harness()
+    let issued = try await harness.issue()
+    let screen = ServerContext.phone(scope: "basic profile")
+    let refused = await refusal { _ = try await harness.scan(issued, as: screen) }
+    #expect(refused?.code == .permissionDenied && refused?.details.reason == "INSUFFICIENT_SCOPE")
+    var unknown = issued
+    unknown.qrPayload = String(issued.qrPayload.dropLast(4)) + "AAAA"
+    #expect(await refusal { _ = try await harness.scan(unknown, as: screen) } == refused)
+    // Nor does it decide what another session of the account has scanned.
+    let scanned = try await harness.scan(issued)
+    #expect(await refusal { try await harness.confirm(scanned, as: screen) } == refused)
+    #expect(try await harness.poll(issued).state == .scanned)
+  }
+
   private func trusted(_ entries: String...) throws -> TrustedInitiators {
     TrustedInitiators(try entries.map { try #require(TrustedInitiators.Entry($0)) })
   }

@@ -280,6 +280,7 @@ extension ServerContext {
     isGuest: Bool = false,
     authenticatedAt: Timestamp? = Timestamp(secondsSinceEpoch: 1_790_000_000),
     key: String? = nil,
+    scope: String = "basic profile account",
     address: String = "203.0.113.9"
   ) -> ServerContext {
     let context = ServerContext(method: method, peer: Peer(address: address, port: 5001))
@@ -288,7 +289,7 @@ extension ServerContext {
         subject: id(account),
         sessionID: id(session),
         isGuest: isGuest,
-        scope: "basic",
+        scope: scope,
         clientID: "latchkey-demo",
         authenticatedAt: authenticatedAt,
         keyThumbprint: key,

@@ -10,6 +10,9 @@ extension TransferHandlers {
     _ request: IdentityV1.CreateTransferRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.CreateTransferResponse {
+    let subject = try context.requireSubject()
+    // The new device may do all that the account may, so one that may do less does not bring it in.
+    guard subject.isGuest || subject.hasScope("account") else { throw .insufficientScope }
     let consent = try request.oldDevice.consent()
     let caller = try context.callerSession()
     let now = core.clock.now()

@@ -120,9 +120,11 @@ extension QRSessionAPI {
     return heard.isEmpty ? .none : .wrong
   }
 
-  /// Who scans or decides.
+  /// Who scans or decides. Of an account's sessions only those that may do all that the account may: a screen that was
+  /// given less would otherwise give another one more (S16).
   func confirmer(_ context: ServerContext) throws(RPCError) -> QRConfirmer {
     let caller = try context.requireSubject()
+    guard caller.isGuest || caller.hasScope("account") else { throw .insufficientScope }
     guard let subject = SubjectID(caller.subject), let sessionID = SessionID(caller.sessionID) else {
       throw RPCError(.unauthenticated, "the token names no subject of ours", reason: "TOKEN_INVALID")
     }

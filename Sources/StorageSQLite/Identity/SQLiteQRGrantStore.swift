@@ -27,7 +27,7 @@ package struct SQLiteQRGrantStore: QRGrantStore {
           return .noAccount
         }
         guard let confirmer = try SessionRow.live(grant.confirmedBy, at: now, in: db),
-          confirmer.subject == grant.subject, !confirmer.isGuest
+          confirmer.subject == grant.subject, !confirmer.isGuest, confirmer.scope.contains("account")
         else { return .confirmerGone }
         if case .bind(let device) = grant.kind, let refusal = try Self.refusal(of: device, to: grant.subject, in: db) {
           return refusal
@@ -67,7 +67,7 @@ package struct SQLiteQRGrantStore: QRGrantStore {
   ) throws(StorageError) -> QRGrantOutcome {
     let now = grant.draft.now
     guard let from = try SessionRow.live(earlier ?? grant.confirmedBy, at: now, in: db),
-      from.subject == grant.subject
+      from.subject == grant.subject, earlier != nil || from.isGuest || from.scope.contains("account")
     else { return .confirmerGone }
     if from.isGuest, try MergeRow.openMerge(of: from.subject, in: db) != nil { return .merging }
     if try DeviceRow.find(device.keyThumbprint, in: db) == nil {

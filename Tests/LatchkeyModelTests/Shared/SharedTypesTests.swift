@@ -93,7 +93,8 @@ struct SharedTypesTests {
 
   @Test(
     "Text that could pretend to be more is no display text",
-    arguments: ["", " a", "a ", "a\nb", "a\u{202E}b", "a\u{0}b", "a\u{200B}b", "\u{3164}", "a\u{2800}b",
+    arguments: [
+      "", " a", "a ", "a\nb", "a\u{202E}b", "a\u{0}b", "a\u{200B}b", "\u{3164}", "a\u{2800}b",
       "a\u{34F}b", "\u{115F}\u{1160}", "\u{FFA0}", "a\u{61C}b", "a\u{AD}b", "a\u{E0041}b",
       "Z" + String(repeating: "\u{301}", count: 6),
     ])

@@ -454,7 +454,8 @@ import Testing
   }
 
   @Test(
-    "DATA and HEADERS on a stream that the peer has ended end the connection", arguments: [FrameType.data, .headers])
+    "DATA and HEADERS on a stream that the peer has ended end the connection",
+    arguments: [FrameType.data, .headers])
   func closedStream(_ type: FrameType) throws {
     for isAnswered in [false, true] {
       let peer = try answering(1)

@@ -164,12 +164,14 @@ import Testing
 
   @Test("S19, R30: a code used again after its window revokes what it issued, also after memory forgot it")
   func reuse() async throws {
-    for delay in [Duration.milliseconds(30_001), .seconds(3600)] {
+    // Also before anybody has tidied up.
+    let justOver = Duration.milliseconds(30_001)
+    for (delay, isSwept) in [(justOver, true), (justOver, false), (.seconds(3600), true)] {
       let harness = try Harness()
       let issued = try await harness.confirmed()
       _ = try await harness.poll(issued, verifier: Harness.verifier)
       harness.clock.move(by: delay)
-      harness.api.sweep(at: harness.clock.now())
+      if isSwept { harness.api.sweep(at: harness.clock.now()) }
       let error = await refusal { _ = try await harness.poll(issued, verifier: Harness.verifier) }
       #expect(error?.code == .failedPrecondition)
       #expect(error?.details.reason == "expired_token")
@@ -435,6 +437,34 @@ import Testing
     harness.clock.move(by: .seconds(10))
     _ = try await harness.issue()
     #expect(await refusal { _ = try await harness.issue() }?.code == .resourceExhausted)
+  }
+
+  @Test("S13: the addresses of one IPv6 network of 64 bits are one source, those of another are another")
+  func networkIsOneSource() async throws {
+    let harness = try Harness { $0.issueRate = Rate(2, per: .seconds(60)) }
+    _ = try await harness.issue(context: .screen(address: "2001:db8:1:2::1"))
+    _ = try await harness.issue(context: .screen(address: "2001:db8:1:2:ffff::2"))
+    let third = ServerContext.screen(address: "2001:db8:1:2:aaaa:bbbb:cccc:dddd")
+    #expect(await refusal { _ = try await harness.issue(context: third) }?.code == .resourceExhausted)
+    _ = try await harness.issue(context: .screen(address: "2001:db8:1:3::1"))
+  }
+
+  @Test("S13: an account that scans codes which are not there for it waits; those that are there cost nothing")
+  func wrongScans() async throws {
+    let harness = try Harness { $0.wrongCodeRate = Rate(3, per: .seconds(60)) }
+    let issued = try await harness.issue()
+    let over = try await harness.issue()
+    _ = try await harness.api.cancelSession(
+      QRV1.CancelSessionRequest(deviceCode: over.deviceCode),
+      context: .screen()
+    )
+    for _ in 0..<5 { _ = try await harness.scan(issued) }
+    for _ in 0..<3 { #expect(await refusal { _ = try await harness.scan(over) } == .noSuchCode) }
+    let fourth = await refusal { _ = try await harness.scan(issued) }
+    #expect(fourth?.code == .resourceExhausted)
+    #expect(fourth?.details.retryAfter == .seconds(20))
+    // Nobody else pays for it.
+    #expect(await refusal { _ = try await harness.scan(over, as: .phone("bob")) } == .noSuchCode)
   }
 
   @Test("S14: the first poll is free, the next waits its interval, and a decided code is never throttled")

@@ -187,4 +187,15 @@ import Testing
     _ = try await harness.issue { $0.supersedes = Base64URL.encode([UInt8](repeating: 1, count: 32)) }
     #expect(await refusal { _ = try await harness.issue { $0.supersedes = "x" } }?.code == .invalidArgument)
   }
+
+  @Test("S13, S25: a code that another takes the place of is on no screen any more, and in the audit log")
+  func supersedeMakesRoom() async throws {
+    let harness = try Harness { $0.outstandingCodes = 2 }
+    var shown = try await harness.issue()
+    // The next code is counted before the one that it replaces is given back.
+    for _ in 0..<5 { shown = try await harness.issue { [shown] in $0.supersedes = shown.deviceCode } }
+    #expect(harness.audited.filter { $0 == .cancelled }.count == 5)
+    _ = try await harness.issue()
+    #expect(await refusal { _ = try await harness.issue() }?.code == .resourceExhausted)
+  }
 }

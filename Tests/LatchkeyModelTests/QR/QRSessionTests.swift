@@ -163,6 +163,10 @@ import Testing
       #expect(confirmed == .refused)
       #expect(session.deny(by: confirmer, ticket: ticket, at: now) == .refused)
       #expect(session == QRSamples.session(in: .scanned))
+      // Nor do they learn what was decided.
+      var denied = QRSamples.session(in: .denied)
+      #expect(denied.deny(by: confirmer, ticket: ticket, at: now) == .refused)
+      #expect(denied == QRSamples.session(in: .denied))
     }
   }
 

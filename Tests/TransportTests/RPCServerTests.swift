@@ -98,6 +98,70 @@ import Testing
     }
   }
 
+  @Test("A call lasts no longer than the server lets it, whatever its client asks for", arguments: ["1H", nil])
+  func timeLimit(asked: String?) async throws {
+    try await TestServer.run({ $0.unaryTimeLimit = .milliseconds(100) }) { server in
+      let peer = try await TestPeer.connect(server.address)
+      let timeout = asked.map { [("grpc-timeout", $0)] } ?? []
+      let headers = [("content-type", "application/grpc")] + timeout
+      let answer = try await peer.call("/t.T/Wait", Blob([]).frame, headers: headers)
+      #expect(answer.status == .deadlineExceeded)
+      try await eventually { server.counters.cancelled.load(ordering: .relaxed) == 1 }
+      await peer.close()
+    }
+  }
+
+  @Test("A connection without a call is told to go after a while; one with a call is kept")
+  func idle() async throws {
+    try await TestServer.run({ $0.idleTimeout = .milliseconds(300) }) { server in
+      let busy = try await TestPeer.connect(server.address)
+      async let waiting = busy.call("/t.T/Stubborn", Blob([1]).frame)
+      try await eventually { server.counters.started.load(ordering: .relaxed) == 1 }
+      let idle = try await TestPeer.connect(server.address)
+      #expect(try await idle.call("/t.T/Echo", Blob([1]).frame).status == .ok)
+      #expect(await idle.isClosed(within: .seconds(30)))
+      #expect(idle.lastGoAway?.code == 0)
+      #expect(busy.lastGoAway == nil)
+      server.counters.isReleased.store(true, ordering: .relaxed)
+      #expect(try await waiting.status == .ok)
+      #expect(await busy.isClosed(within: .seconds(30)))
+    }
+  }
+
+  @Test("Handlers that do not end when their calls are cancelled are bounded by connection")
+  func handlers() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      // A client may reset so many in a burst; these handlers stay.
+      for round in 1...2 {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+          for _ in 0..<90 {
+            group.addTask { _ = try await peer.call("/t.T/Stubborn", Blob([1]).frame, cancelAfter: .milliseconds(500)) }
+          }
+          try await group.waitForAll()
+        }
+        try await eventually { server.counters.started.load(ordering: .relaxed) == 90 * round }
+      }
+      let answers = try await withThrowingTaskGroup(of: Answer.self) { group in
+        for _ in 0..<30 { group.addTask { try await peer.call("/t.T/Stubborn", Blob([1]).frame) } }
+        try await eventually { server.counters.started.load(ordering: .relaxed) >= 200 }
+        // Answered once those before it are.
+        group.addTask { try await peer.call("/t.T/Echo", Blob([2]).frame) }
+        var answers = [try await group.next()]
+        server.counters.isReleased.store(true, ordering: .relaxed)
+        while let answer = try await group.next() { answers.append(answer) }
+        return answers
+      }
+      // REFUSED_STREAM: no code of ours has seen the call, so any client may repeat it.
+      #expect(answers.filter { $0?.closed == 7 }.count == 11)
+      #expect(answers.filter { $0?.status == .ok }.count == 20)
+      #expect(server.counters.started.load(ordering: .relaxed) == 200)
+      try await eventually { server.server.usage.calls == 0 }
+      #expect(try await peer.call("/t.T/Echo", Blob([1]).frame).status == .ok)
+      await peer.close()
+    }
+  }
+
   @Test("A client's reset, or its going away, cancels the handler", arguments: [true, false])
   func cancellation(byReset: Bool) async throws {
     try await TestServer.run { server in

@@ -1,6 +1,7 @@
 import GRPC
 import HTTP2
 import NIOCore
+import NIOPosix
 import Testing
 
 @testable import Transport
@@ -41,6 +42,8 @@ struct ServerBudgetTests {
         let refused = try await peer.call("/t.T/Wait", Blob([]).frame)
         #expect(refused.status == .resourceExhausted)
         #expect(refused.fields["grpc-status-details-bin"] == "T1ZFUkxPQURFRA")
+        // Refused by its header block: what else it has to say need not come first.
+        #expect(try await peer.call("/t.T/Wait", [], endStream: false).status == .resourceExhausted)
         #expect(try await peer.call("/t.T/PingPong", Blob([]).frame).status == .resourceExhausted)
         let web = [("content-type", "application/grpc-web")]
         let body = try await peer.call("/t.T/Echo", Blob([1]).frame, headers: web).body
@@ -176,6 +179,49 @@ struct ServerBudgetTests {
     }
   }
 
+  @Test("Answers that many connections do not take, each a little, are too many together")
+  func bufferedBytesOfAll() async throws {
+    let limits = { (configuration: inout RPCServer.Configuration) in
+      configuration.budget.connectionBytes = 400_000
+      configuration.budget.bufferedBytes = 1_000_000
+    }
+    try await TestServer.run(limits) { server in
+      let honest = try await TestPeer.connect(server.address)
+      var closed: [TestPeer] = []
+      for _ in 0..<5 { closed.append(try await TestPeer.connect(server.address, initialWindow: 0)) }
+      try await withThrowingTaskGroup(of: Void.self) { [closed] group in
+        for peer in closed {
+          let blob = Blob([UInt8](repeating: 1, count: 60_000))
+          for _ in 0..<5 { group.addTask { _ = try? await peer.call("/t.T/Echo", blob.frame) } }
+        }
+        try await eventually { server.server.usage.bufferedBytes >= 1_000_000 }
+        #expect(try await honest.call("/t.T/Echo", Blob([1]).frame).status == .resourceExhausted)
+        for peer in closed { await peer.close() }
+        try await group.waitForAll()
+      }
+      try await eventually { server.server.usage.bufferedBytes == 0 }
+      #expect(try await honest.call("/t.T/Echo", Blob([1]).frame).status == .ok)
+      await honest.close()
+    }
+  }
+
+  @Test("A peer that takes none of its answers from the socket is given up")
+  func stalledWrite() async throws {
+    try await TestServer.run({ $0.stalledWriteTimeout = .milliseconds(300) }) { server in
+      let deaf = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+        .channelOption(.autoRead, value: false)
+        .channelOption(.socketOption(.so_rcvbuf), value: 4096)
+        .connect(to: server.address).get()
+      // 30 MB of answers: more than the sockets hold.
+      try await deaf.writeAndFlush(ByteBuffer(bytes: SilentPeer.call(path: "/t.T/Many", calls: 60)))
+      try await eventually { server.counters.started.load(ordering: .relaxed) > 0 }
+      #expect(server.server.usage.connections == 1)
+      try await eventually { server.server.usage.connections == 0 }
+      try await eventually { server.server.usage.bufferedBytes == 0 && server.server.usage.calls == 0 }
+      try? await deaf.close()
+    }
+  }
+
   @Test("A silent peer with a call open is asked for a sign of life and given up; one that answers is kept")
   func keepalive() async throws {
     let quick = { (configuration: inout RPCServer.Configuration) in
@@ -200,7 +246,8 @@ struct ServerBudgetTests {
 
 /// The bytes of a client that says one thing and then nothing.
 private enum SilentPeer {
-  static func call(path: String) -> [UInt8] {
+  /// - Parameter calls: how many of them, each on a stream of its own. The windows are as wide as can be.
+  static func call(path: String, calls: Int32 = 1) -> [UInt8] {
     var block: [UInt8] = []
     // RFC 7541 §6.2.2: literals that are not indexed.
     for (name, value) in [
@@ -209,10 +256,16 @@ private enum SilentPeer {
     ] {
       block += [0, UInt8(name.utf8.count)] + Array(name.utf8) + [UInt8(value.utf8.count)] + Array(value.utf8)
     }
-    let settings: [UInt8] = [0, 0, 0, 4, 0, 0, 0, 0, 0]
-    let acknowledgement: [UInt8] = [0, 0, 0, 4, 1, 0, 0, 0, 0]
-    let headers: [UInt8] = [0, 0, UInt8(block.count), 1, 4, 0, 0, 0, 1] + block
-    let data: [UInt8] = [0, 0, 5, 0, 1, 0, 0, 0, 1] + [0, 0, 0, 0, 0]
-    return Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + settings + acknowledgement + headers + data
+    var bytes = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+    // SETTINGS with INITIAL_WINDOW_SIZE, the acknowledgement of the server's, WINDOW_UPDATE.
+    bytes += [0, 0, 6, 4, 0, 0, 0, 0, 0] + [0, 4, 0x7f, 0xff, 0xff, 0xff]
+    bytes += [0, 0, 0, 4, 1, 0, 0, 0, 0]
+    bytes += [0, 0, 4, 8, 0, 0, 0, 0, 0] + [0x7f, 0, 0, 0]
+    for number in 0..<calls {
+      let stream = UInt8(2 * number + 1)
+      bytes += [0, 0, UInt8(block.count), 1, 4, 0, 0, 0, stream] + block
+      bytes += [0, 0, 5, 0, 1, 0, 0, 0, stream] + [0, 0, 0, 0, 0]
+    }
+    return bytes
   }
 }

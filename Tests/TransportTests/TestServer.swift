@@ -15,6 +15,8 @@ struct TestServer {
   final class Counters: Sendable {
     let started = Atomic<Int>(0)
     let cancelled = Atomic<Int>(0)
+    /// Lets the calls of `/t.T/Stubborn` return.
+    let isReleased = Atomic<Bool>(false)
     let finished = Mutex<[StatusCode]>([])
     let bell = Bell()
   }
@@ -94,6 +96,14 @@ struct TestServer {
           counters.cancelled.add(1, ordering: .relaxed)
         }
         throw RPCError(.cancelled, "")
+      },
+      .unary(RPCMethod(path: "/t.T/Stubborn", kind: .unary)) { (request: Blob, _) async throws(RPCError) -> Blob in
+        counters.started.add(1, ordering: .relaxed)
+        // A task of its own hears nothing of the call's cancellation.
+        while !counters.isReleased.load(ordering: .relaxed) {
+          await Task { try? await Task.sleep(for: .milliseconds(5)) }.value
+        }
+        return request
       },
       .unary(RPCMethod(path: "/t.T/Pause", kind: .unary)) { (request: Blob, _) async throws(RPCError) -> Blob in
         counters.started.add(1, ordering: .relaxed)

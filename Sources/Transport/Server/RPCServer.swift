@@ -42,6 +42,8 @@ package final class RPCServer: Sendable {
       interval: TimeAmount(standardKeepalive.interval), timeout: TimeAmount(standardKeepalive.timeout)
     )
     package static let standardKeepalive = (interval: Limits.keepaliveInterval, timeout: Limits.keepaliveTimeout)
+    /// A connection of HTTP/2 whose socket takes none of our bytes is closed after this.
+    package var stalledWriteTimeout = Limits.stalledWriteTimeout
     /// What all connections may use together.
     package var budget = ServerBudget.Bounds()
     /// How long calls may go on when their connection drains.

@@ -200,7 +200,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
       waitForTurn()
       readOn()
     } else {
-      timers[.stalledWrite] = NIODeadline.now() + Limits.stalledWriteTimeout
+      timers[.stalledWrite] = NIODeadline.now() + environment.configuration.stalledWriteTimeout
       rearm()
     }
     context.fireChannelWritabilityChanged()

@@ -156,7 +156,7 @@ package enum CommonKeys {
   package static let callLimit = ConfigurationKey.integer(
     "limits.calls",
     default: ServerBudget.Bounds().calls,
-    in: 1...1_000_000,
+    in: 1...10_000_000,
     help: "calls that may wait for something at once; more are refused with RESOURCE_EXHAUSTED"
   )
   package static let corsOrigins = ConfigurationKey<CORSPolicy>(

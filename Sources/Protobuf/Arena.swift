@@ -1,5 +1,5 @@
-internal import Glibc
 package import CProtobufC
+internal import Glibc
 
 /// The memory of one message while it is decoded or encoded: everything protobuf-c allocates, up to a cap, freed at
 /// once.

@@ -1,7 +1,6 @@
 import Cryptography
 import GRPC
 import Glibc
-@testable import IdentityService
 import LatchkeyClient
 import LatchkeyModel
 import Logging
@@ -9,6 +8,8 @@ import ServiceRuntime
 import StorageSQLite
 import Synchronization
 import TestSupport
+
+@testable import IdentityService
 
 /// A device with its secret store, and the identity service with its storage, in a temporary folder and this process.
 final class Harness: Sendable {

@@ -8,13 +8,6 @@ struct SubjectMove {
   let keepsOld: Bool
   let draft: SessionDraft
 
-  init(from: Session, toDevice: String, keepsOld: Bool, draft: SessionDraft) {
-    self.from = from
-    self.toDevice = toDevice
-    self.keepsOld = keepsOld
-    self.draft = draft
-  }
-
   /// The new device is on record. Nil when there is nobody to move.
   func run(
     in db: SQLiteConnection,

@@ -55,7 +55,7 @@ package enum IdentityKeys {
     help: "security events are kept for this long; 0s keeps them for ever")
 
   package static let passwordMemoryKiB = ConfigurationKey.integer(
-    "password.memoryKiB", default: Int(hashing.memoryKiB), in: 8192...262_144,
+    "password.memoryKib", default: Int(hashing.memoryKiB), in: 8192...262_144,
     help: "memory of one Argon2id hash; changed, passwords are hashed anew as people sign in")
   package static let passwordPasses = ConfigurationKey.integer(
     "password.passes", default: Int(hashing.passes), in: 1...16, help: "passes of one Argon2id hash")

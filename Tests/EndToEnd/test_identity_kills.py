@@ -22,7 +22,7 @@ ACCOUNTS = 4
 LONGEST_LIFE = 0.4
 UNANSWERED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 # Cheap hashes: what is tried here is not their strength.
-CHEAP_PASSWORDS = ["--password-memory-ki-b", "8192", "--password-passes", "1"]
+CHEAP_PASSWORDS = ["--password-memory-kib", "8192", "--password-passes", "1"]
 
 
 class Violation(Exception):

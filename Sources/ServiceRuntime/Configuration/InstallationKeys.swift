@@ -12,7 +12,7 @@ package enum InstallationKeys {
         "token.accessLifetime", "token.refreshIdle", "token.refreshAbsoluteGuest", "token.refreshAbsoluteAccount",
         "token.refreshAbsoluteQr", "token.audiences", "signingKey.period", "signingKey.rotate", "guest.perHour",
         "guest.retention", "audit.retention", "web.cookieDomain",
-        "password.memoryKiB", "password.passes", "password.threads", "guide.file",
+        "password.memoryKib", "password.passes", "password.threads", "guide.file",
         "register.perHour", "signIn.perHour", "otp.perHour", "otp.email", "otp.phone", "smtp.host", "smtp.port",
         "smtp.security", "smtp.from", "smtp.user", "smtp.passwordFile", "smtp.caFile", "webhook.url",
         "webhook.secretFile", "webhook.caFile", "oidc.file",

@@ -109,6 +109,10 @@ enum Limits {
   /// Bytes of requests over HTTP/1.1 between two looks at the clock: some dozens of the shortest.
   static let pageBytesBetweenLooks = 1024
 
+  /// The pause in accepting when there is no room for another connection, such as no file descriptor: a tenth of a
+  /// second's wait for those who come, and ten attempts a second.
+  static let acceptPause = TimeAmount.milliseconds(100)
+
   /// Bytes that one read may take: two full bursts of a connection's streams, and the largest TLS record.
   static let readBytes = 64 * 1024
 }

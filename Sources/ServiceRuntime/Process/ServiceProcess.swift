@@ -36,11 +36,18 @@ package enum ServiceProcess {
         MetricsSystem.bootstrap(metrics)
         try await run(service, configuration, metrics: metrics, handlesSignals: true, make: make)
       }
-      exit(0)
+      end(0)
     } catch {
       StandardStream.log(Array("\(service.name): \(error)\n".utf8))
-      exit(error.exitStatus)
+      end(error.exitStatus)
     }
+  }
+
+  /// Ends the process without its exit handlers: threads of event loops and of libraries are still there, and OpenSSL's
+  /// handler would take from under them what they use.
+  static func end(_ status: Int32) -> Never {
+    fflush(nil)
+    _exit(status)
   }
 
   private static func invocation(_ service: ServiceDescription) throws(StartupError) -> ServiceInvocation {

@@ -37,7 +37,7 @@ struct ServingService: Service {
         return
       }
       logger.critical("connections did not close in time")
-      exit(1)
+      ServiceProcess.end(1)
     }
   }
 }

@@ -140,10 +140,13 @@ def grpc_cpp(tls):
     return Server("grpc-cpp", command, tls=tls, port=port)
 
 
-def floor():
-    """What reading requests and writing answers costs by itself; see floor/main.c."""
+FLOORS = ("epoll", "uring")
+
+
+def floor(kind):
+    """What reading requests and writing answers costs by itself; see floor/epoll.c and floor/uring.c."""
     port = machine.free_port()
-    return Server("floor", [machine.OUT / "floor" / "floor", port], tls=False, port=port)
+    return Server(f"floor-{kind}", [machine.OUT / "floor" / kind, port], tls=False, port=port)
 
 
 def latchkey_identity(tls, data=None):

@@ -64,8 +64,9 @@ struct PollShard {
     entries[slot].longVersion = session.version
     entries[slot].state = session.phase.state
     entries[slot].clock.sessionChanged()
-    if entries[slot].expires != session.expires {
-      entries[slot].expires = session.expires
+    let due = entries[slot].expires
+    entries[slot].setTime(of: session)
+    if due != session.expires {
       unlink(slot, due: nil)
       link(slot, due: session.expires)
     }
@@ -256,7 +257,10 @@ struct PollShard {
     var sweep = Sweep()
     let second = now.secondsSinceEpoch
     // A clock set back: what is due in between is only looked at again, and found not to be due.
-    if second < cursor { cursor = second }
+    if second < cursor {
+      cursor = second
+      endBeforeTime(at: now)
+    }
     // A clock set far ahead: one turn passes every slot.
     cursor = max(cursor, second - Int64(Limits.wheelSeconds))
     var budget = Limits.expiriesPerPass
@@ -281,6 +285,23 @@ struct PollShard {
     return sweep
   }
 
+  /// The clock was set back: makes what that ends due now. It would wait for the time that the clock showed before, its
+  /// watches with it. Looks at every entry, which takes a millisecond, but clocks are set back once in a long while.
+  private mutating func endBeforeTime(at now: Timestamp) {
+    for place in wheel.indices {
+      var slot = wheel[place]
+      while slot != PollEntry.none {
+        let next = links[Int(slot)].next
+        if entries[slot].isBeforeTime(now) {
+          entries[slot].endTime(at: now)
+          unlink(slot, due: place)
+          link(slot, due: now)
+        }
+        slot = next
+      }
+    }
+  }
+
   private mutating func expire(_ slot: UInt32, in place: Int, at now: Timestamp, _ sweep: inout Sweep) {
     let entry = entries[slot]
     if now - entry.expires >= Limits.pollRetention {
@@ -288,7 +309,8 @@ struct PollShard {
       sweep.waiters += takeWaiters(of: slot)
       remove(slot)
     } else {
-      if !entry.state.isFinal { sweep.expired.append(links[Int(slot)].id) }
+      if !entry.state.isFinal, !entry.isToldOver { sweep.expired.append(links[Int(slot)].id) }
+      entries[slot].isToldOver = true
       sweep.waiters += takeWaiters(of: slot)
       unlink(slot, due: place)
       link(slot, due: entry.expires + Limits.pollRetention)

@@ -151,10 +151,57 @@ import Testing
     #expect(table.view(try digest(2), at: early)?.state == .pending)
     _ = table.sweep(at: early + .seconds(121))
     #expect(table.view(try digest(2), at: early + .seconds(121))?.state == .expired)
-    #expect(table.view(try digest(1), at: early + .seconds(121))?.state == .pending)
+    #expect(table.view(try digest(1), at: early + .seconds(121)) == nil)
     // Far ahead, past several turns of the wheel.
     _ = table.sweep(at: start + .seconds(100_000))
     #expect(table.count == 0)
+  }
+
+  @Test("S4: a clock that is set back by more than a minute ends codes for their pollers as it does for scanners")
+  func clockSetBack() throws {
+    let table = PollTable(now: start)
+    let claimed = try session(2, phase: .scanned(claim()), version: 2)
+    let grant = QRSession.Grant(scope: .empty, confirmed: start)
+    let confirmed = try session(3, phase: .confirmed(claim(), grant), version: 3)
+    let sessions = [try session(1), claimed, confirmed, try session(4, phase: .denied(claim()), version: 3)]
+    for session in sessions { table.insert(session) }
+    for back in [Duration.zero, .seconds(59), .seconds(60), .milliseconds(60_001), .seconds(61), .seconds(3600)] {
+      for session in sessions {
+        let state = table.view(session.keys.pollSecret, at: start - back)?.state
+        #expect(state == session.state(at: start - back), "\(session.phase.state), back by \(back)")
+      }
+    }
+    let early = start - .seconds(3600)
+    let poll = table.poll(try digest(1), lastVersion: 0, waits: false, base: .zero, at: early)
+    guard case .answer(let view, _) = poll else { throw Unexpected(what: "\(poll)") }
+    #expect(view.state == .expired && view.version == 2)
+    // They are told once, kept for their pollers for a while, and forgotten by the clock as it is now.
+    #expect(Set(table.sweep(at: early)).isEmpty)
+    #expect(Set(table.sweep(at: early + .seconds(1))) == [sessions[0].id, claimed.id])
+    #expect(table.sweep(at: early + .seconds(2)).isEmpty)
+    #expect(table.view(try digest(1), at: early + .seconds(30))?.state == .expired)
+    // Set right again, nothing that was told is taken back.
+    #expect(table.view(try digest(1), at: start)?.state == .expired)
+    #expect(table.sweep(at: early + Limits.pollRetention + .seconds(2)).isEmpty)
+    #expect(table.count == 1)
+    // What a person agreed to is not lost.
+    #expect(table.view(try digest(3), at: early + .seconds(100))?.state == .confirmed)
+  }
+
+  @Test("S4: who waits for a code is told within a second that the clock was set back", .timeLimit(.minutes(1)))
+  func waiterHearsOfClock() async throws {
+    let table = PollTable(now: start)
+    table.insert(try session(1))
+    let secret = try digest(1)
+    async let woken = table.change(of: secret, after: 1, until: .now + .seconds(3600), at: start)
+    while table.waiterCount == 0 { await Task.yield() }
+    _ = table.sweep(at: start - .seconds(3600))
+    _ = table.sweep(at: start - .seconds(3599))
+    #expect(await woken == .changed)
+  }
+
+  private struct Unexpected: Error {
+    let what: String
   }
 
   @Test("A confirmation that gives more time moves the session's end")

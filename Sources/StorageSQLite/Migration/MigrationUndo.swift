@@ -34,8 +34,13 @@ struct MigrationUndo {
         name: RecordName(collection: try row.collection(0), key: try row.recordKey(1)), outcome: try row.named(2),
         revision: row.optionalInteger(3), old: row.isNull(4) ? nil : row.content(4))
     }
+    // Gone with the last record, so they are there for each.
+    let reports = try MigrationReports.collections(of: migration.id, in: db)
+    let sums = Set(reports.filter { $0.policy == .sum }.map(\.collection))
     for one in merged {
-      if let revision = one.revision { try takeBack(one, revision, migration) }
+      if let revision = one.revision {
+        try takeBack(one, revision, isSum: sums.contains(one.name.collection), migration)
+      }
       try db.execute(
         Self.deleteMerged, .id(migration.id), .name(one.name.collection), .key(one.name.key))
     }
@@ -48,7 +53,12 @@ struct MigrationUndo {
     return migration.recordsUndone(isLast: isLast) != nil
   }
 
-  private func takeBack(_ merged: Merged, _ revision: Int64, _ migration: Migration) throws(StorageError) {
+  private func takeBack(
+    _ merged: Merged,
+    _ revision: Int64,
+    isSum: Bool,
+    _ migration: Migration
+  ) throws(StorageError) {
     let account = SubjectRecords(subject: migration.target, db: db)
     guard let current = try account.record(merged.name) else { return }
     if current.revision == revision {
@@ -57,7 +67,7 @@ struct MigrationUndo {
       } else {
         try account.delete(merged.name)
       }
-    } else if merged.outcome == .summed,
+    } else if isSum, merged.outcome == .summed,
       let guests = try SubjectRecords(subject: migration.guest, db: db).record(merged.name)
     {
       let (number, overflows) = current.content.number.subtractingReportingOverflow(guests.content.number)

@@ -385,21 +385,24 @@ struct MigrationStoreTests {
     }
     var rules = CollectionRules([:])
     rules.rules[try #require(CollectionName("sum"))] = CollectionRules.Rule(policy: .sum)
-    rules.rules[try #require(CollectionName("newest"))] = CollectionRules.Rule(policy: .newest)
+    let others: [(String, MigrationPolicy)] = [("newest", .newest), ("max", .max), ("union", .unionByKey)]
+    for (collection, policy) in others {
+      rules.rules[try #require(CollectionName(collection))] = CollectionRules.Rule(policy: policy)
+    }
     let scenario = MigrationScenario(
-      guestRecords: [try draft("sum", "g", 5, 2), try draft("newest", "g", 0, 2)],
-      accountRecords: [try draft("sum", "a", 10, 1), try draft("newest", "a", 0, 1)], rules: rules)
+      guestRecords: [try draft("sum", "g", 5, 2)] + (try others.map { try draft($0.0, "g", 9, 2) }),
+      accountRecords: [try draft("sum", "a", 10, 1)] + (try others.map { try draft($0.0, "a", 5, 1) }), rules: rules)
     let stores = try engine.openMigrator(in: try TemporaryFolder())
     _ = try await scenario.start(stores)
     var migration: Migration?
     repeat { migration = try await step(stores, .worker(1), migration) } while migration?.action != .switchSubject
-    let changed = [try draft("sum", "mine", 115, 9), try draft("newest", "mine", 0, 9)]
+    let changed = [try draft("sum", "mine", 115, 9)] + (try others.map { try draft($0.0, "mine", 10, 9) })
     _ = try await stores.records.put(changed, of: MigrationScenario.account)
     repeat {
       migration = try await refusedStep(stores, .worker(1), migration)
     } while migration?.isFinished == false
     let account = try await records(stores, of: MigrationScenario.account)
-    #expect(account[changed[1].name] == changed[1].content)
+    for draft in changed[1...] { #expect(account[draft.name] == draft.content) }
     #expect(account[changed[0].name]?.number == 110 && account[changed[0].name]?.value == changed[0].content.value)
     await stores.close()
   }

@@ -1,4 +1,5 @@
 import LatchkeyModel
+import Storage
 
 /// The bounds of this module, each with the reason for its number.
 enum Limits {
@@ -64,6 +65,7 @@ enum Limits {
     precondition(putMessageBytes > 2 * (RecordContent.maximumValueBytes + RecordKey.maximumBytes + 1024))
     precondition(pageBytes >= RecordContent.maximumValueBytes)
     precondition(defaultPageSize <= largestPageSize)
+    precondition(longestRetry <= JobLease.longestPause && lease <= JobLease.longestPause, "else it is due at once")
     precondition(switchPatience < lease, "a claim must outlast the call that is made under it")
   }()
 }

@@ -60,7 +60,7 @@ package protocol MigrationStore: Sendable {
   /// Begins a failed migration again, if the guest's records are still those that were planned for. Idempotent.
   func retry(_ id: MigrationID, at now: Timestamp) async throws(StorageError) -> RetryOutcome
 
-  /// Gives a claimed migration back, to be claimed again from `time` on.
+  /// Gives a claimed migration back, to be claimed again from `time` on, which is at most `JobLease.longestPause` away.
   func release(_ id: MigrationID, lease: JobLease, until time: Timestamp) async throws(StorageError)
 
   /// Gives back everything that was claimed: for the start of the one process that owns the store.

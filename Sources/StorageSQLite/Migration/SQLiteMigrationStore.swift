@@ -187,15 +187,18 @@ package struct SQLiteMigrationStore: MigrationStore {
   private static let claim = """
     UPDATE migrations SET lease = ?1, lease_until = ?2 WHERE id = (
       SELECT id FROM migrations
-      WHERE finished_at IS NULL AND run_at <= ?3 AND (lease IS NULL OR lease_until <= ?3)
+      WHERE finished_at IS NULL AND (run_at <= ?3 OR run_at > ?4)
+        AND (lease IS NULL OR lease_until <= ?3 OR lease_until > ?4)
       ORDER BY run_at LIMIT 1)
     RETURNING \(MigrationRow.columns), failures
     """
 
   package func claim(_ lease: JobLease, at now: Timestamp) async throws(StorageError) -> ClaimedMigration? {
     try await database.write { db throws(StorageError) in
-      try db.first(Self.claim, .blob(lease.holder.bytes), .time(now + lease.duration), .time(now)) {
-        row throws(StorageError) in
+      try db.first(
+        Self.claim, .blob(lease.holder.bytes), .time(now + lease.duration), .time(now),
+        .time(now + JobLease.longestPause)
+      ) { row throws(StorageError) in
         ClaimedMigration(migration: try MigrationRow.migration(row), failures: Int(row.integer(13)))
       }
     }

@@ -196,6 +196,24 @@ struct MigrationStoreTests {
   }
 
   @Test(
+    "R39: a clock that is set back holds no migration up, be it new, put off or claimed",
+    arguments: StorageEngine.allCases)
+  func clockSetBack(engine: StorageEngine) async throws {
+    let stores = try engine.openMigrator(in: try TemporaryFolder())
+    let id = try await MigrationScenario.large(10).start(stores)
+    let hourBefore = MigrationScenario.now - .seconds(3600)
+    #expect(try await stores.migrations.claim(.worker(1), at: hourBefore)?.migration.id == id)
+    #expect(try await stores.migrations.claim(.worker(2), at: hourBefore + .seconds(1)) == nil)
+    // Claimed by a worker that is gone, then put off, each before the clock was set back.
+    let dayBefore = hourBefore - .seconds(86_400)
+    #expect(try await stores.migrations.claim(.worker(2), at: dayBefore)?.migration.id == id)
+    try await stores.migrations.release(id, lease: .worker(2), until: dayBefore + .seconds(30))
+    #expect(try await stores.migrations.claim(.worker(1), at: dayBefore) == nil)
+    #expect(try await stores.migrations.claim(.worker(1), at: dayBefore - .seconds(31))?.migration.id == id)
+    await stores.close()
+  }
+
+  @Test(
     "R39: a plan is started only while both subjects' records are those that were planned for",
     arguments: StorageEngine.allCases)
   func stalePlans(engine: StorageEngine) async throws {

@@ -172,12 +172,12 @@ extension HTTP2ServerSession {
     case .trailers(let stream):
       guard stream.id == id, stream.resetCode == nil else { return }
       guard open.listBytes <= Int(limits.headerListBytes) else { return reset(stream, .enhanceYourCalm) }
-      guard open.isEnd, open.rules.isWellFormed else { return reset(stream, .protocolError) }
+      guard open.isEnd, open.rules.isWellFormed(open.block.fields) else { return reset(stream, .protocolError) }
       receivedTrailers(stream)
     case .request:
       // RFC 9113 §10.5.1. gRPC's clients take the code for RESOURCE_EXHAUSTED.
       guard open.listBytes <= Int(limits.headerListBytes) else { return refuse(id, .enhanceYourCalm) }
-      guard open.rules.isWellFormed else { return refuse(id, .protocolError) }
+      guard open.rules.isWellFormed(open.block.fields) else { return refuse(id, .protocolError) }
       open.block.contentLength = open.rules.contentLength
       delegate?.session(self, received: open.block)
       // Copied before the call returns.

@@ -2,13 +2,14 @@ internal import CNghttp2
 
 /// What RFC 9113 §8.2 and §8.3 ask of the fields of a request, field by field.
 ///
-///     check(field)* ──▶ isWellFormed
+///     check(field)* ──▶ isWellFormed(fields)
 struct RequestRules {
   private var hasMethod = false
   private var hasScheme = false
   private var hasPath = false
   private var hasAuthority = false
-  private var hasHost = false
+  /// How often the block says who the request is for, by `:authority` or `Host`.
+  private var authorities = 0
   private var isConnect = false
   private var isOptions = false
   private var isAsterisk = false
@@ -28,12 +29,15 @@ struct RequestRules {
   }
 
   /// Whether the block may be taken for a request, or for the trailers of one.
-  var isWellFormed: Bool {
+  /// - Parameter fields: those that were checked.
+  func isWellFormed(_ fields: borrowing GatheredFields) -> Bool {
     guard !isMalformed else { return false }
     if isTrailers { return true }
+    // Few say it twice, so that the values are looked at only then.
+    guard authorities < 2 || Authority.isOne(in: fields) else { return false }
     // §8.5: CONNECT names its target by the authority alone.
     if isConnect { return hasAuthority && !hasScheme && !hasPath }
-    guard hasMethod, hasScheme, hasPath, hasAuthority || hasHost else { return false }
+    guard hasMethod, hasScheme, hasPath, authorities > 0 else { return false }
     return isRegularPath || (isOptions && isAsterisk)
   }
 
@@ -68,10 +72,9 @@ struct RequestRules {
       return true
     }
     if unsafe name.isText(":authority") {
-      guard !hasAuthority, unsafe value.count == 0 || nghttp2_check_authority(bytes, value.count) != 0 else {
-        return false
-      }
+      guard !hasAuthority, unsafe Self.isAuthority(value) else { return false }
       hasAuthority = true
+      authorities += 1
       return true
     }
     return false
@@ -89,8 +92,8 @@ struct RequestRules {
     case 2 where unsafe name.isText("te"):
       return unsafe value.isText("trailers")
     case 4 where unsafe name.isText("host"):
-      hasHost = true
-      return unsafe value.count == 0 || nghttp2_check_authority(valueBytes, value.count) != 0
+      authorities += 1
+      return unsafe Self.isAuthority(value)
     // §8.2.2: what belongs to a connection of HTTP/1.1.
     case 7 where unsafe name.isText("upgrade"), 10 where unsafe name.isText("connection"),
       10 where unsafe name.isText("keep-alive"), 16 where unsafe name.isText("proxy-connection"),
@@ -103,6 +106,13 @@ struct RequestRules {
     default:
       return true
     }
+  }
+
+  /// RFC 9113 §8.3.1: host and port, without the name of a user.
+  private static func isAuthority(_ value: UnsafeRawBufferPointer) -> Bool {
+    guard let bytes = unsafe value.baseAddress?.assumingMemoryBound(to: UInt8.self), value.count > 0 else { return true }
+    // The library reads `value.count` bytes.
+    return unsafe nghttp2_check_authority(bytes, value.count) != 0 && !value.contains(UInt8(ascii: "@"))
   }
 
   /// RFC 3986 §3.1.

@@ -209,6 +209,20 @@ CASES = {
     "no fields at all": (headers(1, raw=b""), either(PROTOCOL_ERROR)),
     "path without a slash": (headers(1, [(":path", "a/b")] + fields(drop=[":path"])), either(PROTOCOL_ERROR)),
     "asterisk of another method": (headers(1, [(":path", "*")] + fields(drop=[":path"])), either(PROTOCOL_ERROR)),
+    # §8.3.1
+    "Host of another server": (headers(1, fields(frames.CHECK, ("host", "localhost.example"))), either(PROTOCOL_ERROR)),
+    "Host with another port": (headers(1, fields(frames.CHECK, ("host", "localhost:81"))), either(PROTOCOL_ERROR)),
+    "Host as :authority": (headers(1, fields(frames.CHECK, ("host", "LocalHost:80"))) + data(1, message()), {OPEN}),
+    "Host alone": (
+        headers(1, fields(frames.CHECK, ("host", "localhost"), drop=[":authority"])) + data(1, message()), {OPEN}
+    ),
+    "two different Host fields": (
+        headers(1, fields(frames.CHECK, ("host", "a"), ("host", "b"), drop=[":authority"])), either(PROTOCOL_ERROR)
+    ),
+    "the name of a user in :authority": (
+        headers(1, [*fields(drop=[":authority"])[:3], (":authority", "a@localhost")]), either(PROTOCOL_ERROR)
+    ),
+    "neither :authority nor Host": (headers(1, fields(drop=[":authority"])), either(PROTOCOL_ERROR)),
     # §8.5
     "CONNECT with a path": (
         headers(1, [(":method", "CONNECT"), (":path", "/"), (":authority", "a:1")]), either(PROTOCOL_ERROR)

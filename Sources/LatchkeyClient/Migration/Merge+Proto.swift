@@ -15,6 +15,7 @@ extension Merge {
     switch proto {
     case .queued: .queued
     case .running: .running
+    case .undoing: .undoing
     case .done: .done
     case .failed: .failed
     default: throw .incompleteAnswer("Migration.state is \(proto), which this client does not know")

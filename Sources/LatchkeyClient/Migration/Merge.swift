@@ -1,7 +1,10 @@
 /// A merge of a guest's data into an account, as far as it has come.
 public struct Merge: Sendable, Equatable {
   public enum State: String, Sendable {
-    case queued, running, done, failed
+    case queued, running
+    /// It cannot go on; what was merged is being taken back, and then it has ``failed``.
+    case undoing
+    case done, failed
   }
 
   /// What happened to the guest's rows of one collection.
@@ -27,7 +30,7 @@ public struct Merge: Sendable, Equatable {
   public let done: Int64
   public let total: Int64
   public let report: [Collection]
-  /// Why it failed, for ``State/failed``.
+  /// Why it failed, for ``State/undoing`` and ``State/failed``.
   public let failure: String
 
   public var isFinished: Bool { state == .done || state == .failed }

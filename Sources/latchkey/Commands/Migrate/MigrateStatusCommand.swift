@@ -30,6 +30,7 @@ struct MigrateStatusCommand: DeviceCommand {
     switch merge.state {
     case .queued: return "The merge waits for its turn."
     case .running: return "\(merge.step): \(merge.done) of \(merge.total)"
+    case .undoing: return "The merge is being undone: \(merge.failure)"
     case .failed: return "The merge failed: \(merge.failure). Nothing of the guest's was lost."
     case .done:
       let rows = merge.report.map { collection in

@@ -3,6 +3,7 @@ import GRPC
 import Glibc
 import LatchkeyClient
 import LatchkeyModel
+import LatchkeyProtos
 import Logging
 import ServiceRuntime
 import StorageSQLite
@@ -88,6 +89,15 @@ final class Harness: Sendable {
       migrator: channel,
       clock: SkewedClock(clock, skew)
     )
+  }
+
+  /// An account that somebody made on another device.
+  static func account(on channel: LoopbackChannel) async throws -> (name: String, password: String) {
+    let account = ("ada@example.com", "correct horse battery")
+    let request = IdentityV1.RegisterRequest(
+      clientID: "test-app", password: IdentityV1.PasswordCredential(identifier: account.0, password: account.1))
+    _ = try await IdentityV1.AuthServiceClient(channel: channel).register(request)
+    return account
   }
 
   func startGuest() async throws -> GuestStart {

@@ -66,16 +66,24 @@ public struct FileSecretStore: SecretStore {
   }
 
   private func makeDirectory(_ operation: SecretStoreError.Operation, _ name: String) throws(SecretStoreError) {
-    var made = directory.hasPrefix("/") ? "/" : ""
-    for part in directory.split(separator: "/") {
+    do throws(SecretFileError) {
+      try SecretFile.makeDirectory(directory)
+    } catch {
+      throw SecretStoreError(operation, name, reason: error.description)
+    }
+  }
+}
+
+extension SecretFile {
+  /// Makes a directory for its owner alone (0700), with those above it that are missing.
+  static func makeDirectory(_ path: String) throws(SecretFileError) {
+    var made = path.hasPrefix("/") ? "/" : ""
+    for part in path.split(separator: "/") {
       made += made.isEmpty || made.hasSuffix("/") ? String(part) : "/\(part)"
       // The path lives as a NUL-terminated copy for the length of the call.
       guard unsafe mkdir(made, 0o700) != 0 else { continue }
       let code = errno
-      guard code == EEXIST else {
-        let failure = SecretFileError.system(operation: "create", path: made, code: code)
-        throw SecretStoreError(operation, name, reason: failure.description)
-      }
+      guard code == EEXIST else { throw .system(operation: "create", path: made, code: code) }
     }
   }
 }

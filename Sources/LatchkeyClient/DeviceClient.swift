@@ -249,7 +249,7 @@ extension DeviceClient {
       accessToken: tokens.accessToken,
       tokenType: tokens.tokenType,
       refreshToken: tokens.refreshToken,
-      accessExpiresAt: serverTime + .seconds(tokens.expiresIn),
+      accessExpiresAt: serverTime + .told(seconds: tokens.expiresIn),
       clockSkew: serverTime - now,
       sub: sub,
       isGuest: isGuest,

@@ -63,6 +63,9 @@ enum Limits {
   /// arrives, and only the same proof is answered again.
   static let redeemTries = 3
 
+  /// The longest time that a service is believed: a hundred years, beyond any lifetime of ours.
+  static let longestToldSeconds: Int64 = 100 * 365 * 86_400
+
   /// What an app keeps of an action that waits for a sign-in: a comment or an order, not a photograph.
   static let pendingPayloadBytes = 64 * 1024
 }

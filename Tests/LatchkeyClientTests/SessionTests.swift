@@ -136,4 +136,11 @@ import Testing
     #expect(try await harness.device().signOut() == nil)
     #expect(try await harness.device().authState() == .unknown)
   }
+
+  @Test("P9: no lifetime that a service tells can overflow the clock", arguments: [Int64.min, -1, Int64.max])
+  func toldLifetimes(seconds: Int64) async throws {
+    let tokens = CommonV1.TokenSet(accessToken: "a", tokenType: "Bearer", expiresIn: seconds, refreshToken: "r")
+    let stored = await harness.device().stored(tokens, sub: "s", isGuest: true, namespace: "n")
+    #expect(stored.needsRefresh(at: harness.clock.now()) == (seconds <= 0))
+  }
 }

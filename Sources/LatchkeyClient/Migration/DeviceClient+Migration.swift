@@ -32,7 +32,7 @@ extension DeviceClient {
           refused: collection.refused
         )
       },
-      expiresIn: .seconds(answer.expiresIn)
+      expiresIn: .told(seconds: answer.expiresIn)
     )
   }
 

@@ -44,8 +44,8 @@ extension DeviceClient {
       payload: answer.qrPayload,
       userCode: answer.userCode,
       verificationURI: answer.verificationURI,
-      expiresIn: .seconds(answer.expiresIn),
-      interval: .seconds(answer.interval),
+      expiresIn: .told(seconds: answer.expiresIn),
+      interval: .told(seconds: answer.interval),
       checkCode: answer.checkCode,
       beacon: answer.beacon,
       ticket: QRTicket(

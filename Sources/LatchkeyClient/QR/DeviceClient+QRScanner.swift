@@ -97,7 +97,7 @@ extension DeviceClient {
       signals: answer.risk?.signals ?? [],
       needsCheckCode: answer.needsCheckCode,
       needsReauthentication: answer.needsReauth,
-      expiresIn: .seconds(answer.expiresIn),
+      expiresIn: .told(seconds: answer.expiresIn),
       action: answer.action.map {
         QRAction(text: $0.text, amount: $0.amount, currency: $0.currency, reference: $0.reference)
       }

@@ -64,7 +64,7 @@ extension DeviceClient {
       isSecure: cookie.secure,
       isHTTPOnly: cookie.httpOnly,
       sameSite: cookie.sameSite,
-      maximumAge: .seconds(cookie.maxAge),
+      maximumAge: .told(seconds: cookie.maxAge),
       header: cookie.setCookie
     )
   }

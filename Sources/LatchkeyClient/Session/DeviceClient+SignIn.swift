@@ -121,8 +121,8 @@ extension DeviceClient {
       }
     }
     return CodeSent(
-      expiresIn: .seconds(answer.expiresIn),
-      resendAfter: .seconds(answer.resendAfter),
+      expiresIn: .told(seconds: answer.expiresIn),
+      resendAfter: .told(seconds: answer.resendAfter),
       attemptsLeft: Int(answer.attemptsLeft)
     )
   }
@@ -240,7 +240,7 @@ extension DeviceClient {
             SignInConflict.Collection(name: collection.collection, count: collection.count)
           },
           choices: conflict.choices.compactMap { ConflictChoice($0) },
-          expiresIn: .seconds(conflict.expiresIn)
+          expiresIn: .told(seconds: conflict.expiresIn)
         )
       )
     }

@@ -24,7 +24,7 @@ extension DeviceClient {
     return TransferOffer(
       code: answer.code,
       payload: answer.qrPayload,
-      expiresIn: .seconds(answer.expiresIn),
+      expiresIn: .told(seconds: answer.expiresIn),
       transferID: answer.transferID
     )
   }
@@ -55,7 +55,7 @@ extension DeviceClient {
       accountMask: answer.accountMask,
       deviceLabel: answer.deviceLabel,
       platform: answer.platform,
-      expiresIn: .seconds(answer.expiresIn),
+      expiresIn: .told(seconds: answer.expiresIn),
       oldDevice: OldDevice(answer.oldDevice),
       isSameNetwork: answer.sameNetwork
     )

@@ -12,6 +12,9 @@ public enum ClientError: Error, Sendable, Equatable {
   case signedOut
   /// The service ended this session; its credential is forgotten. `reason` is the service's, such as `SESSION_REVOKED`.
   case sessionEnded(reason: String)
+  /// Somebody else signed in on this device while the call was under way. It was not repeated in their name, and their
+  /// session stays.
+  case overtaken
   /// The scanned code is not a sign-in code of the service that this app belongs to.
   case foreignCode
   /// The service answered with success but left out what the answer must hold.

@@ -26,8 +26,8 @@ public actor DeviceClient {
   let closing: @Sendable () async -> Void
   private let prover: Prover
 
-  /// The refresh under way of each session, shared by all calls that wait for it.
-  private var refreshing: [SessionSlot: Task<Result<StoredSession, ClientError>, Never>] = [:]
+  /// The refresh under way of each session, by its refresh token, shared by all calls that wait for it.
+  private var refreshing: [String: Task<Result<StoredSession, ClientError>, Never>] = [:]
 
   /// Nothing is read or called until the first operation.
   package init(
@@ -136,35 +136,36 @@ extension DeviceClient {
   }
 
   /// The stored session, with an access token that outlives a call.
-  func usableSession(_ slot: SessionSlot = .current) async throws(ClientError) -> StoredSession {
-    guard let session = try storedSession(slot) else { throw .signedOut }
-    return session.needsRefresh(at: clock.now()) ? try await refreshed(insteadOf: session, slot) : session
+  func usableSession() async throws(ClientError) -> StoredSession {
+    guard let session = try storedSession() else { throw .signedOut }
+    return session.needsRefresh(at: clock.now()) ? try await refreshed(insteadOf: session) : session
   }
 
-  /// A newer session than `stale`: the stored one if another call was faster, or a refreshed one.
-  func refreshed(
-    insteadOf stale: StoredSession,
-    _ slot: SessionSlot = .current
-  ) async throws(ClientError) -> StoredSession {
-    if let running = refreshing[slot] { return try await running.value.get() }
-    guard let stored = try storedSession(slot) else { throw .signedOut }
+  /// A newer session of the same subject than `stale`: the stored one if another call was faster, or a refreshed one.
+  ///
+  /// Errors: ``ClientError/overtaken`` when somebody else uses the device by now: what was begun in the name of one must
+  /// not happen in the name of the other.
+  func refreshed(insteadOf stale: StoredSession) async throws(ClientError) -> StoredSession {
+    guard let stored = try storedSession() else { throw .signedOut }
+    guard stored.sub == stale.sub else { throw .overtaken }
+    if let running = refreshing[stored.refreshToken] { return try await running.value.get() }
     if stored.accessToken != stale.accessToken, !stored.needsRefresh(at: clock.now()) { return stored }
     // A task of its own: the caller that happened to be first may be cancelled, the others still want the result.
     let task = Task { () async -> Result<StoredSession, ClientError> in
       do throws(ClientError) {
-        return .success(try await self.refresh(stored, slot))
+        return .success(try await self.refresh(stored))
       } catch {
         return .failure(error)
       }
     }
-    refreshing[slot] = task
+    refreshing[stored.refreshToken] = task
     // Whoever comes before the next line runs shares the finished task's result, which is as good as new.
     let result = await task.value
-    refreshing[slot] = nil
+    refreshing[stored.refreshToken] = nil
     return try result.get()
   }
 
-  private func refresh(_ session: StoredSession, _ slot: SessionSlot) async throws(ClientError) -> StoredSession {
+  private func refresh(_ session: StoredSession) async throws(ClientError) -> StoredSession {
     let auth = IdentityV1.AuthServiceClient(channel: identity)
     let answer: IdentityV1.RefreshResponse
     do throws(RPCError) {
@@ -180,15 +181,19 @@ extension DeviceClient {
         throw ClientError(error)
       }
       // A sign-in that happened meanwhile is not thrown away with the session that ended.
-      if let stored = try storedSession(slot), stored.refreshToken == session.refreshToken { try forgetSession(slot) }
+      if let stored = try storedSession(), stored.refreshToken == session.refreshToken { try forgetSession() }
       throw .sessionEnded(reason: reason)
     }
     let tokens = try require(answer.tokens, "RefreshResponse.tokens")
     var fresh = stored(tokens, sub: session.sub, isGuest: session.isGuest, namespace: session.storageNamespace)
     if fresh.sid.isEmpty { fresh.sid = session.sid }
     if fresh.scope.isEmpty { fresh.scope = session.scope }
+    // Who signed out meanwhile stays signed out, and a sign-in that happened meanwhile is not undone.
+    guard let stored = try storedSession() else { throw .signedOut }
+    guard stored.sub == session.sub else { throw .overtaken }
+    guard stored.refreshToken == session.refreshToken else { return stored }
     // Kept before it is used: a crash from here on leaves a credential that the service takes.
-    try keep(fresh, slot)
+    try keep(fresh)
     return fresh
   }
 
@@ -232,6 +237,14 @@ extension DeviceClient {
 
   func forgetSession(_ slot: SessionSlot = .current) throws(ClientError) {
     try removeSecret(slot.rawValue)
+  }
+
+  /// Keeps what a call brought in the place of the session that it was made in, if that is still there.
+  ///
+  /// Errors: ``ClientError/overtaken`` when another sign-in was faster; its session stays.
+  func keep(_ session: StoredSession?, insteadOf before: StoredSession?) throws(ClientError) {
+    if let stored = try storedSession(), stored.sid != before?.sid { throw .overtaken }
+    if let session { try keep(session) } else { try forgetSession() }
   }
 
   func removeSecret(_ name: String) throws(ClientError) {

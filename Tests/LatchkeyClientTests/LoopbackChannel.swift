@@ -16,6 +16,7 @@ final class LoopbackChannel: RPCChannel {
 
   private struct State {
     var faults: [String: [Fault]] = [:]
+    var meanwhile: [String: (isAnswered: Bool, body: @Sendable () async throws -> Void)] = [:]
     var calls: [(path: String, metadata: Metadata)] = []
   }
 
@@ -31,6 +32,18 @@ final class LoopbackChannel: RPCChannel {
   /// The next call of the method meets this fault.
   func inject(_ fault: Fault, into path: String) {
     state.withLock { $0.faults[path, default: []].append(fault) }
+  }
+
+  /// Happens once, while the next call of the method is on its way to the service, or its answer on the way back.
+  func meanwhile(_ path: String, answered: Bool = false, _ body: @escaping @Sendable () async throws -> Void) {
+    state.withLock { $0.meanwhile[path] = (answered, body) }
+  }
+
+  private func letHappen(_ path: String, answered: Bool) async throws(RPCError) {
+    let event = state.withLock { state in
+      state.meanwhile[path]?.isAnswered == answered ? state.meanwhile.removeValue(forKey: path) : nil
+    }
+    do { try await event?.body() } catch { throw RPCError(.internal, "meanwhile: \(error)") }
   }
 
   /// What was called so far, in order.
@@ -50,6 +63,7 @@ final class LoopbackChannel: RPCChannel {
       guard let waiting = state.faults[method.path], !waiting.isEmpty else { return nil }
       return state.faults[method.path]?.removeFirst()
     }
+    try await letHappen(method.path, answered: false)
     if fault == .requestLost { throw RPCError(.unavailable, "the request was lost") }
     if case .refused(let error) = fault { throw error }
     guard let route = routes[method.path] else { throw RPCError(.unimplemented, "no such method") }
@@ -60,6 +74,7 @@ final class LoopbackChannel: RPCChannel {
     for interceptor in interceptors { try interceptor.willHandle(context) }
     call.context = context
     try await route.run(call)
+    try await letHappen(method.path, answered: true)
     if fault == .answerLost { throw RPCError(.unavailable, "the answer was lost") }
     var frame = call.answer
     frame.moveReaderIndex(forwardBy: 5)

@@ -137,6 +137,60 @@ import Testing
     #expect(try await harness.device().authState() == .unknown)
   }
 
+  /// Somebody else's sign-in on this device, as its store shows it.
+  private func accountSignsIn() async throws {
+    let ada = try await Harness.account(on: harness.channel)
+    _ = try await harness.device().signIn(identifier: ada.name, password: ada.password, onConflict: .switch)
+  }
+
+  @Test("G11: what was begun as the guest is not repeated in the account's name")
+  func notRepeated() async throws {
+    _ = try await harness.startGuest()
+    let ended = RPCError(.unauthenticated, "the session has ended", reason: "SESSION_REVOKED")
+    harness.channel.inject(.refused(ended), into: Harness.introspect)
+    harness.channel.meanwhile(Harness.introspect) { try await accountSignsIn() }
+    await #expect(throws: ClientError.overtaken) { try await harness.device().introspect() }
+    #expect(harness.channel.calls.count { $0 == Harness.introspect } == 1)
+    guard case .user = try await harness.device().authState() else {
+      Issue.record("the account is signed in")
+      return
+    }
+  }
+
+  @Test("G11: a refresh that is answered after a sign-out brings nobody back")
+  func refreshAfterSignOut() async throws {
+    _ = try await harness.startGuest()
+    harness.channel.meanwhile(Harness.refresh, answered: true) {
+      try harness.store.files.removeSecret(named: "session")
+    }
+    await #expect(throws: ClientError.signedOut) { try await harness.device().refreshSession() }
+    #expect(try await harness.device().authState() == .unknown)
+  }
+
+  @Test("G11: a refresh that is answered after another sign-in leaves that one alone")
+  func refreshAfterSignIn() async throws {
+    _ = try await harness.startGuest()
+    harness.channel.meanwhile(Harness.refresh, answered: true) { try await accountSignsIn() }
+    await #expect(throws: ClientError.overtaken) { try await harness.device().refreshSession() }
+    guard case .user = try await harness.device().authState() else {
+      Issue.record("the account stays signed in")
+      return
+    }
+    #expect(try await harness.device().introspect().active)
+  }
+
+  @Test("G11: a sign-out that is answered after another sign-in leaves that one alone")
+  func signOutAfterSignIn() async throws {
+    _ = try await harness.startGuest()
+    harness.channel.meanwhile("/latchkey.identity.v1.AuthService/Logout") { try await accountSignsIn() }
+    // The guest's own session has ended with the sign-in, so the sign-out asks for a refresh and hears of the other.
+    await #expect(throws: ClientError.overtaken) { try await harness.device().signOut() }
+    guard case .user = try await harness.device().authState() else {
+      Issue.record("the account stays signed in")
+      return
+    }
+  }
+
   @Test("P9: no lifetime that a service tells can overflow the clock", arguments: [Int64.min, -1, Int64.max])
   func toldLifetimes(seconds: Int64) async throws {
     let tokens = CommonV1.TokenSet(accessToken: "a", tokenType: "Bearer", expiresIn: seconds, refreshToken: "r")

@@ -9,10 +9,13 @@ extension DeviceClient {
   /// Idempotent, also across lost answers and crashes: the key is kept before the first call, and one key has one
   /// guest. A secret store that cannot be read ends the attempt; it never makes a second key.
   public func startAsGuest(_ device: DeviceDescription) async throws(ClientError) -> GuestStart {
+    let before = try storedSession()
     try await finishKeyRotation(device)
     var record = try deviceRecordOrNew()
     let answer = try await issueGuest(record, device)
     let session = try guestSession(answer)
+    // A start that another start overtook has the same guest; an account that signed in meanwhile stays.
+    if let now = try storedSession(), now.sid != before?.sid, !now.isGuest { throw .overtaken }
     try keep(session)
     if record.registration == .pending {
       record.registration = .registered
@@ -166,7 +169,7 @@ extension DeviceClient {
     let answer = try await authorized { options throws(RPCError) in
       try await guests.deleteGuest(IdentityV1.DeleteGuestRequest(sub: session.sub), options: options)
     }
-    try forgetSession()
+    try keep(nil, insteadOf: session)
     return answer.recordsDeleted
   }
 }

@@ -192,6 +192,7 @@ extension DeviceClient {
     _ scope: SignOutScope = .local,
     thenGuest: Bool = false
   ) async throws(ClientError) -> Session? {
+    let before = try storedSession()
     let auth = IdentityV1.AuthServiceClient(channel: identity)
     let request = IdentityV1.LogoutRequest(scope: scope.proto, next: thenGuest ? .guest : .none)
     let answer: IdentityV1.LogoutResponse
@@ -212,11 +213,11 @@ extension DeviceClient {
         isGuest: subject.isGuest,
         namespace: answer.storageNamespace
       )
-      try keep(session)
+      try keep(session, insteadOf: before)
       return session.session
     }
     if thenGuest { throw .incompleteAnswer("LogoutResponse.tokens") }
-    if scope != .others { try forgetSession() }
+    if scope != .others { try keep(nil, insteadOf: before) }
     return nil
   }
 

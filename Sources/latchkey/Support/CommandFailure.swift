@@ -51,6 +51,8 @@ extension CommandFailure {
     case .sessionEnded(let reason):
       self.init(.notSignedIn, "the service has ended this session", hint: "latchkey login, or latchkey guest")
       self.reason = reason
+    case .overtaken:
+      self.init(.refused, "somebody else signed in on this profile meanwhile", hint: "latchkey session show")
     case .foreignCode:
       self.init(
         .invalid,

@@ -43,7 +43,8 @@ package final class SQLiteDatabase: Sendable {
     threads = RunningThreads()
     let (writes, reads, statistics, threads) = (writes, reads, statisticsSource, threads)
     var isStarted = threads.start(writer) { connection in
-      SQLiteWriter(connection: connection, queue: writes, statistics: statistics).run()
+      var writer = SQLiteWriter(connection: connection, queue: writes, statistics: statistics)
+      writer.run()
     }
     for reader in readers {
       isStarted =

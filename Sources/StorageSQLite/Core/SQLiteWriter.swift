@@ -1,3 +1,4 @@
+import Glibc
 import Storage
 import Synchronization
 
@@ -6,11 +7,15 @@ import Synchronization
 ///
 /// Each operation has a savepoint of its own, so one that fails undoes itself and nothing else. While a commit waits
 /// for the disk the next group gathers by itself; an operation that finds the thread idle is committed alone, at once.
+/// A group that is smaller than the one before lets other threads run once more: on a busy core those who are about to
+/// ask get no chance otherwise, because the first of them wakes this thread.
 struct SQLiteWriter: ~Copyable {
   private let connection: SQLiteConnection
   private let queue: BlockingQueue<any QueuedOperation>
   private let statistics: SharedStatistics
   private let clock = ContinuousClock()
+  /// How many operations the last commit had: about as many are likely to come again.
+  private var lastGroup = 1
 
   init(connection: SQLiteConnection, queue: BlockingQueue<any QueuedOperation>, statistics: SharedStatistics) {
     self.connection = connection
@@ -19,7 +24,7 @@ struct SQLiteWriter: ~Copyable {
   }
 
   /// Returns when the queue is closed and drained.
-  func run() {
+  mutating func run() {
     while true {
       let waiting = queue.pop(upTo: Limits.groupOperations)
       if waiting.isEmpty { return }
@@ -27,7 +32,7 @@ struct SQLiteWriter: ~Copyable {
     }
   }
 
-  private func commit(_ first: [any QueuedOperation]) {
+  private mutating func commit(_ first: [any QueuedOperation]) {
     let started = clock.now
     var arrivals = first
     // Operations that ran in the open transaction, each with the error that undid it.
@@ -38,7 +43,13 @@ struct SQLiteWriter: ~Copyable {
       }
       guard group.count < Limits.groupOperations, clock.now - started < Limits.groupDuration else { break }
       arrivals = queue.popAvailable(upTo: Limits.groupOperations - group.count)
+      if arrivals.isEmpty && group.count < lastGroup {
+        // Returns at once when nobody else wants this core.
+        sched_yield()
+        arrivals = queue.popAvailable(upTo: Limits.groupOperations - group.count)
+      }
     } while !arrivals.isEmpty
+    lastGroup = group.count
     end(&group)
   }
 

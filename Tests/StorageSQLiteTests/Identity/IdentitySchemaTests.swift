@@ -51,6 +51,24 @@ struct IdentitySchemaTests {
     }
   }
 
+  @Test("R23: a used challenge is found among all others without reading them")
+  func usedChallenge() async throws {
+    let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)
+    let plan = try await database.read { db throws(StorageError) in
+      try db.all("EXPLAIN QUERY PLAN \(ChallengeRow.selectUsed)") { $0.text(3) }
+    }
+    #expect(plan.count == 1 && plan[0].hasPrefix("SEARCH") && plan[0].hasSuffix("(expires_at=? AND hash=?)"), "\(plan)")
+    let expiry = Timestamp(millisecondsSinceEpoch: 9)
+    let found = try await database.write { db throws(StorageError) in
+      try ChallengeRow.spend(UsedChallenge(hash: [7], expiry: expiry), in: db)
+      return try [[7], [8]].map { (hash: [UInt8]) throws(StorageError) in
+        try ChallengeRow.isUsed(UsedChallenge(hash: hash, expiry: expiry), in: db)
+      }
+    }
+    #expect(found == [true, false])
+    await database.close()
+  }
+
   @Test("G2: the schema itself allows one guest for a key")
   func oneGuestForAKey() async throws {
     let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)

@@ -58,6 +58,7 @@ package final class DPoPVerifier: Sendable {
     at now: Timestamp
   ) throws(RPCError) -> String {
     let identifier: String
+    let issued: Timestamp
     let proven: String
     let nonce: String?
     do {
@@ -65,28 +66,30 @@ package final class DPoPVerifier: Sendable {
       try jws.checkHeader(type: "dpop+jwt", allowingKey: true)
       let key = try P256PublicKey(jwk: jws.header["jwk"] ?? .null)
       let payload = try jws.verifiedPayload(with: key)
-      identifier = try Self.identifier(payload, token, method, now)
+      (identifier, issued) = try Self.identifier(payload, token, method)
       proven = key.thumbprint
       nonce = payload["nonce"]?.string
       if let thumbprint, !ConstantTime.equals(proven, thumbprint) { throw Self.invalid }
     } catch {
-      // One answer for all: what exactly is wrong helps only whoever forges. The time helps a device whose clock is wrong.
+      // One answer for all: what exactly is wrong helps only whoever forges.
       var refusal = Self.invalid
       refusal.details.info = [RPCError.KeyValue("server_time", "\(now.secondsSinceEpoch)")]
       throw refusal
+    }
+    guard issued <= now + Limits.proofAge, now <= issued + Limits.proofAge else {
+      throw Self.outOfTime(issued, at: now)
     }
     if let nonces, !(nonce.map { nonces.accepts($0, at: now) } ?? false) { throw Self.nonceRequired(nonces, at: now) }
     try remember(SHA256Hash.hash(Array("\(proven) \(identifier)".utf8)), at: now)
     return proven
   }
 
-  /// The proof's identifier, when it is made for this token, this method and this time.
+  /// The proof's identifier and time, when it is made for this token and this method.
   private static func identifier(
     _ payload: JSONValue,
     _ token: String?,
-    _ method: RPCMethod,
-    _ now: Timestamp
-  ) throws -> String {
+    _ method: RPCMethod
+  ) throws -> (String, Timestamp) {
     guard let identifier = payload["jti"]?.string, !identifier.isEmpty,
       identifier.utf8.count <= Limits.proofIdentifierBytes,
       payload["htm"]?.string == "POST",
@@ -94,9 +97,7 @@ package final class DPoPVerifier: Sendable {
       token == nil || payload["ath"]?.string == token.map({ Base64URL.encode(SHA256Hash.hash(Array($0.utf8))) }),
       let seconds = payload["iat"]?.integer, (0...253_402_300_799).contains(seconds)
     else { throw invalid }
-    let issued = Timestamp(secondsSinceEpoch: seconds)
-    guard issued <= now + Limits.proofAge, now <= issued + Limits.proofAge else { throw invalid }
-    return identifier
+    return (identifier, Timestamp(secondsSinceEpoch: seconds))
   }
 
   /// The path of an `http` or `https` address without query and fragment; nil for anything else.
@@ -142,6 +143,18 @@ package final class DPoPVerifier: Sendable {
       reason: "use_dpop_nonce",
       info: [RPCError.KeyValue("dpop_nonce", nonce)],
       metadata: [ProofNonces.metadataName: nonce]
+    )
+  }
+
+  /// The proof holds but for its time, so one of the two clocks is wrong: whoever reads this has to know by how much.
+  private static func outOfTime(_ issued: Timestamp, at now: Timestamp) -> RPCError {
+    let seconds = issued.secondsSinceEpoch - now.secondsSinceEpoch
+    let skew = seconds < 0 ? "\(-seconds) seconds before" : "\(seconds) seconds after"
+    return RPCError(
+      .unauthenticated,
+      "the proof of possession was made \(skew) this service's time, \(now.secondsSinceEpoch): check both clocks",
+      reason: "invalid_dpop_proof",
+      info: [RPCError.KeyValue("server_time", "\(now.secondsSinceEpoch)")]
     )
   }
 

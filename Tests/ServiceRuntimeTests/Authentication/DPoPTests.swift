@@ -117,6 +117,26 @@ struct DPoPTests {
     #expect(refusal(bound(try proof(changing: "htu", to: "http://x:1/test.Test/Subject?a=/b#c"))) == nil)
   }
 
+  @Test("R22: a proof of another time is refused with how far the clocks are apart")
+  func otherClock() throws {
+    let now = fixture.clock.now().secondsSinceEpoch
+    for (issued, skew) in [(now + 75, "75 seconds after"), (now - 90, "90 seconds before")] {
+      let context = ServerContext(
+        method: RPCMethod(path: Method.subject.rawValue, kind: .unary),
+        metadata: bound(try proof(changing: "iat", to: .integer(issued))))
+      let error = #expect(throws: RPCError.self) { try interceptor.willHandle(context) }
+      #expect(error?.message.contains(skew) == true)
+      #expect(error?.details.reason == "invalid_dpop_proof")
+      #expect(error?.details.info.contains { $0.key == "server_time" && $0.value == "\(now)" } == true)
+    }
+    // Of a proof that is wrong besides, no more is said than that.
+    let context = ServerContext(
+      method: RPCMethod(path: Method.subject.rawValue, kind: .unary),
+      metadata: bound(try proof(signer: P256PrivateKey(), changing: "iat", to: .integer(now + 75))))
+    let error = #expect(throws: RPCError.self) { try interceptor.willHandle(context) }
+    #expect(error?.message == DPoPVerifier.invalid.message)
+  }
+
   @Test("a token that is bound to no key cannot be shown as if it were")
   func unbound() throws {
     let free = try fixture.token(fixture.claims())

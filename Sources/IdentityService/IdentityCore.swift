@@ -22,6 +22,8 @@ package struct IdentityCore: Sendable {
   package let oneTimeCodes: any OneTimeCodeStore
   package let codes: CodeMint
   package let codePolicy: OneTimeCodePolicy
+  /// Whether an e-mail address or phone number leads to an account only with a code.
+  package let codesRequired: Bool
   package let codeSends: CallAdmission
   package let registrations: CallAdmission
   package let signIns: CallAdmission
@@ -73,6 +75,7 @@ package struct IdentityCore: Sendable {
     oneTimeCodes: any OneTimeCodeStore,
     codes: CodeMint,
     codePolicy: OneTimeCodePolicy,
+    codesRequired: Bool,
     codeSends: CallAdmission,
     registrations: CallAdmission,
     signIns: CallAdmission,
@@ -117,6 +120,7 @@ package struct IdentityCore: Sendable {
     self.oneTimeCodes = oneTimeCodes
     self.codes = codes
     self.codePolicy = codePolicy
+    self.codesRequired = codesRequired
     self.codeSends = codeSends
     self.registrations = registrations
     self.signIns = signIns
@@ -151,6 +155,15 @@ package struct IdentityCore: Sendable {
   }
 
   package var lifetimes: TokenLifetimes { tokens.lifetimes }
+
+  /// Holds unless `identifier` is an address that somebody else may have, and the installation wants that shown by a code.
+  func requireNoCode(for identifier: AccountIdentifier, _ field: String) throws(RPCError) {
+    guard codesRequired else { return }
+    switch identifier.kind {
+    case .email, .phone: throw .codeRequired(field)
+    case .userName, .customID, .oidc: return
+    }
+  }
 
   /// Runs a store's operation, and turns what went wrong into what the client may know; the cause is logged here.
   func stored<Value: Sendable>(

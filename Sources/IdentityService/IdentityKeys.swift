@@ -46,6 +46,9 @@ package enum IdentityKeys {
   package static let codesPerHour = ConfigurationKey.integer(
     "otp.perHour", default: Limits.codesPerHour, in: 1...1_000_000,
     help: "one-time codes that an IPv4 address or IPv6 /64 may ask for in an hour before work is asked for")
+  package static let codesRequired = ConfigurationKey.boolean(
+    "otp.required", default: false,
+    help: "an e-mail address or phone number leads to an account only once a code showed that it is its owner's")
   package static let guestRetention = ConfigurationKey.duration(
     "guest.retention", default: Limits.guestRetention, in: .seconds(86_400)...(.seconds(3660 * 86_400)),
     help: "a guest that was not used for this long is deleted, unless it owns data that was never exported")
@@ -87,6 +90,7 @@ package enum IdentityKeys {
     refreshAbsoluteAccount.declaration, refreshAbsoluteQR.declaration, audiences.declaration,
     signingKeyPeriod.declaration, rotateSigningKey.declaration, guestsPerHour.declaration, guidesFile.declaration,
     registrationsPerHour.declaration, signInsPerHour.declaration, codesPerHour.declaration,
+    codesRequired.declaration,
     passwordMemoryKiB.declaration, passwordPasses.declaration, passwordThreads.declaration,
     guestRetention.declaration, auditRetention.declaration, cookieDomain.declaration,
   ]

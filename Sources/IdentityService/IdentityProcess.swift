@@ -50,6 +50,7 @@ package enum IdentityProcess {
       signingKeyPeriod: configuration[IdentityKeys.signingKeyPeriod],
       guestsPerHour: configuration[IdentityKeys.guestsPerHour],
       codesPerHour: configuration[IdentityKeys.codesPerHour],
+      codesRequired: configuration[IdentityKeys.codesRequired],
       registrationsPerHour: configuration[IdentityKeys.registrationsPerHour],
       signInsPerHour: configuration[IdentityKeys.signInsPerHour],
       codeSink: try sinks.make(),

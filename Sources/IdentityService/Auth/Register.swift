@@ -152,6 +152,8 @@ extension AuthHandlers {
         throw .invalid("otp.identifier", "must be password.identifier: the code shows that it is yours")
       }
       code = shown.code
+    } else {
+      try core.requireNoCode(for: identifier, "password.identifier")
     }
     try await requireFree(identifier)
     return NewCredential(

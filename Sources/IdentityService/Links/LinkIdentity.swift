@@ -15,6 +15,7 @@ extension LinkHandlers {
     case nil: throw .invalid("identifier", "is missing")
     case .identifier(let text):
       let identifier = try RequestFields.identifier(text, "identifier")
+      try core.requireNoCode(for: identifier, "identifier")
       try await reauthenticate(context, request.password)
       return try await link(identifier, to: account)
     case .otp(let credential):

@@ -80,6 +80,13 @@ extension RPCError {
       retryAfter: Limits.providerKeysDistance)
   }
 
+  static func codeRequired(_ field: String) -> RPCError {
+    RPCError(
+      .failedPrecondition,
+      "\(field): an e-mail address or phone number comes with a code that was sent to it (SendOtp), in otp",
+      reason: "CODE_REQUIRED")
+  }
+
   static var reauthenticationRequired: RPCError {
     RPCError(
       .failedPrecondition, "this changes how the account is reached: sign in again first", reason: "REAUTH_REQUIRED")

@@ -13,7 +13,8 @@ package enum InstallationKeys {
         "token.refreshAbsoluteQr", "token.audiences", "signingKey.period", "signingKey.rotate", "guest.perHour",
         "guest.retention", "audit.retention", "web.cookieDomain",
         "password.memoryKib", "password.passes", "password.threads", "guide.file",
-        "register.perHour", "signIn.perHour", "otp.perHour", "otp.email", "otp.phone", "smtp.host", "smtp.port",
+        "register.perHour", "signIn.perHour", "otp.perHour", "otp.required", "otp.email", "otp.phone", "smtp.host",
+        "smtp.port",
         "smtp.security", "smtp.from", "smtp.user", "smtp.passwordFile", "smtp.caFile", "webhook.url",
         "webhook.secretFile", "webhook.caFile", "oidc.file",
       ]

@@ -14,10 +14,12 @@ struct RegisterTests {
   /// A service whose courier is at work.
   private func with(
     registrationsPerHour: Int = 1_000_000,
+    codesRequired: Bool = false,
     _ body: (IdentityHarness, Postbox) async throws -> Void
   ) async throws {
     let box = Postbox()
-    let harness = try await IdentityHarness(registrationsPerHour: registrationsPerHour, codeSink: box)
+    let harness = try await IdentityHarness(
+      codesRequired: codesRequired, registrationsPerHour: registrationsPerHour, codeSink: box)
     let courier = Task { await harness.core.courier.run() }
     defer { courier.cancel() }
     try await body(harness, box)
@@ -234,6 +236,34 @@ struct RegisterTests {
         try await harness.link(.otp(code), account, password: IdentityHarness.password)
       }
       _ = try await harness.signIn("+14155550123")
+    }
+  }
+
+  @Test("R34: where codes are required, an address that nobody was shown to own leads nowhere", .timeLimit(.minutes(1)))
+  func codesRequired() async throws {
+    try await with(codesRequired: true) { harness, box in
+      for address in ["eve@example.com", "+14155550199"] {
+        let refusal = await expectRefusal(.failedPrecondition, "CODE_REQUIRED") {
+          try await register(harness, password: password(address))
+        }
+        #expect(refusal?.message.hasPrefix("password.identifier: ") == true)
+      }
+      // What nobody else can have needs no code.
+      let named = try await register(harness, password: password("ada_l"))
+      let secret = IdentityHarness.password
+      for address in ["eve@example.com", "+14155550199"] {
+        await expectRefusal(.failedPrecondition, "CODE_REQUIRED") {
+          try await harness.link(.identifier(address), named.tokens, password: secret)
+        }
+        await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") { try await harness.signIn(address) }
+      }
+      #expect(try await harness.link(.identifier("ada_2"), named.tokens, password: secret).linked)
+      let own = try await code(harness, box, for: "ada@example.com")
+      #expect(try await harness.link(.otp(own), named.tokens, password: secret).linked)
+      _ = try await harness.signIn("ada@example.com")
+      let other = try await code(harness, box, for: "bob@example.com")
+      _ = try await register(harness, password: password("bob@example.com"), otp: other)
+      _ = try await harness.signIn("bob@example.com")
     }
   }
 }

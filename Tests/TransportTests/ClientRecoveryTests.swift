@@ -250,6 +250,24 @@ struct ClientRecoveryTests {
     }
   }
 
+  @Test("max_streams: ten calls at once to a server of one stream are made one after another, on one connection")
+  func oneStream() async throws {
+    // A second stream beside the first would end the connection: the server's session refuses it.
+    try await ScriptedPeer.run(concurrentStreams: 1) {
+      $0.answer([UInt8($0.number)])
+    } _: { peer, target in
+      let channel = makeChannel(target) { $0.retry = nil }
+      try await expect(Blob([1]), from: call(channel))
+      let answers = await withTaskGroup(of: Blob?.self) { group in
+        for _ in 0..<10 { group.addTask { try? await call(channel) } }
+        return await group.reduce(into: Set<UInt8?>()) { $0.insert($1?.bytes.first) }
+      }
+      #expect(answers == Set((2...11).map { UInt8?($0) }))
+      #expect(peer.connections.load(ordering: .relaxed) == 1)
+      await channel.close(grace: .zero)
+    }
+  }
+
   @Test("calls go to the addresses in turn, and to the one that is left")
   func roundRobin() async throws {
     try await ScriptedPeer.run {

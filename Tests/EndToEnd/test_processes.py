@@ -22,6 +22,33 @@ def test_terminated(own_world, name):
     assert time.monotonic() - started < 5
 
 
+def test_terminated_as_it_begins(binaries, tmp_path):
+    """R42: SIGTERM drains a service from the moment on that it listens"""
+    ends = []
+    for number in range(10):
+        ports = tmp_path / f"ports-{number}"
+        process = subprocess.Popen(
+            [
+                str(binaries / "latchkey-qr"), "--listen-port", "0", "--management-port", "0",
+                "--ports-file", str(ports), "--data-dir", str(tmp_path / "data"),
+            ],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=services.clean_environment(),
+        )  # fmt: skip
+        try:
+            deadline = time.monotonic() + 20
+            # Without a pause: what comes after the file is a matter of microseconds.
+            while not ports.exists():
+                assert process.poll() is None and time.monotonic() < deadline, "the service does not begin"
+            process.send_signal(signal.SIGTERM)
+            said, _ = process.communicate(timeout=10)
+            ends.append((process.returncode, b'"drained"' in said))
+        finally:
+            process.kill()
+            process.wait()
+    assert ends == [(0, True)] * 10
+
+
 def test_running_calls_finish(own_world):
     """R42: SIGTERM lets running calls finish, refuses new ones, and exits 0"""
     screen = own_world.device()

@@ -17,6 +17,8 @@ extension BackgroundTask {
     func run() async throws {
       do {
         try await cancelWhenGracefulShutdown { try await task.run() }
+        // The lifecycle takes it for a failure when one is done while it ends another.
+        try await gracefulShutdown()
       } catch is CancellationError {
         // How a task ends when the service does.
       }

@@ -180,6 +180,10 @@ package enum ServiceProcess {
       token: token
     )
     let management = managementServer(resources, health: health, readiness: readiness) { server.usage }
+    // Before anything listens: whoever sees the ports may ask for the end at once. Held to the end, so that a second
+    // signal does not cut the drain short.
+    let stopSignals = handlesSignals ? await StopSignals() : nil
+    defer { withExtendedLifetime(stopSignals) {} }
     let grpcAddress = try await start(server, configuration.listen)
     let managementAddress: Endpoint
     do throws(StartupError) {
@@ -202,8 +206,7 @@ package enum ServiceProcess {
     )
     let group = ServiceGroup(
       configuration: lifecycle(
-        tasks.map(\.service) + [.init(service: serving)],
-        handlesSignals: handlesSignals,
+        (stopSignals.map { [$0.service] } ?? []) + tasks.map(\.service) + [.init(service: serving)],
         logger: logger
       )
     )
@@ -221,16 +224,11 @@ package enum ServiceProcess {
 
   private static func lifecycle(
     _ services: [ServiceGroupConfiguration.ServiceConfiguration],
-    handlesSignals: Bool,
     logger: Logger
   ) -> ServiceGroupConfiguration {
     var quiet = logger
     quiet.logLevel = max(logger.logLevel, .warning)
-    return ServiceGroupConfiguration(
-      services: services,
-      gracefulShutdownSignals: handlesSignals ? [.sigterm, .sigint] : [],
-      logger: quiet
-    )
+    return ServiceGroupConfiguration(services: services, logger: quiet)
   }
 
   private static func grpcServer(

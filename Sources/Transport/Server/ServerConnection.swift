@@ -18,7 +18,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   private(set) var peer: Peer
   private(set) var session: HTTP2ServerSession?
   /// The time of the current pass.
-  private(set) var now = NIODeadline.now()
+  private(set) var now: NIODeadline
 
   private var context: ChannelHandlerContext?
   private var streams: [ServerStream] = []
@@ -47,9 +47,9 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   private var timerDeadline: NIODeadline?
   private var drain = Drain.none
   /// When the peer last gave a sign of life.
-  private var lastRead = NIODeadline.now()
+  private var lastRead: NIODeadline
   /// When it was last asked for one.
-  private var lastAsked = NIODeadline.now()
+  private var lastAsked: NIODeadline
   private var smallData: Budget
   /// What the server's budget was last told that this connection holds.
   private var reportedBytes = 0
@@ -74,7 +74,10 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     self.eventLoop = executor.eventLoop
     self.peer = peer
     timers = ConnectionTimers()
-    smallData = Budget(Limits.smallDataFrames, now: .now())
+    now = executor.eventLoop.now
+    lastRead = now
+    lastAsked = now
+    smallData = Budget(Limits.smallDataFrames, now: now)
   }
 
   // MARK: The channel
@@ -82,7 +85,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
     executor.caughtUp = { [unowned self] in readOn() }
-    now = .now()
+    now = eventLoop.now
     do throws(HTTP2Error) {
       let session = try HTTP2ServerSession(
         limits: environment.configuration.http2,
@@ -168,7 +171,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
 
   private func beginPass() {
     isReading = true
-    now = .now()
+    now = eventLoop.now
   }
 
   private func endPass() {
@@ -200,7 +203,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
       waitForTurn()
       readOn()
     } else {
-      timers[.stalledWrite] = NIODeadline.now() + environment.configuration.stalledWriteTimeout
+      timers[.stalledWrite] = eventLoop.now + environment.configuration.stalledWriteTimeout
       rearm()
     }
     context.fireChannelWritabilityChanged()
@@ -283,7 +286,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   private func closeIfOver(_ session: HTTP2ServerSession, _ context: ChannelHandlerContext) {
     if session.failure != nil {
       guard timers[.closing] == nil else { return }
-      timers[.closing] = NIODeadline.now() + Limits.closingTimeout
+      timers[.closing] = eventLoop.now + Limits.closingTimeout
       rearm()
       // Completes when the bytes before it are written.
       context.writeAndFlush(wrapOutboundOut(ByteBuffer())).assumeIsolated().whenComplete { [self] _ in
@@ -359,7 +362,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   private func reportAnswered() {
     guard let direct = directCalls else { return }
     directCalls = nil
-    direct.report(nanoseconds: (NIODeadline.now() - now).nanoseconds)
+    direct.report(nanoseconds: (eventLoop.now - now).nanoseconds)
     answered()
   }
 
@@ -420,7 +423,9 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
 
   /// Others want this connection's place: it goes if it has had no stream for a while.
   private func makeRoom() {
-    guard let session, session.openStreams == 0, .now() - session.lastStream >= Limits.pressureIdleTime else { return }
+    guard let session, session.openStreams == 0, eventLoop.now - session.lastStream >= Limits.pressureIdleTime else {
+      return
+    }
     session.shutDown()
     wantOutput()
   }
@@ -430,7 +435,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   private func beginDrain() {
     guard drain == .none, let session else { return }
     drain = .announced
-    now = .now()
+    now = eventLoop.now
     session.announceShutdown()
     session.ping(0x6c61_7463_686b_6579)
     timers[.drainRoundTrip] = now + Limits.drainRoundTrip
@@ -493,7 +498,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   private func timeHasCome() {
     timer = nil
     timerDeadline = nil
-    now = .now()
+    now = eventLoop.now
     session?.decideAll()
     for stream in streams {
       if let deadline = stream.deadline, deadline <= now { stream.expire() }

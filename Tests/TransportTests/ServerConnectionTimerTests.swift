@@ -1,0 +1,235 @@
+import GRPC
+import HTTP2
+import Logging
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import Transport
+
+@Suite("The times of a server's connection, by a clock that the test turns")
+struct ServerConnectionTimerTests {
+  /// A connection over a channel without a socket, whose loop's time stands still.
+  private final class Harness {
+    struct Frame: Equatable {
+      var type: UInt8
+      var isAcknowledgement: Bool
+      var payload: [UInt8]
+
+      /// The code of a GOAWAY.
+      var code: UInt32? {
+        guard type == 7, payload.count >= 8 else { return nil }
+        return payload[4..<8].reduce(0) { $0 << 8 | UInt32($1) }
+      }
+    }
+
+    let channel = EmbeddedChannel()
+
+    init(_ adjust: (inout RPCServer.Configuration) -> Void = { _ in }) throws {
+      var configuration = RPCServer.Configuration(host: "127.0.0.1", port: 0)
+      configuration.unaryTimeLimit = nil
+      configuration.maximumAge = nil
+      adjust(&configuration)
+      let route = RPCRoute.unary(RPCMethod(path: "/t.T/Wait", kind: .unary)) {
+        (request: Blob, _) async throws(RPCError) -> Blob in request
+      }
+      let environment = ServerEnvironment(
+        configuration: configuration,
+        router: Router([route]),
+        interceptors: [],
+        pages: PageTable([]),
+        statusDetailsEncoder: { _ in nil },
+        logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+      )
+      let detector = ProtocolDetector(environment: environment, executor: EventLoopTaskExecutor(channel.eventLoop))
+      try channel.pipeline.syncOperations.addHandler(detector)
+      try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    }
+
+    func receive(_ bytes: [UInt8]) throws {
+      try channel.writeInbound(ByteBuffer(bytes: bytes))
+      channel.embeddedEventLoop.run()
+    }
+
+    /// The preface, SETTINGS, and the acknowledgement of the server's.
+    func greet(acknowledges: Bool = true) throws {
+      try receive(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + frame(4))
+      if acknowledges { try receive(frame(4, flags: 1)) }
+    }
+
+    /// The header block of a request whose body is to come.
+    func beginCall(isWhole: Bool = true) throws {
+      let fields = [
+        (":method", "POST"), (":scheme", "http"), (":path", "/t.T/Wait"), (":authority", "x"), ("te", "trailers"),
+        ("content-type", "application/grpc"),
+      ]
+      // RFC 7541 §6.2.2: literals that leave the table alone.
+      var block: [UInt8] = []
+      for (name, value) in fields {
+        block += [0, UInt8(name.utf8.count)] + Array(name.utf8) + [UInt8(value.utf8.count)] + Array(value.utf8)
+      }
+      try receive(frame(1, flags: isWhole ? 4 : 0, stream: 1, block))
+    }
+
+    func frame(_ type: UInt8, flags: UInt8 = 0, stream: UInt8 = 0, _ payload: [UInt8] = []) -> [UInt8] {
+      [0, UInt8(payload.count >> 8), UInt8(payload.count & 0xff), type, flags, 0, 0, 0, stream] + payload
+    }
+
+    func advance(_ time: TimeAmount) { channel.embeddedEventLoop.advanceTime(by: time) }
+
+    /// What the server has sent since the last time.
+    func sent() throws -> [Frame] {
+      var bytes = ByteBuffer()
+      while var some = try channel.readOutbound(as: ByteBuffer.self) { bytes.writeBuffer(&some) }
+      var frames: [Frame] = []
+      while let head = bytes.readBytes(length: 9) {
+        let length = Int(head[0]) << 16 | Int(head[1]) << 8 | Int(head[2])
+        let payload = bytes.readBytes(length: length) ?? []
+        frames.append(Frame(type: head[3], isAcknowledgement: head[4] & 1 == 1, payload: payload))
+      }
+      return frames
+    }
+
+    func goAways() throws -> [UInt32] { try sent().compactMap(\.code) }
+
+    var isOpen: Bool { channel.isActive }
+  }
+
+  private static let noError: UInt32 = 0, settingsTimeout: UInt32 = 4, enhanceYourCalm: UInt32 = 11
+
+  @Test("A connection that does not say within its time what it speaks is closed")
+  func preface() throws {
+    let harness = try Harness()
+    try harness.receive(Array("PRI * HT".utf8))
+    harness.advance(Limits.prefaceTimeout - .nanoseconds(1))
+    #expect(harness.isOpen)
+    harness.advance(.nanoseconds(1))
+    #expect(!harness.isOpen)
+  }
+
+  @Test("A peer that does not acknowledge our SETTINGS in time gets GOAWAY, and one that does stays")
+  func settings() throws {
+    let silent = try Harness()
+    try silent.greet(acknowledges: false)
+    silent.advance(Limits.settingsTimeout - .nanoseconds(1))
+    #expect(try silent.goAways() == [] && silent.isOpen)
+    silent.advance(.nanoseconds(1))
+    #expect(try silent.goAways() == [Self.settingsTimeout])
+    #expect(!silent.isOpen)
+    let polite = try Harness()
+    try polite.greet()
+    polite.advance(Limits.settingsTimeout)
+    #expect(try polite.goAways() == [] && polite.isOpen)
+  }
+
+  @Test("A header block that does not end in time ends the connection")
+  func headerBlock() throws {
+    let harness = try Harness()
+    try harness.greet()
+    try harness.beginCall(isWhole: false)
+    harness.advance(Limits.headerBlockTimeout - .nanoseconds(1))
+    #expect(try harness.goAways() == [] && harness.isOpen)
+    harness.advance(.nanoseconds(1))
+    #expect(try harness.goAways() == [Self.enhanceYourCalm])
+    #expect(!harness.isOpen)
+  }
+
+  @Test("A connection without a call goes when its time is over, and one with a call stays")
+  func idle() throws {
+    let idle = try Harness { $0.idleTimeout = .minutes(5) }
+    try idle.greet()
+    idle.advance(.minutes(5) - .nanoseconds(1))
+    #expect(try idle.goAways() == [] && idle.isOpen)
+    idle.advance(.nanoseconds(1))
+    #expect(try idle.goAways() == [Self.noError])
+    #expect(!idle.isOpen)
+    let busy = try Harness {
+      $0.idleTimeout = .minutes(5)
+      $0.keepalive.interval = .hours(1)
+    }
+    try busy.greet()
+    try busy.beginCall()
+    busy.advance(.minutes(10))
+    #expect(try busy.goAways() == [] && busy.isOpen)
+  }
+
+  @Test("A silent peer with a call is asked for a sign of life; without one it is gone, with one it stays")
+  func keepalive() throws {
+    let dead = try Harness { $0.keepalive = (interval: .seconds(60), timeout: .seconds(20)) }
+    try dead.greet()
+    try dead.beginCall()
+    _ = try dead.sent()
+    dead.advance(.seconds(60) - .nanoseconds(1))
+    #expect(try dead.sent().isEmpty)
+    dead.advance(.nanoseconds(1))
+    let pings = try dead.sent()
+    #expect(pings.map(\.type) == [6] && !pings[0].isAcknowledgement)
+    dead.advance(.seconds(20) - .nanoseconds(1))
+    #expect(dead.isOpen)
+    dead.advance(.nanoseconds(1))
+    #expect(!dead.isOpen)
+    let alive = try Harness { $0.keepalive = (interval: .seconds(60), timeout: .seconds(20)) }
+    try alive.greet()
+    try alive.beginCall()
+    _ = try alive.sent()
+    alive.advance(.seconds(60))
+    let ping = try #require(try alive.sent().first)
+    alive.advance(.seconds(1))
+    try alive.receive(alive.frame(6, flags: 1, ping.payload))
+    alive.advance(.seconds(19))
+    #expect(alive.isOpen)
+    // Asked again a whole interval after the sign of life.
+    alive.advance(.seconds(41) - .nanoseconds(1))
+    #expect(try alive.sent().isEmpty)
+    alive.advance(.nanoseconds(1))
+    #expect(try alive.sent().map(\.type) == [6])
+  }
+
+  @Test("A connection is drained when it is as old as it may become, give or take a tenth")
+  func age() throws {
+    let harness = try Harness {
+      $0.maximumAge = .minutes(30)
+      $0.idleTimeout = .hours(2)
+    }
+    try harness.greet()
+    harness.advance(.minutes(27) - .nanoseconds(1))
+    #expect(try harness.goAways() == [])
+    // A peer that does not answer the PING of the drain has one round trip's time.
+    harness.advance(.minutes(6) + .nanoseconds(1) + Limits.drainRoundTrip)
+    #expect(try harness.goAways() == [Self.noError, Self.noError])
+    #expect(!harness.isOpen)
+  }
+
+  @Test("Calls that a drain still finds have its grace, and no longer")
+  func drainGrace() throws {
+    let harness = try Harness {
+      $0.drainGrace = .seconds(30)
+      $0.keepalive.interval = .hours(1)
+    }
+    try harness.greet()
+    try harness.beginCall()
+    harness.channel.pipeline.fireUserInboundEventTriggered(ServerDrain())
+    harness.advance(.seconds(30) - .nanoseconds(1))
+    #expect(try harness.goAways() == [Self.noError, Self.noError] && harness.isOpen)
+    harness.advance(.nanoseconds(1))
+    #expect(!harness.isOpen)
+  }
+
+  @Test("A peer whose socket takes none of our bytes in time is given up, and one that takes them stays")
+  func stalledWrite() throws {
+    for takes in [false, true] {
+      let harness = try Harness { $0.stalledWriteTimeout = .seconds(30) }
+      try harness.greet()
+      harness.channel.isWritable = false
+      harness.channel.pipeline.fireChannelWritabilityChanged()
+      harness.advance(.seconds(30) - .nanoseconds(1))
+      #expect(harness.isOpen)
+      if takes {
+        harness.channel.isWritable = true
+        harness.channel.pipeline.fireChannelWritabilityChanged()
+      }
+      harness.advance(.nanoseconds(1))
+      #expect(harness.isOpen == takes)
+    }
+  }
+}

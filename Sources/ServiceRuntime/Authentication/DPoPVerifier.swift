@@ -113,8 +113,10 @@ package final class DPoPVerifier: Sendable {
     let refusal = state.withLock { state -> RPCError? in
       let turned = state.turned ?? now
       state.turned = turned
-      // From the earliest to the latest moment at which one proof is accepted.
-      if now >= turned + Limits.proofAge * 2 {
+      // From the earliest to the latest moment at which one proof is accepted. With the clock set back by as much, what
+      // was remembered is of times that are not accepted now; waiting for the clock to come up again would fill memory.
+      let span = Limits.proofAge * 2
+      if now >= turned + span || now < turned - span {
         state.old = state.young
         state.young = []
         state.turned = now

@@ -144,24 +144,40 @@ struct DPoPTests {
     #expect(refusal(bound(try proof(), token: free)) == "invalid_dpop_proof")
   }
 
+  /// How a proof made now fares; nil when it is accepted.
+  private func checked(_ identifier: String, by verifier: DPoPVerifier) -> StatusCode? {
+    do {
+      try verifier.check(
+        try proof(identifier),
+        of: token,
+        boundTo: key.publicKey.thumbprint,
+        method: RPCMethod(path: Method.subject.rawValue, kind: .unary),
+        at: fixture.clock.now())
+      return nil
+    } catch {
+      return (error as? RPCError)?.code
+    }
+  }
+
   @Test("proofs are remembered within a bound, and beyond it refused rather than forgotten")
   func memory() throws {
     let verifier = DPoPVerifier(capacity: 2)
-    let method = RPCMethod(path: Method.subject.rawValue, kind: .unary)
-    func check(_ identifier: String) -> StatusCode? {
-      do {
-        try verifier.check(
-          try proof(identifier), of: token, boundTo: key.publicKey.thumbprint, method: method, at: fixture.clock.now())
-        return nil
-      } catch {
-        return (error as? RPCError)?.code
-      }
-    }
+    func check(_ identifier: String) -> StatusCode? { checked(identifier, by: verifier) }
     #expect(check("a") == nil && check("b") == nil)
     #expect(check("c") == .unavailable && verifier.count == 2)
     fixture.clock.advance(by: .seconds(120))
     #expect(check("c") == .unavailable)
     fixture.clock.advance(by: .seconds(120))
     #expect(check("c") == nil && verifier.count == 1)
+  }
+
+  @Test("proofs are forgotten in time, and taken, when the clock was set back")
+  func setBack() throws {
+    let verifier = DPoPVerifier(capacity: 2)
+    #expect(checked("a", by: verifier) == nil && checked("b", by: verifier) == nil)
+    fixture.clock.advance(by: .seconds(-3600))
+    #expect(checked("c", by: verifier) == .unavailable)
+    fixture.clock.advance(by: .seconds(120))
+    #expect(checked("c", by: verifier) == nil && verifier.count == 1)
   }
 }

@@ -1,5 +1,7 @@
 """What the people who run an installation do, with the command-line tool, against the running services."""
 
+import json
+import subprocess
 import threading
 import time
 
@@ -11,6 +13,7 @@ from latchkey.identity.v1 import (
     session_service_pb2,
     session_service_pb2_grpc,
 )
+from services import clean_environment
 from world import bearer, record, refused
 
 
@@ -28,6 +31,25 @@ def signed_in(world):
     device = world.account()
     device.put([record("cart", "a")])
     return device
+
+
+def test_password_cost(binaries):
+    """R24: the cost of a password is measured, is never below the least, and is one that identity takes"""
+
+    def run(*words, status=0):
+        command = [binaries / "latchkey", "admin", "passwords", *words]
+        finished = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert finished.returncode == status, finished.stderr
+        return finished
+
+    found = json.loads(run("--target-ms", "10", "--memory-mib", "19", "--json").stdout)
+    assert (found["memory_kib"], found["passes"]) in [(19456, 2), (12288, 3), (9728, 4), (9216, 4)], found
+    assert found["within_target"] == (found["hash_ms"] <= 10) or found["hash_ms"] == 10
+    flags = run("--target-ms", "60", "--memory-mib", "48").stdout.splitlines()[0].split()
+    assert flags[::2] == ["--password-memory-kib", "--password-passes"]
+    check = [binaries / "latchkey-identity", *flags, "--check-config"]
+    subprocess.run(check, check=True, timeout=60, env=clean_environment())
+    assert "--memory-mib must be 9 to 256" in run("--memory-mib", "8", status=64).stderr
 
 
 def test_end_sessions(own_world, admin):

@@ -3,14 +3,14 @@ import ArgumentParser
 struct AdminCommandGroup: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "admin",
-    abstract: "Run an installation: users, sessions, policies, guides, keys and the audit log.",
+    abstract: "Run an installation: users, sessions, policies, guides, keys, passwords' cost and the audit log.",
     discussion: """
       Works with the secret that the services share, or with a certificate that they know; never with a user's session. \
       Each change is on record in the audit log, with the --reason that you give.
       """,
     subcommands: [
       AdminUserCommand.self, AdminSessionsCommand.self, AdminPoliciesCommand.self, AdminGuidesCommand.self,
-      AdminKeysCommand.self, AdminAuditCommand.self,
+      AdminKeysCommand.self, AdminAuditCommand.self, AdminPasswordsCommand.self,
     ]
   )
 }

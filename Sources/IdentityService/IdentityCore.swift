@@ -156,7 +156,7 @@ package struct IdentityCore: Sendable {
 
   package var lifetimes: TokenLifetimes { tokens.lifetimes }
 
-  /// Holds unless `identifier` is an address that somebody else may have, and the installation wants that shown by a code.
+  /// Holds unless `identifier` is an address, which may be somebody else's, and the installation wants a code for it.
   func requireNoCode(for identifier: AccountIdentifier, _ field: String) throws(RPCError) {
     guard codesRequired else { return }
     switch identifier.kind {

@@ -119,6 +119,8 @@ struct DeviceRow {
     return Set([device?.guest, device?.lastAccount, other].compactMap { $0 })
   }
 
+  static let moveUnlocks = "UPDATE unlocks SET device_key = ?2 WHERE device_key = ?1 AND key_thumbprint <> ?1"
+
   /// What is known of a device is known under its new key from now on; the old key is a stranger's.
   ///
   /// - Parameter keepsBinding: whether a device that is bound to an account stays bound, by its new key.
@@ -142,7 +144,7 @@ struct DeviceRow {
         .text(oldKey), .text(newKey))
     }
     try db.execute(
-      "UPDATE unlocks SET device_key = ?2 WHERE device_key = ?1 AND key_thumbprint <> ?1", .text(oldKey), .text(newKey))
+      moveUnlocks, .text(oldKey), .text(newKey))
     try db.execute("DELETE FROM unlocks WHERE key_thumbprint = ?", .text(oldKey))
     try db.execute(
       """

@@ -338,5 +338,13 @@ extension SQLiteSchema {
     ALTER TABLE unlocks ADD COLUMN bound_scope TEXT CHECK ((qr_session_id IS NULL) = (bound_scope IS NULL));
     CREATE INDEX unlocks_by_qr_session ON unlocks (qr_session_id) WHERE qr_session_id IS NOT NULL;
     """,
+
+    // 13: what each sign-in, each key that is replaced and each account that is deleted ask for is found, not searched.
+    // None of these indexes has an entry for a guest, whose start is what happens most.
+    """
+    CREATE INDEX sessions_of_accounts ON sessions (sub, device_key) WHERE is_guest = 0;
+    CREATE INDEX devices_by_last_account ON devices (last_account_sub) WHERE last_account_sub IS NOT NULL;
+    CREATE INDEX unlocks_by_device ON unlocks (device_key);
+    """,
   ])
 }

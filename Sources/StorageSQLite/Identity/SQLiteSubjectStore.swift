@@ -63,7 +63,7 @@ package struct SQLiteSubjectStore: SubjectStore {
 
   /// Everything that tells who somebody was. The merges of others into an account that goes away end where they are
   /// completed: then there is no such account.
-  private static let removals = [
+  static let removals = [
     "DELETE FROM identities WHERE sub = ?",
     "DELETE FROM passwords WHERE sub = ?",
     "DELETE FROM guide_progress WHERE sub = ?",

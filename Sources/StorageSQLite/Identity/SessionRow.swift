@@ -164,13 +164,13 @@ enum SessionRow {
     }
   }
 
+  /// The partial index over accounts' sessions answers it: its condition must stand here word for word.
+  static let selectOnDevice = "SELECT 1 FROM sessions WHERE sub = ? AND device_key = ? AND is_guest = 0 LIMIT 1"
+
   static func hasSession(
     of subject: SubjectID, onDevice keyThumbprint: String, in db: SQLiteConnection
   ) throws(StorageError) -> Bool {
-    try db.first(
-      "SELECT 1 FROM sessions WHERE sub = ? AND device_key = ? AND is_guest = 0 LIMIT 1",
-      .id(subject), .text(keyThumbprint)
-    ) { _ in true } ?? false
+    try db.first(selectOnDevice, .id(subject), .text(keyThumbprint)) { _ in true } ?? false
   }
 
   private static func map(_ row: SQLiteRow) throws(StorageError) -> Session {

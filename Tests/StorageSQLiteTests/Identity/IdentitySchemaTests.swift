@@ -51,13 +51,34 @@ struct IdentitySchemaTests {
     }
   }
 
+  @Test("what a sign-in, a replaced key and a deleted account ask for is found without reading a table")
+  func searches() async throws {
+    let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)
+    let statements =
+      [SessionRow.selectOnDevice, DeviceRow.moveUnlocks]
+      + SQLiteSubjectStore.removals.filter {
+        // Tickets and transfers live for minutes: their tables stay short.
+        !$0.contains("link_tickets") && !$0.contains("transfers")
+      }
+    let plans = try await database.read { db throws(StorageError) in
+      try statements.map { statement throws(StorageError) in
+        try db.all("EXPLAIN QUERY PLAN \(statement)") { $0.text(3) }.joined(separator: "; ")
+      }
+    }
+    for (statement, plan) in zip(statements, plans) {
+      #expect(plan.hasPrefix("SEARCH") && !plan.contains("SCAN"), "\(statement): \(plan)")
+    }
+    await database.close()
+  }
+
   @Test("R23: a used challenge is found among all others without reading them")
   func usedChallenge() async throws {
     let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)
     let plan = try await database.read { db throws(StorageError) in
       try db.all("EXPLAIN QUERY PLAN \(ChallengeRow.selectUsed)") { $0.text(3) }
     }
-    #expect(plan.count == 1 && plan[0].hasPrefix("SEARCH") && plan[0].hasSuffix("(expires_at=? AND hash=?)"), "\(plan)")
+    #expect(plan.count == 1 && plan[0].hasPrefix("SEARCH"), "\(plan)")
+    #expect(plan.first?.hasSuffix("(expires_at=? AND hash=?)") == true, "\(plan)")
     let expiry = Timestamp(millisecondsSinceEpoch: 9)
     let found = try await database.write { db throws(StorageError) in
       try ChallengeRow.spend(UsedChallenge(hash: [7], expiry: expiry), in: db)

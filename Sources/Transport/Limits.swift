@@ -88,6 +88,10 @@ enum Limits {
   /// How long a connection may keep its event loop to itself: hundreds of short calls, and less than anybody notices.
   static let turn = TimeAmount.microseconds(500)
 
+  /// How long the tasks of all connections may run together before the others wait for their turns: so many turns that
+  /// a loop which only answers honest calls rarely comes to it, and few beside what a client takes for slow.
+  static let promptTasks = TimeAmount.milliseconds(1)
+
   /// What is left of a turn when many connections have more to do than their turns allow: some calls, so that going
   /// from one to the next costs little beside them.
   static let shortestTurn = TimeAmount.microseconds(50)

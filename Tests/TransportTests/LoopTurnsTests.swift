@@ -53,6 +53,28 @@ import Testing
     #expect(turns.end(ofTurnFrom: start) == start + Limits.shortestTurn)
   }
 
+  @Test("The tasks of all connections together run for a while, and then wait until the sockets had their turn")
+  func promptTasks() {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    let start = NIODeadline.uptimeNanoseconds(1)
+    #expect(turns.admitsTasks(at: start))
+    turns.tasksTook(Limits.promptTasks - .nanoseconds(1))
+    #expect(turns.admitsTasks(at: start + Limits.promptTasks))
+    turns.tasksTook(.nanoseconds(1))
+    #expect(!turns.admitsTasks(at: start + Limits.promptTasks))
+    var isRefused = false
+    turns.wait(
+      Work("a", 1) { _ in isRefused = !turns.admitsTasks(at: start + Limits.promptTasks) })
+    loop.run()
+    loop.advanceTime(by: Limits.roundPause)
+    #expect(!isRefused && turns.admitsTasks(at: start + Limits.promptTasks))
+    turns.tasksTook(Limits.promptTasks)
+    // Where nobody waits, time that went by otherwise does as well.
+    #expect(!turns.admitsTasks(at: start + Limits.promptTasks))
+    #expect(turns.admitsTasks(at: start + .seconds(1)))
+  }
+
   private final class Record: Sendable {
     let steps = Mutex<[Int]>([])
 

@@ -75,8 +75,11 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable 
     } else if taken >= Limits.turn {
       return wait()
     }
+    guard turns.admitsTasks(at: now) else { return wait() }
     let hasMore = takeJobs(until: turns.end(ofTurnFrom: now))
-    taken = taken + (eventLoop.now - now)
+    let time = eventLoop.now - now
+    taken = taken + time
+    turns.tasksTook(time)
     if hasMore { wait() }
   }
 

@@ -10,6 +10,9 @@ final class LoopTurns: @unchecked Sendable {
   let eventLoop: any EventLoop
   private var waiting = CircularBuffer<any TurnTaker>()
   private var isRoundScheduled = false
+  /// Since when the turns of tasks are counted that were taken without waiting, and how long they were together.
+  private var countedFrom = NIODeadline.uptimeNanoseconds(0)
+  private var taken = TimeAmount.zero
 
   init(_ eventLoop: any EventLoop) {
     self.eventLoop = eventLoop
@@ -25,6 +28,21 @@ final class LoopTurns: @unchecked Sendable {
 
   /// Whether so many wait for their turns that who has much to do had better do the same.
   var isCrowded: Bool { waiting.count >= Limits.crowd }
+
+  /// Whether a connection's tasks may run without waiting. Each alone has a turn, but all that came with one look at the
+  /// sockets run before the next.
+  func admitsTasks(at now: NIODeadline) -> Bool {
+    if now - countedFrom > .nanoseconds(2 * taken.nanoseconds) {
+      countedFrom = now
+      taken = .zero
+    }
+    return taken < Limits.promptTasks
+  }
+
+  /// Tasks have run without waiting.
+  func tasksTook(_ time: TimeAmount) {
+    taken = taken + time
+  }
 
   /// Gives `taker` turns until it has nothing left to do.
   func wait(_ taker: any TurnTaker) {
@@ -47,6 +65,8 @@ final class LoopTurns: @unchecked Sendable {
 
   private func takeRound() {
     isRoundScheduled = false
+    // The loop has looked at its sockets.
+    taken = .zero
     let end = eventLoop.now + Limits.round
     for _ in 0..<waiting.count {
       guard let taker = waiting.popFirst() else { break }

@@ -38,7 +38,7 @@ package struct Timestamp: Sendable, Hashable, Comparable, CustomStringConvertibl
 extension Duration {
   /// The duration in whole milliseconds, rounded towards zero.
   package var wholeMilliseconds: Int64 {
-    components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000
+    Int64(clamping: attoseconds / 1_000_000_000_000_000)
   }
 
   /// The duration in whole seconds, rounded up: what a client that waits this long is told.

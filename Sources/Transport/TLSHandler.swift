@@ -4,7 +4,7 @@ package import TLS
 /// The channel handler around a `TLSSession`: ciphertext towards the socket, plaintext towards the rest.
 ///
 /// Sends `TLSHandshakeFinished` up the pipeline once, before the first plaintext. What is written before that waits.
-/// A failure goes up as a `TLSError`; then the peer gets its alert and the channel closes. One flush becomes one write.
+/// A failure goes up as a `TLSError`; then the peer gets its alert and the channel closes. It stands next to the socket.
 package final class TLSHandler: ChannelDuplexHandler {
   package typealias InboundIn = ByteBuffer
   package typealias InboundOut = ByteBuffer
@@ -15,6 +15,7 @@ package final class TLSHandler: ChannelDuplexHandler {
   private let isClient: Bool
   private let handshakeTimeout: TimeAmount
   private var timer: Scheduled<Void>?
+  private var socket: SocketWriter?
   /// Plaintext that waits for a flush, small pieces joined so that they share a record.
   private var pending: [ByteBuffer] = []
   /// Completes with the next write; later promises hang on it.
@@ -43,6 +44,7 @@ package final class TLSHandler: ChannelDuplexHandler {
   // MARK: - Life
 
   package func handlerAdded(context: ChannelHandlerContext) {
+    socket = SocketWriter(context)
     if context.channel.isActive { start(context) }
   }
 
@@ -75,6 +77,7 @@ package final class TLSHandler: ChannelDuplexHandler {
 
   package func handlerRemoved(context: ChannelHandlerContext) {
     end()
+    socket = nil
   }
 
   // MARK: - From the peer
@@ -201,13 +204,18 @@ package final class TLSHandler: ChannelDuplexHandler {
   /// Hands the session's ciphertext on; answers how much that was.
   @discardableResult
   private func writeOutput(_ context: ChannelHandlerContext, promise: EventLoopPromise<Void>?) -> Int {
-    guard let output = session.takeOutput() else {
+    guard var output = session.takeOutput() else {
       promise?.succeed()
       return 0
     }
-    context.write(wrapOutboundOut(output), promise: promise)
-    needsFlush = true
-    return output.readableBytes
+    let count = output.readableBytes
+    if !needsFlush, socket?.write(&output) == true {
+      promise?.succeed()
+    } else {
+      context.write(wrapOutboundOut(output), promise: promise)
+      needsFlush = true
+    }
+    return count
   }
 
   private func flush(written context: ChannelHandlerContext) {

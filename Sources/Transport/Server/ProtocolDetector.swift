@@ -100,7 +100,12 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
       let pipeline = context.pipeline.syncOperations
       if isHTTP2 {
         try pipeline.addHandler(
-          ServerConnection(environment: environment, executor: executor, peer: peer),
+          ServerConnection(
+            environment: environment,
+            executor: executor,
+            peer: peer,
+            isNextToSocket: environment.configuration.tls == nil
+          ),
           position: .after(self)
         )
       } else {

@@ -15,12 +15,15 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   let environment: ServerEnvironment
   let eventLoop: any EventLoop
   let executor: EventLoopTaskExecutor
+  private let isNextToSocket: Bool
   private(set) var peer: Peer
   private(set) var session: HTTP2ServerSession?
   /// The time of the current pass.
   private(set) var now: NIODeadline
 
   private var context: ChannelHandlerContext?
+  /// Nil when there is another handler between this one and the socket, or no socket.
+  private var socket: SocketWriter?
   private var streams: [ServerStream] = []
   private var free: [ServerStream] = []
   /// The calls that this pass has answered directly.
@@ -68,9 +71,11 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     case fixed
   }
 
-  init(environment: ServerEnvironment, executor: EventLoopTaskExecutor, peer: Peer) {
+  /// - Parameter isNextToSocket: no other handler changes what this one writes.
+  init(environment: ServerEnvironment, executor: EventLoopTaskExecutor, peer: Peer, isNextToSocket: Bool = false) {
     self.environment = environment
     self.executor = executor
+    self.isNextToSocket = isNextToSocket
     self.eventLoop = executor.eventLoop
     self.peer = peer
     timers = ConnectionTimers()
@@ -84,6 +89,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
 
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
+    if isNextToSocket { socket = SocketWriter(context) }
     executor.caughtUp = { [unowned self] in readOn() }
     now = eventLoop.now
     do throws(HTTP2Error) {
@@ -116,6 +122,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     shutDown()
     executor.caughtUp = nil
     self.context = nil
+    socket = nil
   }
 
   func channelInactive(context: ChannelHandlerContext) {
@@ -242,13 +249,17 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
       guard session.output.readableBytes > 0 else { break }
       var bytes = ByteBuffer()
       swap(&bytes, &session.output)
-      guard !session.wantsToWrite else {
-        context.write(wrapOutboundOut(bytes), promise: nil)
-        hasUnflushed = true
-        continue
+      if !hasUnflushed, socket?.write(&bytes) == true {
+        guard !session.wantsToWrite else { continue }
+      } else {
+        guard !session.wantsToWrite else {
+          context.write(wrapOutboundOut(bytes), promise: nil)
+          hasUnflushed = true
+          continue
+        }
+        hasUnflushed = false
+        context.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
       }
-      hasUnflushed = false
-      context.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
       // The memory is the session's again once the socket has the bytes, which mostly is by now.
       if session.output.capacity == 0, bytes.capacity <= Limits.keptOutputCapacity {
         bytes.clear()

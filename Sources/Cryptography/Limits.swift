@@ -22,9 +22,10 @@ package enum Limits {
 
   /// Passwords longer than this are refused before they are hashed: Argon2 reads all of it.
   package static let passwordBytes = 1024
-  /// Password hashes that may wait for a thread. At 60 ms each, a full queue of one thread is 8 s of work: a caller
-  /// behind it is better served by an error than by an answer after its deadline.
+  /// Password hashes that may wait for a thread, and for how long by what the last ones took: a caller is better served
+  /// by an error than by an answer after its deadline, and people wait for no longer than this.
   package static let passwordQueue = 128
+  package static let passwordWait: Duration = .seconds(4)
   /// The most memory, in KiB, and the most passes that a stored hash may ask for, so that a tampered row cannot
   /// exhaust the machine.
   package static let argon2MemoryKiB: UInt32 = 256 * 1024

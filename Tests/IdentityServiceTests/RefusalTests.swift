@@ -31,6 +31,42 @@ struct RefusalTests {
     #expect(error?.details.retryAfter == .seconds(1))
   }
 
+  @Test("R24: a sign-in that nobody looked at, for want of room or because the caller left, is no failed try")
+  func notMade() async throws {
+    let hashers = WorkerThreads(threads: 1, capacity: 2)
+    let harness = try await IdentityHarness(hashers: hashers)
+    let device = try TestDevice()
+    let guest = try await harness.issueGuest(device)
+    let tokens = try await harness.register("ada@example.com", guest: guest.tokens).tokens.orThrow()
+    _ = try await harness.enrolPattern("1234", on: device, tokens)
+    @Sendable func unlock() async throws {
+      let proof = try await harness.proof(by: device.key, for: "latchkey-pattern-v1")
+      _ = try await harness.authenticate(.pattern(IdentityV1.PatternCredential(proof: proof, pattern: "1234")))
+    }
+    let gate = ThreadGate()
+    _ = hashers.submit { gate.wait() }
+    while hashers.waiting > 0 { await Task.yield() }
+    func leave(_ caller: Task<Void, any Error>) async {
+      for _ in 0..<1_000_000 where hashers.waiting == 0 { await Task.yield() }
+      caller.cancel()
+      await #expect(throws: (any Error).self) { try await caller.value }
+    }
+    for _ in 0..<12 {
+      await leave(Task { _ = try await harness.signIn("ada@example.com") })
+      await leave(Task { try await unlock() })
+    }
+    for _ in 0..<2 { _ = hashers.submit {} }
+    for _ in 0..<12 {
+      let error = await expectRefusal(.resourceExhausted, "OVERLOADED") { try await harness.signIn("ada@example.com") }
+      #expect(error?.details.retryAfter == .seconds(2))
+      await expectRefusal(.resourceExhausted, "OVERLOADED") { try await unlock() }
+    }
+    gate.open()
+    while hashers.waiting > 0 { await Task.yield() }
+    _ = try await harness.signIn("ada@example.com")
+    try await unlock()
+  }
+
   @Test("P15: an app that is too old is told where to get a newer one, and a network where the companion app is")
   func links() async throws {
     let folder = try TemporaryFolder()

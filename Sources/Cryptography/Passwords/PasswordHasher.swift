@@ -3,7 +3,8 @@ import CArgon2
 /// Hashes passwords with Argon2id on threads of its own, and compares them with stored hashes.
 ///
 /// Stored form: PHC strings, so that the cost can be raised while old hashes still verify. A queue that is full answers
-/// at once with ``PasswordHasherError/overloaded``. Call ``stop()`` when done.
+/// at once with ``PasswordHasherError/overloaded``, and a caller whose task is cancelled leaves it. Every error means
+/// that the password was compared with nothing. Call ``stop()`` when done.
 package final class PasswordHasher: Sendable {
   package let parameters: Argon2Parameters
   private let workers: WorkerThreads
@@ -15,14 +16,22 @@ package final class PasswordHasher: Sendable {
   /// - Parameters:
   ///   - threads: hashes computed at once; each takes a core and the parameters' memory.
   ///   - queue: hashes that may wait.
-  package init(
+  package convenience init(
     parameters: Argon2Parameters = .standard,
     threads: Int = 1,
     queue: Int = Limits.passwordQueue
   ) {
+    self.init(
+      parameters: parameters,
+      workers: WorkerThreads(threads: threads, capacity: queue, longestWait: Limits.passwordWait)
+    )
+  }
+
+  /// A hasher on threads that it stops when it ends.
+  package init(parameters: Argon2Parameters, workers: WorkerThreads) {
     precondition(parameters.areUsable, "the configuration checks the parameters")
     self.parameters = parameters
-    workers = WorkerThreads(threads: threads, capacity: queue)
+    self.workers = workers
     dummy = PHCString.dummy(parameters)
   }
 
@@ -66,6 +75,11 @@ package final class PasswordHasher: Sendable {
     PHCString(stored)?.parameters != parameters
   }
 
+  /// Throws what a hash would end with that was asked for now, and could not even wait.
+  package func checkRoom() throws(PasswordHasherError) {
+    if let refusal = workers.refusal { throw PasswordHasherError(refusal) }
+  }
+
   /// Ends the threads once what is queued is done.
   package func stop() {
     workers.stop()
@@ -78,12 +92,11 @@ package final class PasswordHasher: Sendable {
   private func run<Value: Sendable>(
     _ work: @escaping @Sendable () -> Result<Value, PasswordHasherError>
   ) async throws(PasswordHasherError) -> Value {
-    let result: Result<Value, PasswordHasherError> = await withCheckedContinuation { continuation in
-      switch workers.submit({ continuation.resume(returning: work()) }) {
-      case .accepted: break
-      case .full: continuation.resume(returning: .failure(.overloaded))
-      case .stopped: continuation.resume(returning: .failure(.stopped))
-      }
+    let result: Result<Value, PasswordHasherError>
+    do throws(WorkerThreads.Refusal) {
+      result = try await workers.run(work)
+    } catch {
+      throw PasswordHasherError(error)
     }
     return try result.get()
   }

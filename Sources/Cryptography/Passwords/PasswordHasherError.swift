@@ -10,4 +10,14 @@ package enum PasswordHasherError: Error, Sendable, Equatable {
   case system
   /// The hasher was shut down.
   case stopped
+  /// The calling task was cancelled while the password waited.
+  case cancelled
+
+  init(_ refusal: WorkerThreads.Refusal) {
+    switch refusal {
+    case .full: self = .overloaded
+    case .stopped: self = .stopped
+    case .withdrawn: self = .cancelled
+    }
+  }
 }

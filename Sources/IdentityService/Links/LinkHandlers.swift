@@ -47,8 +47,11 @@ package struct LinkHandlers: IdentityV1.LinkService {
   private func reauthenticate(_ account: SubjectID, _ password: Password) async throws(RPCError) {
     let hash = try await core.stored { () throws(StorageError) in try await core.links.passwordHash(of: account) }
     guard let hash else { throw .invalidCredentials }
+    try core.checkHashingRoom()
     let counted = try await core.countAttempt("reauthenticate \(account)", account: account, guest: nil)
-    let matches = try await core.hashing { () throws(PasswordHasherError) in
+    let attempts = core.attempts
+    let giveBack = { @Sendable () async throws(StorageError) in try await attempts.notMade(counted) }
+    let matches = try await core.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
       try await core.passwords.verify(password.secret.exposed, against: hash)
     }
     guard matches else { throw .invalidCredentials }

@@ -11,6 +11,7 @@ struct AccountSecret: Sendable {
   let secret: RedactedSecret
 
   func verify(_ attempt: LoginAttempt) async throws(RPCError) -> VerifiedLogin {
+    try core.checkHashingRoom()
     let found = try await core.stored { () throws(StorageError) in try await core.accounts.account(for: identifier) }
     // Counted before the secret is looked at, for accounts that do not exist as well: guesses at the same time count
     // like any others, and a wait tells nothing about which accounts there are.
@@ -19,14 +20,16 @@ struct AccountSecret: Sendable {
       account: found?.subject,
       guest: attempt.guest
     )
+    let attempts = core.attempts
+    let giveBack = { @Sendable () async throws(StorageError) in try await attempts.notMade(counted) }
     guard let found, let hash = found.passwordHash else {
       // As long as a real check takes, so that time does not tell which accounts exist (R25).
-      try await core.hashing { () throws(PasswordHasherError) in
+      try await core.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
         try await core.passwords.verifyDummy(secret.exposed)
       }
       throw .invalidCredentials
     }
-    let matches = try await core.hashing { () throws(PasswordHasherError) in
+    let matches = try await core.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
       try await core.passwords.verify(secret.exposed, against: hash)
     }
     guard matches else { throw .invalidCredentials }

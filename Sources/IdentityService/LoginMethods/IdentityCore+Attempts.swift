@@ -35,13 +35,23 @@ extension IdentityCore {
     try await hashing { () throws(PasswordHasherError) in try await passwords.hash(secret.exposed) }
   }
 
+  /// Throws when so many secrets wait to be compared that another would be refused: before its try is counted.
+  func checkHashingRoom() throws(RPCError) {
+    do throws(PasswordHasherError) { try passwords.checkRoom() } catch { throw RPCError(error) }
+  }
+
   /// Runs an operation of the password hasher, and turns what went wrong into what the client may know.
+  ///
+  /// - Parameter giveBack: takes the try off the count, which was not made then.
   func hashing<Value: Sendable>(
+    giveBack: (@Sendable () async throws(StorageError) -> Void)? = nil,
     _ work: () async throws(PasswordHasherError) -> Value
   ) async throws(RPCError) -> Value {
     do throws(PasswordHasherError) {
       return try await work()
     } catch {
+      // In a task of its own: this one may have been cancelled. What cannot be given back stays counted.
+      if let giveBack { await Task { try? await giveBack() }.value }
       throw RPCError(error)
     }
   }

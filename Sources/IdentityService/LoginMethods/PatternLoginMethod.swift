@@ -28,6 +28,7 @@ struct PatternLoginMethod: LoginMethod {
       }
       throw .invalidCredentials
     }
+    try core.checkHashingRoom()
     let counted = try await core.countAttempt(
       "pattern \(proof.keyThumbprint)",
       account: nil,
@@ -37,13 +38,18 @@ struct PatternLoginMethod: LoginMethod {
     let found = try await core.stored { () throws(StorageError) in
       try await core.unlocks.tryPattern(proof.keyThumbprint)
     }
+    let (attempts, unlocks, thumbprint) = (core.attempts, core.unlocks, proof.keyThumbprint)
+    let giveBack = { @Sendable () async throws(StorageError) in
+      try await attempts.notMade(counted)
+      if found != nil { try await unlocks.patternNotTried(thumbprint) }
+    }
     guard let found, let hash = found.unlock.secretHash else {
-      try await core.hashing { () throws(PasswordHasherError) in
+      try await core.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
         try await core.passwords.verifyDummy(pattern.secret.exposed)
       }
       throw .invalidCredentials
     }
-    let matches = try await core.hashing { () throws(PasswordHasherError) in
+    let matches = try await core.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
       try await core.passwords.verify(pattern.secret.exposed, against: hash)
     }
     guard matches else { throw .invalidCredentials }

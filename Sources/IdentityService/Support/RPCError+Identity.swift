@@ -158,6 +158,7 @@ extension RPCError {
     case .overloaded:
       self.init(.resourceExhausted, "too many sign-ins at once", reason: "OVERLOADED", retryAfter: .seconds(2))
     case .stopped: self.init(.unavailable, "the service is stopping", retryAfter: .seconds(1))
+    case .cancelled: self.init(.cancelled, "the call was cancelled")
     case .passwordTooLong: self = .invalid("password.password", "is too long")
     case .malformedHash, .system: self.init(.internal, "the password could not be checked")
     }

@@ -7,4 +7,7 @@ package protocol AttemptStore: Sendable {
 
   /// The try was right: the count begins anew.
   func succeeded(_ attempt: SignInAttempt) async throws(StorageError)
+
+  /// The try was not made after all: it does not count.
+  func notMade(_ attempt: SignInAttempt) async throws(StorageError)
 }

@@ -14,6 +14,9 @@ package protocol UnlockStore: Sendable {
   /// are used up.
   func tryPattern(_ keyThumbprint: String) async throws(StorageError) -> (unlock: Unlock, mask: String)?
 
+  /// The try was not made after all: the pattern has it again.
+  func patternNotTried(_ keyThumbprint: String) async throws(StorageError)
+
   /// The pattern was right: its tries begin anew.
   func patternHeld(_ keyThumbprint: String) async throws(StorageError)
 

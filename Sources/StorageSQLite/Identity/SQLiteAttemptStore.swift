@@ -42,6 +42,19 @@ package struct SQLiteAttemptStore: AttemptStore {
     }
   }
 
+  package func notMade(_ attempt: SignInAttempt) async throws(StorageError) {
+    try await database.write { db, _ throws(StorageError) in
+      let device = try Self.knownDevice(attempt, in: db)
+      _ = try db.execute(
+        """
+        UPDATE sign_in_attempts SET failures = failures - 1
+        WHERE identifier_hash = ? AND device_key = ? AND failures > 0
+        """,
+        .blob(attempt.identifierHash), .text(device)
+      )
+    }
+  }
+
   /// The key of a device on which the account was used before; empty for strangers, who are counted together.
   private static func knownDevice(_ attempt: SignInAttempt, in db: SQLiteConnection) throws(StorageError) -> String {
     guard let account = attempt.account, let guest = attempt.guestSession,

@@ -66,6 +66,10 @@ package struct SQLiteUnlockStore: UnlockStore {
     }
   }
 
+  package func patternNotTried(_ keyThumbprint: String) async throws(StorageError) {
+    try await database.write { db, _ throws(StorageError) in try UnlockRow.returnTry(keyThumbprint, in: db) }
+  }
+
   package func patternHeld(_ keyThumbprint: String) async throws(StorageError) {
     try await database.write { db, _ throws(StorageError) in try UnlockRow.resetTries(keyThumbprint, in: db) }
   }

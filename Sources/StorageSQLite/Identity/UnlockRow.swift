@@ -68,6 +68,14 @@ enum UnlockRow {
     )
   }
 
+  static func returnTry(_ keyThumbprint: String, in db: SQLiteConnection) throws(StorageError) {
+    try db.execute(
+      "UPDATE unlocks SET tries_left = tries_left + 1 WHERE key_thumbprint = ? AND kind = 2 AND tries_left < ?",
+      .text(keyThumbprint),
+      .integer(Unlock.patternTries)
+    )
+  }
+
   static func resetTries(_ keyThumbprint: String, in db: SQLiteConnection) throws(StorageError) {
     try db.execute(
       "UPDATE unlocks SET tries_left = ? WHERE key_thumbprint = ? AND kind = 2 AND tries_left > 0",

@@ -51,7 +51,8 @@ struct IdentityHarness: Sendable {
     auditRetention: Duration? = nil,
     providers: OpenIDProviders? = nil,
     proofNonces: ProofNonces? = nil,
-    hashing: Argon2Parameters = Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1)
+    hashing: Argon2Parameters = Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1),
+    hashers: WorkerThreads = WorkerThreads(threads: 1, capacity: 64)
   ) async throws {
     let folder = try folder ?? TemporaryFolder()
     self.folder = folder
@@ -73,7 +74,7 @@ struct IdentityHarness: Sendable {
       auditRetention: auditRetention,
       providers: providers,
       proofNonces: proofNonces,
-      passwords: PasswordHasher(parameters: hashing),
+      passwords: PasswordHasher(parameters: hashing, workers: hashers),
       migrator: try migrator.map { ServiceChannel($0, token: try Self.serviceToken.orThrow()) },
       policies: policies,
       clock: clock,

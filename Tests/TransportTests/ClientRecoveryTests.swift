@@ -1,6 +1,7 @@
 import GRPC
 import HTTP2
 import NIOCore
+import NIOEmbedded
 import NIOPosix
 import Synchronization
 import Testing
@@ -343,6 +344,58 @@ struct ClientRecoveryTests {
       #expect(error?.code == .unavailable && error?.message.contains("too long") == true)
       await channel.close(grace: .zero)
     }
+  }
+
+  @Test("a server that takes connections and turns them away is left in peace, and found when it serves")
+  func turnedAway() async throws {
+    try await ScriptedPeer.run {
+      $0.answer([1])
+    } _: { peer, target in
+      peer.turnsAway.store(true, ordering: .relaxed)
+      let channel = makeChannel(target) {
+        $0.retry = nil
+        $0.backoff = Backoff(initial: .seconds(3600), multiplier: 1, maximum: .seconds(3600))
+      }
+      let options = CallOptions(timeout: .seconds(10))
+      for _ in 0..<3 {
+        let error = await failure(channel, Self.method, Blob([]), options: options)
+        #expect(error == RPCError(.unavailable, "the server is going away"))
+      }
+      // Once at once, as another server may be in its place; then not before the pause is over.
+      #expect(peer.connections.load(ordering: .relaxed) == 2)
+      await channel.close(grace: .zero)
+
+      let other = makeChannel(target)
+      _ = await failure(other, Self.method, Blob([]), options: options)
+      peer.turnsAway.store(false, ordering: .relaxed)
+      try await expect(Blob([1]), from: call(other, CallOptions(timeout: .seconds(10), waitForReady: true)))
+      await other.close(grace: .zero)
+    }
+  }
+
+  @Test("a connection that is closed before its channel is there closes the channel")
+  func closedEarly() throws {
+    final class Nobody: ClientConnection.Owner {
+      func connectionOpened(_ connection: ClientConnection) {}
+      func connectionDraining(_ connection: ClientConnection, _ error: RPCError) {}
+      func connectionClosed(_ connection: ClientConnection, _ error: RPCError) {}
+      func connectionPingedTooOften(_ connection: ClientConnection) {}
+    }
+    let channel = EmbeddedChannel()
+    let owner = Nobody()
+    let connection = ClientConnection(
+      eventLoop: channel.eventLoop,
+      settings: ClientConnection.Settings(
+        authority: "t", isSecure: false, userAgent: "t", messageLimit: 1024, decodeDetails: { _ in nil },
+        keepalive: nil, connectTimeout: .seconds(20), idleTimeout: .seconds(20)),
+      owner: owner
+    )
+    connection.close(RPCError(.unavailable, "the channel was closed"))
+    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    try channel.pipeline.syncOperations.addHandler(connection)
+    #expect(!channel.isActive)
+    #expect(try channel.readOutbound(as: ByteBuffer.self) == nil)
+    _ = try? channel.finish()
   }
 
   @Test("a name that does not resolve is UNAVAILABLE, and is looked up again")

@@ -93,7 +93,10 @@ final class ScriptedPeer: Sendable {
       session?.delegate = self
     }
 
-    func channelActive(context: ChannelHandlerContext) { flush() }
+    func channelActive(context: ChannelHandlerContext) {
+      if peer.turnsAway.load(ordering: .relaxed) { goAway() }
+      flush()
+    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
       unsafe unwrapInboundIn(data).withUnsafeReadableBytes { unsafe session?.receive($0, now: .now()) }
@@ -191,6 +194,8 @@ final class ScriptedPeer: Sendable {
   let pings = Atomic<Int>(0)
   /// Off: the peer reads and says nothing.
   let answers = Atomic<Bool>(true)
+  /// On: every connection begins with GOAWAY.
+  let turnsAway = Atomic<Bool>(false)
   let channels = Mutex<[any Channel]>([])
   private let listener = Mutex<(any Channel)?>(nil)
 

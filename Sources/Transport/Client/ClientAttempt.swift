@@ -234,6 +234,7 @@ final class ClientAttempt: HTTP2StreamHandler, @unchecked Sendable {
   }
 
   func stream(_ stream: HTTP2Stream, completedFields block: HTTP2FieldBlock) {
+    connection.answered()
     guard case .open = state else { return }
     switch block {
     case .informational:

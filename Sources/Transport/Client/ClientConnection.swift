@@ -33,7 +33,7 @@ final class ClientConnection: ChannelInboundHandler, HTTP2ClientSessionDelegate,
     /// Calls may start.
     func connectionOpened(_ connection: ClientConnection)
     /// No further call may start; those that run go on.
-    func connectionDraining(_ connection: ClientConnection)
+    func connectionDraining(_ connection: ClientConnection, _ error: RPCError)
     /// It is gone, or never came to be.
     func connectionClosed(_ connection: ClientConnection, _ error: RPCError)
     /// The server asks for fewer keepalive pings.
@@ -58,6 +58,8 @@ final class ClientConnection: ChannelInboundHandler, HTTP2ClientSessionDelegate,
   private var running = 0
   /// Why the connection ended, once it has: what its calls are told.
   private(set) var loss: RPCError?
+  /// Whether the server has begun to answer a call.
+  private(set) var hasAnswered = false
   private var connectTimer: Scheduled<Void>?
   private var isReading = false
   private var isProducing = false
@@ -109,6 +111,11 @@ final class ClientConnection: ChannelInboundHandler, HTTP2ClientSessionDelegate,
     if running == 1 { scheduleKeepalive() }
   }
 
+  /// The server has begun to answer an attempt.
+  func answered() {
+    hasAnswered = true
+  }
+
   /// A stream is gone: the next attempt in the queue takes its place.
   func closed() {
     running -= 1
@@ -148,7 +155,7 @@ final class ClientConnection: ChannelInboundHandler, HTTP2ClientSessionDelegate,
 
   private func drain(_ error: RPCError) {
     phase = .draining
-    owner?.connectionDraining(self)
+    owner?.connectionDraining(self, error)
     let released = waiting
     waiting.removeAll()
     for attempt in released { attempt.release(error) }
@@ -157,6 +164,11 @@ final class ClientConnection: ChannelInboundHandler, HTTP2ClientSessionDelegate,
   // MARK: - The channel
 
   func handlerAdded(context: ChannelHandlerContext) {
+    guard phase != .closed else {
+      // Closed before its channel was there: nobody would close it later.
+      context.close(promise: nil)
+      return
+    }
     self.context = context
     connectTimer = eventLoop.assumeIsolated().scheduleTask(in: settings.connectTimeout) { [weak self] in
       self?.close(RPCError(.unavailable, "the connection took too long to come up"))

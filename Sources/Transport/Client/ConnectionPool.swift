@@ -9,8 +9,8 @@ internal import TLS
 /// ```
 ///             pick                 SETTINGS               GOAWAY, end
 ///   idle ───────────▶ connecting ───────────▶ ready ─────────────────────▶ idle
-///    ▲                    │ failure
-///    └─── backingOff ◀────┘
+///    ▲                    │ failure             │ GOAWAY, end: soon, no call answered, the second time in a row
+///    └─── backingOff ◀────┴─────────────────────┘
 /// ```
 ///
 /// A call goes to the ready connections in turn. While there is none it waits, until one comes up or, unless it said
@@ -32,14 +32,36 @@ final class ConnectionPool: ClientConnection.Owner {
   private enum Phase {
     case idle
     case connecting(ClientConnection, since: NIODeadline)
-    case ready(ClientConnection)
+    case ready(ClientConnection, since: NIODeadline)
     case backingOff
   }
 
   private struct Entry {
     var address: SocketAddress
     var phase = Phase.idle
+    /// In a row: connections that never came up, or were of no use.
     var failures = 0
+
+    /// The connection ended. Answers what the pause before the next is reckoned by; nil for none.
+    ///
+    /// A server that takes connections and ends them at once is as good as one that takes none; but it may do so once,
+    /// as one does that is going while another takes its place.
+    mutating func end(hasAnswered: Bool) -> (failures: Int, start: NIODeadline)? {
+      switch phase {
+      case .connecting(_, let start):
+        failures += 1
+        phase = .backingOff
+        return (failures, start)
+      case .ready(_, let start) where !hasAnswered && .now() - start < Limits.usefulConnection:
+        failures += 1
+        phase = failures > 1 ? .backingOff : .idle
+        return failures > 1 ? (failures - 1, start) : nil
+      case .ready, .idle, .backingOff:
+        failures = 0
+        phase = .idle
+        return nil
+      }
+    }
   }
 
   private enum Resolution {
@@ -250,7 +272,7 @@ final class ConnectionPool: ClientConnection.Owner {
     state.draining
       + state.entries.compactMap { entry in
         switch entry.phase {
-        case .connecting(let connection, _), .ready(let connection): connection
+        case .connecting(let connection, _), .ready(let connection, _): connection
         case .idle, .backingOff: nil
         }
       }
@@ -261,40 +283,36 @@ final class ConnectionPool: ClientConnection.Owner {
   func connectionOpened(_ connection: ClientConnection) {
     update { state in
       guard let index = Self.index(of: connection, state) else { return [.shutDown(connection)] }
-      state.entries[index].phase = .ready(connection)
-      state.entries[index].failures = 0
+      state.entries[index].phase = .ready(connection, since: .now())
       state.ready.append(connection)
       return []
     }
   }
 
-  func connectionDraining(_ connection: ClientConnection) {
-    update { state in
-      guard let index = Self.index(of: connection, state) else { return [] }
-      state.entries[index].phase = .idle
-      state.ready.removeAll { $0 === connection }
-      state.draining.append(connection)
-      return Self.resolveAgain(&state)
-    }
+  func connectionDraining(_ connection: ClientConnection, _ error: RPCError) {
+    lost(connection, error) { $0.draining.append(connection) }
   }
 
   func connectionClosed(_ connection: ClientConnection, _ error: RPCError) {
+    lost(connection, error) { state in state.draining.removeAll { $0 === connection } }
+  }
+
+  /// No further call may start on a connection, which was counted till now.
+  private func lost(_ connection: ClientConnection, _ error: RPCError, _ note: @Sendable (inout State) -> Void) {
     let random = configuration.random()
     let backoff = configuration.backoff
+    let hasAnswered = connection.hasAnswered
     update { state in
-      state.draining.removeAll { $0 === connection }
+      note(&state)
       state.ready.removeAll { $0 === connection }
       guard let index = Self.index(of: connection, state) else { return Self.finishClose(&state) }
       var actions: [Action] = []
-      if case .connecting(_, let start) = state.entries[index].phase {
-        state.entries[index].phase = .backingOff
-        state.entries[index].failures += 1
+      let pause = state.entries[index].end(hasAnswered: hasAnswered)
+      if let pause {
         state.lastError = error
-        let delay = backoff.delay(failures: state.entries[index].failures, random: random)
-        let left = start + TimeAmount(delay) - .now()
+        let delay = backoff.delay(failures: pause.failures, random: random)
+        let left = pause.start + TimeAmount(delay) - .now()
         actions.append(.retryLater(state.entries[index].address, after: max(left, .zero)))
-      } else {
-        state.entries[index].phase = .idle
       }
       return actions + Self.resolveAgain(&state) + Self.finishClose(&state)
     }
@@ -310,7 +328,7 @@ final class ConnectionPool: ClientConnection.Owner {
   private static func index(of connection: ClientConnection, _ state: State) -> Int? {
     state.entries.firstIndex { entry in
       switch entry.phase {
-      case .connecting(let candidate, _), .ready(let candidate): candidate === connection
+      case .connecting(let candidate, _), .ready(let candidate, _): candidate === connection
       case .idle, .backingOff: false
       }
     }
@@ -457,7 +475,7 @@ final class ConnectionPool: ClientConnection.Owner {
       switch entry.phase {
       case .connecting(let connection, _):
         actions.append(.shutDown(connection))
-      case .ready(let connection):
+      case .ready(let connection, _):
         state.ready.removeAll { $0 === connection }
         state.draining.append(connection)
         actions.append(.shutDown(connection))

@@ -7,6 +7,10 @@ extension Limits {
   /// How long a connection may take until the server's SETTINGS: the connection backoff protocol's least timeout.
   static let connectTimeout = TimeAmount.seconds(20)
 
+  /// How long a connection without an answer has to last for its end not to count as a failure: servers that limit a
+  /// connection's age or idleness do so by minutes.
+  static let usefulConnection = TimeAmount.seconds(10)
+
   /// Calls on their way on one connection, whatever the server allows. More wait in a queue: each holds a stream's
   /// memory on both sides.
   static let callsPerConnection = 1_000

@@ -24,6 +24,7 @@ public actor DeviceClient {
   let qr: any RPCChannel
   let migrator: any RPCChannel
   let closing: @Sendable () async -> Void
+  private let sleeping: @Sendable (Duration) async throws -> Void
   private let prover: Prover
 
   /// The refresh under way of each session, by its refresh token, shared by all calls that wait for it.
@@ -37,6 +38,7 @@ public actor DeviceClient {
     qr: any RPCChannel,
     migrator: any RPCChannel,
     clock: any WallClock = SystemClock(),
+    sleeping: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
     closing: @escaping @Sendable () async -> Void = {}
   ) {
     self.configuration = configuration
@@ -47,6 +49,7 @@ public actor DeviceClient {
     self.qr = ProvingChannel(qr, prover)
     self.migrator = ProvingChannel(migrator, prover)
     self.clock = clock
+    self.sleeping = sleeping
     self.closing = closing
   }
 
@@ -63,8 +66,11 @@ public actor DeviceClient {
 
 extension DeviceClient {
   /// Makes a call in the name of whoever is signed in.
+  ///
+  /// - Parameter hasBegun: whether what the call brought was handed on; then it is not made again.
   func authorized<Answer: Sendable>(
     timeout: Duration = Limits.callTimeout,
+    unless hasBegun: () -> Bool = { false },
     _ call: (CallOptions) async throws(RPCError) -> Answer
   ) async throws(ClientError) -> Answer {
     let session = try await usableSession()
@@ -73,9 +79,9 @@ extension DeviceClient {
       return try await call(options(session, timeout))
     } catch {
       reason = error.details.reason
-      guard error.code == .unauthenticated, Self.isWorthAnotherTry(error) || reason == "SESSION_REVOKED" else {
-        throw ClientError(error)
-      }
+      guard error.code == .unauthenticated, Self.isWorthAnotherTry(error) || reason == "SESSION_REVOKED",
+        !hasBegun()
+      else { throw ClientError(error) }
     }
     // A token may be bound to a key that was replaced since: a fresh one is bound to the new key.
     let fresh = reason == "use_dpop_nonce" ? session : try await refreshed(insteadOf: session)
@@ -133,6 +139,14 @@ extension DeviceClient {
     }
     if !configuration.appVersion.isEmpty { metadata.add("x-app-version", configuration.appVersion) }
     return CallOptions(metadata: metadata, timeout: timeout)
+  }
+
+  func sleep(_ duration: Duration) async throws(ClientError) {
+    do {
+      try await sleeping(duration)
+    } catch {
+      throw .call(CallFailure(RPCError(.cancelled, "the task was cancelled")))
+    }
   }
 
   /// The stored session, with an access token that outlives a call.

@@ -12,4 +12,10 @@ struct Backoff {
     let jittered = longest * Double.random(in: 0.5...1)
     return max(jittered, asked ?? .zero)
   }
+
+  /// A watch ended before what it watches did. One that brought something new, or lasted, was a good one: what follows
+  /// is counted from it.
+  mutating func watched(news: Bool, since start: ContinuousClock.Instant) {
+    if news || ContinuousClock.now - start >= Limits.longestPause { attempt = 0 }
+  }
 }

@@ -65,25 +65,29 @@ extension DeviceClient {
   }
 
   /// Follows a merge to its end, calling `changed` with every state on the way. A watch that breaks off is taken up
-  /// again.
+  /// again. What is returned is ``Merge/isFinished``.
   public func watchMerge(
     id: String,
     changed: @Sendable (Merge) -> Void = { _ in }
   ) async throws(ClientError) -> Merge {
     var pause = Backoff()
+    var last: Merge?
     while true {
-      let last: Merge?
+      let start = ContinuousClock.now
+      let failure: CallFailure
       do throws(ClientError) {
-        last = try await watchOnce(id, changed)
+        let latest = try await watchOnce(id, changed)
+        if let latest, latest.isFinished { return latest }
+        // The stream ended before the merge did: a server that drains, or one that limits how long a watch lasts.
+        pause.watched(news: latest != nil && latest != last, since: start)
+        last = latest ?? last
+        failure = CallFailure(RPCError(.unavailable, "the service ends the watch, but the merge has not ended"))
       } catch {
-        guard case .call(let failure) = error, failure.isRetryable, let next = pause.next(atLeast: failure.retryAfter)
-        else { throw error }
-        try await sleep(next)
-        continue
+        guard case .call(let call) = error, call.isRetryable else { throw error }
+        pause.watched(news: false, since: start)
+        failure = call
       }
-      if let last, last.isFinished { return last }
-      // The stream ended before the merge did: a server that drains, or one that limits how long a watch lasts.
-      guard let next = pause.next(atLeast: nil) else { return try await merge(id: id) }
+      guard let next = pause.next(atLeast: failure.retryAfter) else { throw .call(failure) }
       try await sleep(next)
     }
   }

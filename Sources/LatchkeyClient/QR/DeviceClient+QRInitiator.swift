@@ -134,7 +134,8 @@ extension DeviceClient {
       switch progress {
       case .pending, .scanned:
         if case .scanned = progress { isScanned = true }
-        if isNews { changed(progress) }
+        // A service that answers at once instead of waiting is not asked at once again.
+        if isNews { changed(progress) } else { try await sleep(Limits.firstPause) }
       default:
         changed(progress)
         return progress
@@ -210,14 +211,6 @@ extension DeviceClient {
       )
     default:
       throw .incompleteAnswer("PollSessionResponse.state is \(answer.state), which this client does not know")
-    }
-  }
-
-  func sleep(_ duration: Duration) async throws(ClientError) {
-    do {
-      try await Task.sleep(for: duration)
-    } catch {
-      throw .call(CallFailure(RPCError(.cancelled, "the task was cancelled")))
     }
   }
 }

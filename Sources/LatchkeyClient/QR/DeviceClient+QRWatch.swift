@@ -17,7 +17,8 @@ extension DeviceClient {
     var pause = Backoff()
     while true {
       let last = seen
-      let failure: ClientError
+      let start = ContinuousClock.now
+      let failure: CallFailure
       do throws(ClientError) {
         let end = try await open(timeout: Limits.watchTimeout) { options throws(RPCError) in
           try await service.watchSession(request, options: options) { stream throws(RPCError) in
@@ -33,14 +34,14 @@ extension DeviceClient {
         }
         if end.isOver { return }
         seen = end.version
-        pause = Backoff()
-        continue
+        pause.watched(news: seen > last, since: start)
+        failure = CallFailure(RPCError(.unavailable, "the service ends the watch, but the code is not decided"))
       } catch {
-        failure = error
+        guard case .call(let call) = error, call.isRetryable else { throw error }
+        pause.watched(news: false, since: start)
+        failure = call
       }
-      guard case .call(let call) = failure, call.isRetryable || call.code == "DEADLINE_EXCEEDED",
-        let next = pause.next(atLeast: call.retryAfter)
-      else { throw failure }
+      guard let next = pause.next(atLeast: failure.retryAfter) else { throw .call(failure) }
       try await sleep(next)
     }
   }

@@ -144,14 +144,20 @@ extension DeviceClient {
 
   /// Everything that the service knows of whoever uses this device, as lines of JSON. The last line says that all was
   /// there; without it the export is not complete.
+  ///
+  /// An export that breaks off after its first line fails: what was handed over cannot be taken back, so it is not begun
+  /// anew in the same call.
   public func exportData(_ take: @Sendable (String) async -> Void) async throws(ClientError) {
     let guests = IdentityV1.GuestServiceClient(channel: identity)
-    let isComplete = try await authorized(timeout: Limits.uploadTimeout) { options throws(RPCError) in
+    var hasBegun = false
+    let isComplete = try await authorized(timeout: Limits.uploadTimeout, unless: { hasBegun }) {
+      options throws(RPCError) in
       try await guests.exportGuest(IdentityV1.ExportGuestRequest(), options: options) { responses throws(RPCError) in
         var isComplete = false
         for try await response in responses {
           guard let part = response.part else { continue }
           if case .complete = part { isComplete = true }
+          hasBegun = true
           for line in part.lines { await take(line) }
         }
         return isComplete

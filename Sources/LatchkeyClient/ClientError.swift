@@ -19,6 +19,8 @@ public enum ClientError: Error, Sendable, Equatable {
   case foreignCode
   /// The service answered with success but left out what the answer must hold.
   case incompleteAnswer(String)
+  /// What is to be kept is longer than what can be read back.
+  case tooLong(field: String, limit: Int)
   /// The certificate authorities of the configuration cannot be used.
   case unusableAuthorities(String)
   /// The key pair could not be made or read.

@@ -68,4 +68,10 @@ enum Limits {
 
   /// What an app keeps of an action that waits for a sign-in: a comment or an order, not a photograph.
   static let pendingPayloadBytes = 64 * 1024
+  /// The action's name: as much as a gate's may have.
+  static let pendingActionBytes = 256
+
+  /// The longest secret that a file holds: a pending action is kept in base64url, in JSON that may escape each byte of
+  /// its name to six.
+  static let secretBytes = 128 * 1024
 }

@@ -1,6 +1,8 @@
 """The command-line tool as a script uses it."""
 
 import json
+import re
+import shutil
 import subprocess
 
 import pytest
@@ -128,6 +130,21 @@ def test_profiles_are_private(world, cli):
     assert folder.stat().st_mode & 0o077 == 0
     assert {path.name for path in folder.iterdir()} == {"device", "session"}
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in folder.iterdir())
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is missing")
+def test_forgetting_is_durable(world, cli, tmp_path):
+    """D6: a session that was forgotten does not come back with a power cut: its folder is on disk before the answer"""
+    cli(world, "phone", "guest")
+    trace = tmp_path / "trace"
+    finished = subprocess.run(
+        ["strace", "-f", "-qq", "-y", "-e", "trace=unlink,unlinkat,fsync", "-o", str(trace), *cli.command(world, "phone", "logout")],
+        capture_output=True, timeout=60, env=clean_environment(),
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr
+    calls = trace.read_text()
+    forgotten = calls.index(f'unlink("{cli.state_directory}/phone/session")')
+    assert re.search(rf"fsync\(\d+<{cli.state_directory}/phone>\) += 0", calls[forgotten:])
 
 
 def test_concurrent_first_starts(world, cli):

@@ -43,6 +43,12 @@ package enum SecretFile {
     try synchronizeDirectory(of: path)
   }
 
+  /// Forgets what the file held. Errors: `code` is `ENOENT` when there is no such file.
+  package static func remove(_ path: String) throws(SecretFileError) {
+    guard unsafe unlink(path) == 0 else { throw failed("remove", path) }
+    try synchronizeDirectory(of: path)
+  }
+
   /// The file's bytes; where there is no file yet, those of `make`, written first. Safe against others who do the same.
   package static func readOrCreate(
     _ path: String,

@@ -29,11 +29,18 @@ public final class PendingActions: Sendable {
     self.clock = clock
   }
 
-  /// Remembers an action in the place of whatever waited. False when the payload is too large to be kept.
+  /// Remembers an action in the place of whatever waited.
+  ///
+  /// Errors: ``ClientError/tooLong(field:limit:)`` when the action or its payload is; what waited goes on waiting.
   public func wait(
     for action: String, payload: [UInt8], within lifetime: Duration = .seconds(600)
-  ) throws(ClientError) -> Bool {
-    guard payload.count <= Limits.pendingPayloadBytes else { return false }
+  ) throws(ClientError) {
+    guard action.utf8.count <= Limits.pendingActionBytes else {
+      throw .tooLong(field: "action", limit: Limits.pendingActionBytes)
+    }
+    guard payload.count <= Limits.pendingPayloadBytes else {
+      throw .tooLong(field: "payload", limit: Limits.pendingPayloadBytes)
+    }
     let json: JSONValue = [
       "action": .string(action),
       "payload": .string(Base64URL.encode(payload)),
@@ -43,7 +50,6 @@ public final class PendingActions: Sendable {
     do throws(SecretStoreError) { try secrets.save(json.encoded(), as: Self.name) } catch {
       throw .secretStore(error)
     }
-    return true
   }
 
   /// What waits, in time; it goes on waiting.

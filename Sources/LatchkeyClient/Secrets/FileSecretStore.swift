@@ -13,7 +13,7 @@ public struct FileSecretStore: SecretStore {
   public func secret(named name: String) throws(SecretStoreError) -> [UInt8]? {
     let path = try path(of: name, .read)
     do throws(SecretFileError) {
-      return try SecretFile.read(path)
+      return try SecretFile.read(path, limit: Limits.secretBytes)
     } catch {
       // Only this one code says that there certainly is no such file.
       if case .system(_, _, ENOENT) = error { return nil }
@@ -23,6 +23,7 @@ public struct FileSecretStore: SecretStore {
 
   public func add(_ secret: [UInt8], as name: String) throws(SecretStoreError) -> Bool {
     let path = try path(of: name, .add)
+    try checkLength(of: secret, .add, name)
     try makeDirectory(.add, name)
     do throws(SecretFileError) {
       try SecretFile.create(path, secret)
@@ -35,6 +36,7 @@ public struct FileSecretStore: SecretStore {
 
   public func save(_ secret: [UInt8], as name: String) throws(SecretStoreError) {
     let path = try path(of: name, .save)
+    try checkLength(of: secret, .save, name)
     try makeDirectory(.save, name)
     do throws(SecretFileError) {
       try SecretFile.replace(path, secret)
@@ -45,12 +47,20 @@ public struct FileSecretStore: SecretStore {
 
   public func removeSecret(named name: String) throws(SecretStoreError) {
     let path = try path(of: name, .remove)
-    // The path lives as a NUL-terminated copy for the length of the call.
-    guard unsafe unlink(path) == 0 else {
-      let code = errno
-      if code == ENOENT { return }
-      let failure = SecretFileError.system(operation: "remove", path: path, code: code)
-      throw SecretStoreError(.remove, name, reason: failure.description)
+    do throws(SecretFileError) {
+      try SecretFile.remove(path)
+    } catch {
+      if case .system("remove", _, ENOENT) = error { return }
+      throw SecretStoreError(.remove, name, reason: error.description)
+    }
+  }
+
+  /// What could be kept but not read again is refused before it takes the place of what is there.
+  private func checkLength(
+    of secret: [UInt8], _ operation: SecretStoreError.Operation, _ name: String
+  ) throws(SecretStoreError) {
+    guard secret.count <= Limits.secretBytes else {
+      throw SecretStoreError(operation, name, reason: "it has more than \(Limits.secretBytes) bytes")
     }
   }
 

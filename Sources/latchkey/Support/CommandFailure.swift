@@ -61,6 +61,8 @@ extension CommandFailure {
       )
     case .incompleteAnswer(let what):
       self.init(.refused, "the service's answer lacks \(what)")
+    case .tooLong(let field, let limit):
+      self.init(.invalid, "\(field): at most \(limit) bytes")
     case .unusableAuthorities(let why):
       self.init(.file, "--tls-ca: \(why)")
     case .deviceKey(let why):

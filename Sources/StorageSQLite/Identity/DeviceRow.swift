@@ -6,14 +6,15 @@ struct DeviceRow {
   var guest: SubjectID?
   var lastAccount: SubjectID?
   var lastLogin: LastLoginHint?
-  /// The highest counter that the key has signed.
-  var counter: Int64?
+  /// The numbers that the key has signed its proofs with; nil for apps that count nothing.
+  var counter: ProofCounter?
   var isCloned = false
 
   static func find(_ keyThumbprint: String, in db: SQLiteConnection) throws(StorageError) -> DeviceRow? {
     try db.first(
       """
-      SELECT guest_sub, last_account_sub, last_login_method, last_login_mask, last_login_at, proof_counter, cloned_at
+      SELECT guest_sub, last_account_sub, last_login_method, last_login_mask, last_login_at, proof_counter, cloned_at,
+        proof_window
       FROM devices WHERE key_thumbprint = ?
       """,
       .text(keyThumbprint)
@@ -22,9 +23,11 @@ struct DeviceRow {
       if let method = row.optionalText(2).flatMap({ SignInMethod(rawValue: $0) }) {
         hint = LastLoginHint(method: method, accountMask: row.text(3), at: row.timestamp(4))
       }
+      // Without a window nothing is known of the lower numbers, so none of them is taken.
+      let seen = row.optionalInteger(7).map { UInt64(bitPattern: $0) } ?? .max
       return DeviceRow(
         guest: try row.optionalID(0), lastAccount: try row.optionalID(1), lastLogin: hint,
-        counter: row.optionalInteger(5), isCloned: !row.isNull(6))
+        counter: row.optionalInteger(5).map { ProofCounter(highest: $0, seen: seen) }, isCloned: !row.isNull(6))
     }
   }
 
@@ -38,18 +41,18 @@ struct DeviceRow {
 
   /// Writes what the device said of itself, whether it is new or known.
   ///
-  /// - Parameter counter: 0 when the app counts nothing.
+  /// - Parameter counter: nil when the app counts nothing, or nothing is known of what it counts.
   static func register(
     _ device: DeviceRegistration,
-    counter: Int64 = 0,
+    counter: ProofCounter? = nil,
     at now: Timestamp,
     in db: SQLiteConnection
   ) throws(StorageError) {
     try db.execute(
       """
       INSERT INTO devices (key_thumbprint, public_key_x, public_key_y, device_id, label, platform, os_version,
-        app_version, reinstalled_at, proof_counter, created_at, last_seen_at)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        app_version, reinstalled_at, proof_counter, proof_window, created_at, last_seen_at)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (key_thumbprint) DO UPDATE SET
         device_id = excluded.device_id,
         label = coalesce(excluded.label, label),
@@ -58,6 +61,7 @@ struct DeviceRow {
         app_version = coalesce(excluded.app_version, app_version),
         reinstalled_at = coalesce(excluded.reinstalled_at, reinstalled_at),
         proof_counter = coalesce(excluded.proof_counter, proof_counter),
+        proof_window = coalesce(excluded.proof_window, proof_window),
         last_seen_at = excluded.last_seen_at
       """,
       .text(device.keyThumbprint),
@@ -68,7 +72,8 @@ struct DeviceRow {
       .optional(device.platform?.description),
       .optional(device.osVersion?.description),
       .optional(device.appVersion?.description),
-      device.isReinstalled ? .time(now) : .null, counter > 0 ? .integer(counter) : .null, .time(now), .time(now)
+      device.isReinstalled ? .time(now) : .null, .optional(counter?.highest),
+      .optional(counter.map { Int64(bitPattern: $0.seen) }), .time(now), .time(now)
     )
   }
 
@@ -102,13 +107,19 @@ struct DeviceRow {
     )
   }
 
-  /// From now on two devices are known to hold the key, until nobody says so any more.
+  /// From now on two devices are known to hold the key.
   static func setCloned(
-    _ time: Timestamp?, _ keyThumbprint: String, in db: SQLiteConnection
+    _ time: Timestamp, _ keyThumbprint: String, in db: SQLiteConnection
   ) throws(StorageError) {
     try db.execute(
-      "UPDATE devices SET cloned_at = ? WHERE key_thumbprint = ?",
-      .optional(time?.millisecondsSinceEpoch), .text(keyThumbprint))
+      "UPDATE devices SET cloned_at = ? WHERE key_thumbprint = ?", .time(time), .text(keyThumbprint))
+  }
+
+  /// Whoever goes on with the key begins to count anew: it may be the one who was behind.
+  static func setNotCloned(_ keyThumbprint: String, in db: SQLiteConnection) throws(StorageError) {
+    try db.execute(
+      "UPDATE devices SET cloned_at = NULL, proof_counter = NULL, proof_window = NULL WHERE key_thumbprint = ?",
+      .text(keyThumbprint))
   }
 
   /// Who has used a device last, as guest and as account, and whoever else is named.

@@ -346,5 +346,12 @@ extension SQLiteSchema {
     CREATE INDEX devices_by_last_account ON devices (last_account_sub) WHERE last_account_sub IS NOT NULL;
     CREATE INDEX unlocks_by_device ON unlocks (device_key);
     """,
+
+    // 14: proofs that overtake each other on the way are no sign of a cloned key.
+    """
+    -- Which of the 64 numbers up to proof_counter the key has signed: bit n modulo 64 for number n. Null for a key that
+    -- counted before this version; then no lower number is taken.
+    ALTER TABLE devices ADD COLUMN proof_window INTEGER;
+    """,
   ])
 }

@@ -103,8 +103,9 @@ package struct SQLiteDeviceStore: DeviceStore {
     try await database.write { db, changes throws(StorageError) in
       let (old, new, now) = (replacement.oldKey, replacement.device.keyThumbprint, replacement.now)
       changes.address = replacement.address
-      guard let cloned = try DeviceRow.find(old, in: db), cloned.isCloned else { return .notCloned }
+      // First: who asks again because the answer was lost finds the new key in use, by its own doing.
       guard try Self.isFree(new, in: db) else { return .keyInUse }
+      guard let cloned = try DeviceRow.find(old, in: db), cloned.isCloned else { return .notCloned }
       if choice == .transfer {
         // Who is moved must be there; nobody is made.
         guard let guest = cloned.guest, let subject = try SubjectRow.find(guest, in: db), subject.isGuest,
@@ -121,7 +122,7 @@ package struct SQLiteDeviceStore: DeviceStore {
         }
         try DeviceRow.rekey(from: old, to: new, keepsBinding: false, in: db)
       }
-      try DeviceRow.setCloned(nil, old, in: db)
+      try DeviceRow.setNotCloned(old, in: db)
       let guest = try GuestTransaction.begin(
         on: try DeviceRow.find(new, in: db), withKey: new, newSubject: newSubject, locale: nil, draft: draft, in: db,
         noting: &changes)

@@ -18,7 +18,8 @@ package struct SQLiteGuestStore: GuestStore {
       let key = issue.device.keyThumbprint
       let known = try DeviceRow.find(key, in: db)
       if known?.isCloned == true { return .cloned }
-      if let last = known?.counter, issue.counter <= last {
+      var counter = known?.counter
+      if let last = counter?.highest, counter?.take(issue.counter) == false {
         try DeviceRow.setCloned(issue.draft.now, key, in: db)
         changes.notes.append(
           AuditNote(
@@ -26,7 +27,8 @@ package struct SQLiteGuestStore: GuestStore {
             detail: "counter \(issue.counter) after \(last)"))
         return .cloned
       }
-      try DeviceRow.register(issue.device, counter: issue.counter, at: issue.draft.now, in: db)
+      if counter == nil, issue.counter > 0 { counter = ProofCounter(first: issue.counter) }
+      try DeviceRow.register(issue.device, counter: counter, at: issue.draft.now, in: db)
       let guest = try GuestTransaction.begin(
         on: known, withKey: key, newSubject: issue.newSubject, locale: issue.locale, draft: issue.draft, in: db,
         noting: &changes)

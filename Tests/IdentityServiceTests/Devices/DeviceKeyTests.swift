@@ -38,23 +38,51 @@ struct DeviceKeyTests {
       challenge: proofs.challenge, oldProof: proofs.old, newProof: proofs.new)
   }
 
-  @Test("D3: a key whose counter repeats or goes back is on two devices; both are told, until one of them chooses")
+  @Test("D3: a key whose counter repeats or goes far back is on two devices; both are told, until one of them chooses")
   func detects() async throws {
-    for stale: Int64 in [5, 4, 0] {
+    for stale: Int64 in [105, 103, 41, 0] {
       let harness = try await IdentityHarness()
       let device = try TestDevice()
-      let guest = try await harness.issueGuest(device, counter: 3)
-      #expect(try await harness.issueGuest(device, counter: 5).subject == guest.subject)
+      let guest = try await harness.issueGuest(device, counter: 103)
+      #expect(try await harness.issueGuest(device, counter: 105).subject == guest.subject)
       await expectRefusal(.failedPrecondition, "DEVICE_CLONED") {
         try await harness.issueGuest(device, counter: stale)
       }
       await expectRefusal(.failedPrecondition, "DEVICE_CLONED") {
-        try await harness.issueGuest(device, counter: 6)
+        try await harness.issueGuest(device, counter: 106)
       }
       let events = try await harness.audit.listAuditEvents(
         IdentityV1.ListAuditEventsRequest(sub: guest.subject?.sub ?? ""), options: .service
       ).events
-      #expect(events.contains { $0.kind == "device_cloned" && $0.detail == "counter \(stale) after 5" })
+      #expect(events.contains { $0.kind == "device_cloned" && $0.detail == "counter \(stale) after 105" })
+    }
+  }
+
+  @Test("D3: proofs that overtake each other make no clone, and each number is taken once")
+  func overtaken() async throws {
+    let harness = try await IdentityHarness()
+    let device = try TestDevice()
+    let guest = try await harness.issueGuest(device, counter: 2)
+    for counter: Int64 in [1, 70, 69, 7, 71] {
+      #expect(try await harness.issueGuest(device, counter: counter).subject == guest.subject)
+    }
+    await expectRefusal(.failedPrecondition, "DEVICE_CLONED") { try await harness.issueGuest(device, counter: 69) }
+  }
+
+  @Test("D3: who goes on with a key after it was cloned begins to count anew, though it was behind")
+  func countsAnew() async throws {
+    for choice in [IdentityV1.CloneChoice.split, .transfer] {
+      let harness = try await IdentityHarness()
+      let (device, new) = (try TestDevice(), try TestDevice())
+      _ = try await harness.issueGuest(device, counter: 9)
+      await expectRefusal(.failedPrecondition, "DEVICE_CLONED") { try await harness.issueGuest(device, counter: 9) }
+      let request = try await resolution(harness, choice, device, new)
+      _ = try await harness.devices.resolveClone(request)
+      _ = try await harness.issueGuest(device, counter: 4)
+      // Asked again because the answer was lost: done, not overtaken by another device.
+      await expectRefusal(.alreadyExists, "KEY_IN_USE") {
+        try await harness.devices.resolveClone(try await resolution(harness, choice, device, new))
+      }
     }
   }
 
@@ -92,7 +120,7 @@ struct DeviceKeyTests {
     let harness = try await IdentityHarness()
     let (device, new) = (try TestDevice(), try TestDevice())
     let guest = try await harness.issueGuest(device, counter: 5)
-    await expectRefusal(.failedPrecondition, "DEVICE_CLONED") { try await harness.issueGuest(device, counter: 2) }
+    await expectRefusal(.failedPrecondition, "DEVICE_CLONED") { try await harness.issueGuest(device, counter: 5) }
     var forged = try await resolution(harness, .transfer, device, new)
     forged.oldProof = forged.newProof
     await expectRefusal(.unauthenticated, "PROOF_INVALID") { [forged] in
@@ -189,7 +217,7 @@ struct DeviceKeyTests {
     let harness = try await IdentityHarness()
     let (device, new) = (try TestDevice(), try TestDevice())
     let tokens = try await bound(device, harness)
-    await expectRefusal(.failedPrecondition, "DEVICE_CLONED") { try await harness.issueGuest(device, counter: 2) }
+    await expectRefusal(.failedPrecondition, "DEVICE_CLONED") { try await harness.issueGuest(device, counter: 5) }
     _ = try await harness.devices.resolveClone(try await resolution(harness, .transfer, device, new))
     #expect(try await bindings(harness, tokens.owner).isEmpty)
     for key in [device, new] {

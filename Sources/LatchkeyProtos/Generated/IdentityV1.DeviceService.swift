@@ -34,7 +34,9 @@ extension IdentityV1 {
       context: ServerContext
     ) async throws(RPCError) -> IdentityV1.RotateDeviceKeyResponse
 
-    /// Ends DEVICE_CLONED: of the devices that hold the same key, the caller gets a new one.
+    /// Ends DEVICE_CLONED: of the devices that hold the same key, the caller gets a new one. Asked again with the same new
+    /// key after an answer was lost: KEY_IN_USE, which says that it was done; DEVICE_NOT_CLONED says that it was not, and
+    /// that somebody else was faster.
     func resolveClone(
       _ request: IdentityV1.ResolveCloneRequest,
       context: ServerContext
@@ -137,7 +139,9 @@ extension IdentityV1 {
       try await channel.unary(DeviceServiceMethod.rotateDeviceKey.rpc, request, options: options)
     }
 
-    /// Ends DEVICE_CLONED: of the devices that hold the same key, the caller gets a new one.
+    /// Ends DEVICE_CLONED: of the devices that hold the same key, the caller gets a new one. Asked again with the same new
+    /// key after an answer was lost: KEY_IN_USE, which says that it was done; DEVICE_NOT_CLONED says that it was not, and
+    /// that somebody else was faster.
     package func resolveClone(
       _ request: IdentityV1.ResolveCloneRequest,
       options: CallOptions = CallOptions()

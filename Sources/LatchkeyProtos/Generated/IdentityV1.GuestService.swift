@@ -235,10 +235,10 @@ extension IdentityV1 {
     package var powSolution: [UInt8]
     /// A language tag (BCP 47).
     package var locale: String
-    /// How many proofs the key has signed, this one included: one more each time, written down before it is sent. It is
-    /// part of what is signed then: 0x00 and the number in decimal follow the challenge. 0 when the app counts nothing.
-    /// A number that is not higher than one seen before, or none from a key that has counted, says that two devices hold
-    /// the key: DEVICE_CLONED, until ResolveClone.
+    /// Counts the proofs that the device has signed, this one included: one more each time, written down before it is
+    /// sent. It is part of what is signed then: 0x00 and the number in decimal follow the challenge. 0 when the app counts
+    /// nothing. Numbers may overtake each other on the way. One that was seen before, one more than 63 below the highest,
+    /// or none from a key that has counted, says that two devices hold the key: DEVICE_CLONED, until ResolveClone.
     package var counter: Int64
 
     package init(

@@ -143,10 +143,10 @@ struct  Latchkey__Identity__V1__IssueGuestRequest
    */
   ProtobufCBinaryData locale;
   /*
-   * How many proofs the key has signed, this one included: one more each time, written down before it is sent. It is
-   * part of what is signed then: 0x00 and the number in decimal follow the challenge. 0 when the app counts nothing.
-   * A number that is not higher than one seen before, or none from a key that has counted, says that two devices hold
-   * the key: DEVICE_CLONED, until ResolveClone.
+   * Counts the proofs that the device has signed, this one included: one more each time, written down before it is
+   * sent. It is part of what is signed then: 0x00 and the number in decimal follow the challenge. 0 when the app counts
+   * nothing. Numbers may overtake each other on the way. One that was seen before, one more than 63 below the highest,
+   * or none from a key that has counted, says that two devices hold the key: DEVICE_CLONED, until ResolveClone.
    */
   int64_t counter;
 };

@@ -71,6 +71,12 @@ enum Limits {
   /// The action's name: as much as a gate's may have.
   static let pendingActionBytes = 256
 
+  /// How long a change of a secret waits for others that change it: each takes a file that is written and synchronised,
+  /// so this is enough for hundreds, and a process that was stopped in the middle holds nobody up for longer.
+  static let lockPatience: Duration = .seconds(5)
+  /// Microseconds between two looks whether it is done.
+  static let lockPause: UInt32 = 1000
+
   /// The longest secret that a file holds: a pending action is kept in base64url, in JSON that may escape each byte of
   /// its name to six.
   static let secretBytes = 128 * 1024

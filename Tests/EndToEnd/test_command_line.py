@@ -128,7 +128,7 @@ def test_profiles_are_private(world, cli):
     cli(world, "phone", "guest")
     folder = cli.state_directory / "phone"
     assert folder.stat().st_mode & 0o077 == 0
-    assert {path.name for path in folder.iterdir()} == {"device", "session"}
+    assert {path.name for path in folder.iterdir()} == {"device", "proof-count", "session"}
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in folder.iterdir())
 
 
@@ -145,6 +145,48 @@ def test_forgetting_is_durable(world, cli, tmp_path):
     calls = trace.read_text()
     forgotten = calls.index(f'unlink("{cli.state_directory}/phone/session")')
     assert re.search(rf"fsync\(\d+<{cli.state_directory}/phone>\) += 0", calls[forgotten:])
+
+
+def cloned_profiles(world, cli):
+    """Two devices with one key, one of them a copy of the other's files from before its last start; the guest of both"""
+    guest = cli(world, "phone", "guest")["session"]["sub"]
+    shutil.copytree(cli.state_directory / "phone", cli.state_directory / "copy")
+    assert cli(world, "phone", "guest")["session"]["sub"] == guest
+    for profile in ("copy", "phone"):
+        error = cli(world, profile, "guest", status=1)["error"]
+        assert error["reason"] == "DEVICE_CLONED" and "resolve-clone" in error["hint"]
+    return guest
+
+
+def test_cloned_device_keeps_its_guest(world, cli):
+    """D3: a copy of a device is noticed by its next start, and the device that is asked keeps the guest and its records"""
+    guest = cloned_profiles(world, cli)
+    cli(world, "phone", "record", "put", stdin=lines({"collection": "cart", "key": "a", "value": "1"}))
+    answer = cli(world, "phone", "device", "resolve-clone", "transfer")
+    assert not answer["created"] and answer["session"]["sub"] == guest
+    assert cli(world, "phone", "record", "get", "cart", "a")["value"] == "1"
+    assert cli(world, "copy", "device", "resolve-clone", "transfer", status=1)["error"]["reason"] == "DEVICE_NOT_CLONED"
+    other = cli(world, "copy", "guest")
+    assert other["created"] and other["session"]["sub"] != guest
+    assert cli(world, "phone", "guest")["session"]["sub"] == guest
+
+
+def test_cloned_device_goes_its_own_way(world, cli):
+    """D3: a device that splits off is a new guest, and the other goes on as before"""
+    guest = cloned_profiles(world, cli)
+    answer = cli(world, "phone", "device", "resolve-clone", "split")
+    assert answer["created"] and answer["session"]["sub"] != guest
+    assert cli(world, "copy", "guest")["session"]["sub"] == guest
+    assert cli(world, "phone", "guest")["session"]["sub"] == answer["session"]["sub"]
+
+
+def test_concurrent_starts_are_no_clone(world, cli):
+    """D3: starts of one profile at the same time, which overtake each other on the way, make no clone"""
+    cli(world, "phone", "guest")
+    for _ in range(3):
+        starts = [cli.start(world, "phone", "guest") for _ in range(8)]
+        assert [start.wait(timeout=60) for start in starts] == [0] * 8, [start.stdout.read() for start in starts]
+    assert (cli.state_directory / "phone" / "proof-count").read_text() == "25"
 
 
 def test_concurrent_first_starts(world, cli):

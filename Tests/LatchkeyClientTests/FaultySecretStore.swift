@@ -42,6 +42,15 @@ final class FaultySecretStore: SecretStore {
     log.withLock { $0.append("save \(name)") }
   }
 
+  func update(
+    _ name: String, _ change: ([UInt8]?) throws(SecretStoreError) -> [UInt8]
+  ) throws(SecretStoreError) {
+    try check(.read, name)
+    try check(.save, name)
+    try files.update(name, change)
+    log.withLock { $0.append("save \(name)") }
+  }
+
   func removeSecret(named name: String) throws(SecretStoreError) {
     try check(.remove, name)
     try files.removeSecret(named: name)

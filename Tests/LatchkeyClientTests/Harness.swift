@@ -17,6 +17,7 @@ final class Harness: Sendable {
   static let refresh = "/latchkey.identity.v1.AuthService/Refresh"
   static let introspect = "/latchkey.identity.v1.AuthService/Introspect"
   static let issueGuest = "/latchkey.identity.v1.GuestService/IssueGuest"
+  static let resolveClone = "/latchkey.identity.v1.DeviceService/ResolveClone"
   static let expired = RPCError(.unauthenticated, "the token expired", reason: "TOKEN_EXPIRED")
 
   let folder: TemporaryFolder

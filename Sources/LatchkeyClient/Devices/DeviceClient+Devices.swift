@@ -57,15 +57,7 @@ extension DeviceClient {
   public func rotateDeviceKey(_ device: DeviceDescription) async throws(ClientError) -> String {
     if let adopted = try await finishKeyRotation(device) { return adopted }
     guard let old = try deviceRecord() else { throw .signedOut }
-    let next: DeviceRecord
-    do throws(CryptographyError) {
-      let key = try P256PrivateKey()
-      next = DeviceRecord(
-        deviceID: old.deviceID, privateKey: String(decoding: try key.pem(), as: UTF8.self), registration: .pending)
-    } catch {
-      throw .deviceKey("\(error)")
-    }
-    try keep(next, as: DeviceRecord.nextName)
+    try keep(try DeviceRecord(newKeyFor: old.deviceID), as: DeviceRecord.nextName)
     guard let adopted = try await finishKeyRotation(device) else { throw .incompleteAnswer("the next key") }
     return adopted
   }
@@ -94,24 +86,33 @@ extension DeviceClient {
     from old: DeviceRecord, to next: DeviceRecord, _ newKey: P256PrivateKey, _ device: DeviceDescription
   ) async throws(ClientError) {
     let oldKey = try privateKey(of: old)
-    let challenge = try await challenge(for: oldKey.publicKey)
-    let parts = [configuration.clientID, next.deviceID, challenge.challenge]
-    let oldProof = try signature(
-      of: oldKey, DeviceProof.rotationContext, parts + [newKey.publicKey.thumbprint])
-    let newProof = try signature(
-      of: newKey, DeviceProof.rotatedContext, parts + [oldKey.publicKey.thumbprint])
+    let proofs = try await replacementProofs(of: oldKey, by: newKey, next.deviceID)
     let request = IdentityV1.RotateDeviceKeyRequest(
       clientID: configuration.clientID,
       oldKey: CommonV1.EcPublicJwk(oldKey.publicKey),
       device: IdentityV1.Device(device, id: next.deviceID, key: newKey.publicKey),
-      challenge: challenge.challenge,
-      powSolution: try ProofOfWork.solution(of: challenge.challenge, leadingZeroBits: challenge.powBits),
-      oldProof: oldProof,
-      newProof: newProof
+      challenge: proofs.challenge,
+      powSolution: proofs.solution,
+      oldProof: proofs.old,
+      newProof: proofs.new
     )
     let service = IdentityV1.DeviceServiceClient(channel: identity)
     _ = try await authorized { options throws(RPCError) in
       try await service.rotateDeviceKey(request, options: options)
     }
+  }
+
+  /// What both keys sign of each other when one takes the other's place.
+  func replacementProofs(
+    of oldKey: P256PrivateKey, by newKey: P256PrivateKey, _ deviceID: String
+  ) async throws(ClientError) -> (challenge: String, solution: [UInt8], old: [UInt8], new: [UInt8]) {
+    let challenge = try await challenge(for: oldKey.publicKey)
+    let parts = [configuration.clientID, deviceID, challenge.challenge]
+    return (
+      challenge.challenge,
+      try ProofOfWork.solution(of: challenge.challenge, leadingZeroBits: challenge.powBits),
+      try signature(of: oldKey, DeviceProof.rotationContext, parts + [newKey.publicKey.thumbprint]),
+      try signature(of: newKey, DeviceProof.rotatedContext, parts + [oldKey.publicKey.thumbprint])
+    )
   }
 }

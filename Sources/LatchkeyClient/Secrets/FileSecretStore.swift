@@ -45,6 +45,20 @@ public struct FileSecretStore: SecretStore {
     }
   }
 
+  public func update(
+    _ name: String, _ change: ([UInt8]?) throws(SecretStoreError) -> [UInt8]
+  ) throws(SecretStoreError) {
+    try makeDirectory(.save, name)
+    let lock: DirectoryLock
+    do throws(SecretFileError) {
+      lock = try DirectoryLock(directory)
+    } catch {
+      throw SecretStoreError(.save, name, reason: error.description)
+    }
+    try save(try change(try secret(named: name)), as: name)
+    lock.release()
+  }
+
   public func removeSecret(named name: String) throws(SecretStoreError) {
     let path = try path(of: name, .remove)
     do throws(SecretFileError) {

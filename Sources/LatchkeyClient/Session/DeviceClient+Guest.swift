@@ -8,8 +8,12 @@ extension DeviceClient {
   ///
   /// Idempotent, also across lost answers and crashes: the key is kept before the first call, and one key has one
   /// guest. A secret store that cannot be read ends the attempt; it never makes a second key.
+  ///
+  /// Errors: a call's with the reason `DEVICE_CLONED` when another device holds a copy of this one's key; the way out is
+  /// ``resolveClone(_:_:)``.
   public func startAsGuest(_ device: DeviceDescription) async throws(ClientError) -> GuestStart {
     let before = try storedSession()
+    try await finishCloneResolution(device)
     try await finishKeyRotation(device)
     var record = try deviceRecordOrNew()
     let answer = try await issueGuest(record, device)
@@ -65,14 +69,17 @@ extension DeviceClient {
     let key = try privateKey(of: record)
     let guests = IdentityV1.GuestServiceClient(channel: identity)
     let challenge = try await challenge(for: key.publicKey)
+    let solution = try ProofOfWork.solution(of: challenge.challenge, leadingZeroBits: challenge.powBits)
+    let count = try ProofCount.next(in: secrets)
+    let parts = [configuration.clientID, record.deviceID, challenge.challenge, "\(count)"]
     let request = IdentityV1.IssueGuestRequest(
       clientID: configuration.clientID,
       device: IdentityV1.Device(device, id: record.deviceID, key: key.publicKey),
       challenge: challenge.challenge,
-      proof: try signature(
-        of: key, DeviceProof.issueGuestContext, [configuration.clientID, record.deviceID, challenge.challenge]),
-      powSolution: try ProofOfWork.solution(of: challenge.challenge, leadingZeroBits: challenge.powBits),
-      locale: device.locale
+      proof: try signature(of: key, DeviceProof.issueGuestContext, parts),
+      powSolution: solution,
+      locale: device.locale,
+      counter: count
     )
     return try await open { options throws(RPCError) in
       try await guests.issueGuest(request, options: options)
@@ -101,17 +108,7 @@ extension DeviceClient {
   /// The device's record. A new one is made only when there certainly is none.
   func deviceRecordOrNew() throws(ClientError) -> DeviceRecord {
     if let record = try deviceRecord() { return record }
-    let record: DeviceRecord
-    do throws(CryptographyError) {
-      let key = try P256PrivateKey()
-      record = DeviceRecord(
-        deviceID: Base64URL.encode(SecureRandom.bytes(16)),
-        privateKey: String(decoding: try key.pem(), as: UTF8.self),
-        registration: .pending
-      )
-    } catch {
-      throw .deviceKey("\(error)")
-    }
+    let record = try DeviceRecord(newKeyFor: Base64URL.encode(SecureRandom.bytes(16)))
     let added: Bool
     do throws(SecretStoreError) {
       added = try secrets.add(record.encoded(), as: DeviceRecord.name)

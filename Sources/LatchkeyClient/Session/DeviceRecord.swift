@@ -28,6 +28,16 @@ struct DeviceRecord: Equatable {
     self.registration = registration
   }
 
+  /// A device that nobody knows yet, with a new key.
+  init(newKeyFor deviceID: String) throws(ClientError) {
+    do throws(CryptographyError) {
+      let pem = try P256PrivateKey().pem()
+      self.init(deviceID: deviceID, privateKey: String(decoding: pem, as: UTF8.self), registration: .pending)
+    } catch {
+      throw .deviceKey("\(error)")
+    }
+  }
+
   /// Nil for bytes that ``encoded()`` did not write.
   init?(_ bytes: [UInt8]) {
     guard let json = try? JSONValue(parsing: bytes),
@@ -38,12 +48,13 @@ struct DeviceRecord: Equatable {
     self.init(deviceID: deviceID, privateKey: privateKey, registration: registration)
   }
 
-  func encoded() -> [UInt8] {
-    let json: JSONValue = [
+  func encoded() -> [UInt8] { json.encoded() }
+
+  var json: JSONValue {
+    [
       "device_id": .string(deviceID),
       "private_key": .string(privateKey),
       "registration": .string(registration.rawValue),
     ]
-    return json.encoded()
   }
 }

@@ -88,6 +88,8 @@ extension CommandFailure {
     switch (failure.code, failure.reason) {
     case (_, "IDENTITY_IN_USE"): "the account exists: latchkey login --on-conflict merge"
     case (_, "LOGIN_REQUIRED"): "guests may not do this: latchkey register, or latchkey login"
+    case (_, "DEVICE_CLONED"):
+      "latchkey device resolve-clone transfer keeps the guest here; split leaves it to the other"
     case (_, "STALE_PLAN"): "the data has changed since: latchkey migrate plan"
     case ("UNAVAILABLE", _): "is the service running? latchkey health"
     default: failure.retryAfter.map { "try again in \(Output.seconds($0))" }

@@ -6,6 +6,7 @@ struct DeviceCommandGroup: AsyncParsableCommand {
     abstract: "The devices that you are signed in on.",
     subcommands: [
       DeviceListCommand.self, DeviceRenameCommand.self, DeviceRemoveCommand.self, DeviceRotateKeyCommand.self,
+      DeviceResolveCloneCommand.self,
     ],
     defaultSubcommand: DeviceListCommand.self
   )

@@ -1,8 +1,10 @@
 // The public gRPC interoperability cases, run with gRPC C++.
 //
 //   interop HOST:PORT [AUTHORITY.pem]
+//   interop --details HOST:PORT METHOD
 //
-// Prints one line a case and then "N passed, N failed"; exit status 1 when one failed.
+// Prints one line a case and then "N passed, N failed"; exit status 1 when one failed. With --details it sends METHOD an
+// empty message, and prints the code of the error that comes back and the google.rpc details in it, one a line.
 // Source of the cases: grpc/grpc doc/interop-test-descriptions.md.
 
 #include <grpcpp/generic/generic_stub.h>
@@ -18,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "grpc/testing/test.grpc.pb.h"
 
 // What the library has for its own tests of compression, and no header of it declares.
@@ -346,7 +350,8 @@ void ServerCompressedStreaming(Stub& stub) {
   CheckStatus(reader->Finish(), StatusCode::OK);
 }
 
-void Unimplemented(const std::shared_ptr<grpc::Channel>& channel, const std::string& method) {
+// How a call of any method ends that is sent an empty message.
+Status Ended(const std::shared_ptr<grpc::Channel>& channel, const std::string& method) {
   grpc::GenericStub stub(channel);
   ClientContext context;
   Expire(context);
@@ -362,7 +367,30 @@ void Unimplemented(const std::shared_ptr<grpc::Channel>& channel, const std::str
   void* tag;
   bool ok;
   queue.Next(&tag, &ok);
-  CheckStatus(status, StatusCode::UNIMPLEMENTED);
+  return status;
+}
+
+void Unimplemented(const std::shared_ptr<grpc::Channel>& channel, const std::string& method) {
+  CheckStatus(Ended(channel, method), StatusCode::UNIMPLEMENTED);
+}
+
+void PrintDetails(const std::string& target, const std::string& method) {
+  Status ended = Ended(grpc::CreateChannel(target, grpc::InsecureChannelCredentials()), method);
+  std::cout << "code " << ended.error_code() << std::endl;
+  google::rpc::Status status;
+  Check(status.ParseFromString(ended.error_details()), "the details are no google.rpc.Status");
+  Check(status.code() == ended.error_code() && status.message() == ended.error_message(), "they tell something else");
+  for (const auto& detail : status.details()) {
+    google::rpc::BadRequest bad;
+    google::rpc::ErrorInfo info;
+    if (detail.UnpackTo(&bad)) {
+      for (const auto& violation : bad.field_violations()) std::cout << "field " << violation.field() << std::endl;
+    } else if (detail.UnpackTo(&info)) {
+      std::cout << "reason " << info.reason() << std::endl;
+    } else {
+      std::cout << detail.type_url() << std::endl;
+    }
+  }
 }
 
 std::string Read(const char* path) {
@@ -375,8 +403,12 @@ std::string Read(const char* path) {
 }  // namespace
 
 int main(int count, char** arguments) {
+  if (count == 4 && std::string(arguments[1]) == "--details") {
+    PrintDetails(arguments[2], arguments[3]);
+    return 0;
+  }
   if (count != 2 && count != 3) {
-    std::cerr << "usage: interop HOST:PORT [AUTHORITY.pem]\n";
+    std::cerr << "usage: interop HOST:PORT [AUTHORITY.pem] | --details HOST:PORT METHOD\n";
     return 2;
   }
   std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();

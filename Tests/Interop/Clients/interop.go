@@ -1,8 +1,10 @@
 // The public gRPC interoperability cases, run with gRPC Go.
 //
 //	interop HOST:PORT [AUTHORITY.pem]
+//	interop --details HOST:PORT METHOD
 //
-// Prints one line a case and then "N passed, N failed"; exit status 1 when one failed.
+// Prints one line a case and then "N passed, N failed"; exit status 1 when one failed. With --details it sends METHOD an
+// empty message, and prints the code of the error that comes back and the google.rpc details in it, one a line.
 // Source of the cases: grpc/grpc doc/interop-test-descriptions.md.
 package main
 
@@ -14,6 +16,7 @@ import (
 	"os"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -329,9 +332,35 @@ func run(target string, security grpc.DialOption, one func(*client)) (failure in
 	return nil
 }
 
+func printDetails(target, method string) {
+	limited, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	channel, err := grpc.DialContext(limited, target, grpc.WithInsecure())
+	check(err)
+	defer channel.Close()
+	converted := status.Convert(channel.Invoke(limited, method, &pb.Empty{}, &pb.Empty{}))
+	fmt.Println("code", int(converted.Code()))
+	for _, detail := range converted.Details() {
+		switch detail := detail.(type) {
+		case *errdetails.BadRequest:
+			for _, violation := range detail.GetFieldViolations() {
+				fmt.Println("field", violation.GetField())
+			}
+		case *errdetails.ErrorInfo:
+			fmt.Println("reason", detail.GetReason())
+		default:
+			fmt.Printf("%T\n", detail)
+		}
+	}
+}
+
 func main() {
+	if len(os.Args) == 4 && os.Args[1] == "--details" {
+		printDetails(os.Args[2], os.Args[3])
+		return
+	}
 	if len(os.Args) != 2 && len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: interop HOST:PORT [AUTHORITY.pem]")
+		fmt.Fprintln(os.Stderr, "usage: interop HOST:PORT [AUTHORITY.pem] | --details HOST:PORT METHOD")
 		os.Exit(2)
 	}
 	security := grpc.WithInsecure()

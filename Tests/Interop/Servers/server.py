@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """grpc.testing.TestService on stock gRPC (C-core), for clients that run the public interoperability cases.
 
-    python3 Tests/Interop/server.py [--certificate chain.pem --key key.pem]
+    python3 Tests/Interop/Servers/server.py [--certificate CHAIN.pem --key KEY.pem]
 
 Prints its port, on loopback, and serves until its input ends. Compresses where it is asked to; what it cannot see is
 whether a request came compressed, so it takes the client's word for it.
@@ -15,7 +15,7 @@ from concurrent import futures
 
 import grpc
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 from interop import (  # noqa: E402
     Empty, InputRequest, InputResponse, OutputRequest, OutputResponse, SimpleRequest, SimpleResponse,

@@ -1,7 +1,9 @@
+internal import CNghttp2
+
 /// Who a request is for, as `:authority` or `Host` says it, so that two ways to say it can be compared.
 ///
 /// Source: RFC 9113 §8.3.1; RFC 3986 §6.2.2.1, case, and §6.2.3, a scheme's own port.
-struct Authority: Equatable {
+package struct Authority: Equatable {
   private var host: [UInt8]
   private var port: [UInt8]
 
@@ -19,6 +21,22 @@ struct Authority: Equatable {
     for index in host.indices where (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(host[index]) {
       host[index] |= 0x20
     }
+  }
+
+  /// Whether the text is a host and perhaps a port, or nothing at all, without the name of a user (RFC 9113 §8.3.1,
+  /// RFC 9112 §3.2).
+  package static func isValid(_ text: some StringProtocol) -> Bool {
+    var text = String(text)
+    // Read before the call returns.
+    return text.withUTF8 { unsafe isValid(UnsafeRawBufferPointer($0)) }
+  }
+
+  static func isValid(_ value: UnsafeRawBufferPointer) -> Bool {
+    guard let bytes = unsafe value.baseAddress?.assumingMemoryBound(to: UInt8.self), value.count > 0 else {
+      return true
+    }
+    // The library reads `value.count` bytes.
+    return unsafe nghttp2_check_authority(bytes, value.count) != 0 && !value.contains(UInt8(ascii: "@"))
   }
 
   /// Whether all that the fields of a request say about whom it is for is the same.

@@ -72,7 +72,7 @@ struct RequestRules {
       return true
     }
     if unsafe name.isText(":authority") {
-      guard !hasAuthority, unsafe Self.isAuthority(value) else { return false }
+      guard !hasAuthority, unsafe Authority.isValid(value) else { return false }
       hasAuthority = true
       authorities += 1
       return true
@@ -93,7 +93,7 @@ struct RequestRules {
       return unsafe value.isText("trailers")
     case 4 where unsafe name.isText("host"):
       authorities += 1
-      return unsafe Self.isAuthority(value)
+      return unsafe Authority.isValid(value)
     // §8.2.2: what belongs to a connection of HTTP/1.1.
     case 7 where unsafe name.isText("upgrade"), 10 where unsafe name.isText("connection"),
       10 where unsafe name.isText("keep-alive"), 16 where unsafe name.isText("proxy-connection"),
@@ -106,13 +106,6 @@ struct RequestRules {
     default:
       return true
     }
-  }
-
-  /// RFC 9113 §8.3.1: host and port, without the name of a user.
-  private static func isAuthority(_ value: UnsafeRawBufferPointer) -> Bool {
-    guard let bytes = unsafe value.baseAddress?.assumingMemoryBound(to: UInt8.self), value.count > 0 else { return true }
-    // The library reads `value.count` bytes.
-    return unsafe nghttp2_check_authority(bytes, value.count) != 0 && !value.contains(UInt8(ascii: "@"))
   }
 
   /// RFC 3986 §3.1.

@@ -72,7 +72,7 @@ package struct PageRequest: Sendable {
   }
 }
 
-/// A page's answer. The transport adds `content-length` and `date` where the protocol wants them.
+/// A page's answer.
 package struct PageResponse: Sendable {
   package var status: Int
   /// Names in lower case.
@@ -87,6 +87,15 @@ package struct PageResponse: Sendable {
 
   package init(status: Int = 200, text: String) {
     self.init(status: status, headers: [("content-type", "text/plain; charset=utf-8")], body: Array(text.utf8))
+  }
+
+  /// The fields as they are sent: the page's own, and those that the protocol wants.
+  var sentFields: [(name: String, value: String)] {
+    // RFC 9110 §6.6.1.
+    var fields = headers + [("date", HTTPDate.now)]
+    // RFC 9110 §8.6: none in an answer that has no body by its status.
+    if status != 204 { fields.append(("content-length", String(body.count))) }
+    return fields
   }
 }
 
@@ -112,7 +121,8 @@ struct PageTable: Sendable {
     guard !candidates.isEmpty else { return .none }
     let wanted = method == "HEAD" ? "GET" : method
     if let page = candidates.first(where: { $0.method == wanted }) { return .page(page) }
-    return .wrongMethod(allowed: candidates.map(\.method).joined(separator: ", "))
+    let allowed = candidates.map { $0.method == "GET" ? "GET, HEAD" : $0.method }
+    return .wrongMethod(allowed: allowed.joined(separator: ", "))
   }
 
   /// Answers a request, also one that no page is for.

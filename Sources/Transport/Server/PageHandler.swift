@@ -31,6 +31,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   private var isReceiving = true
   private var web: (call: WebCall, head: HTTPRequestHead)?
   private var isDraining = false
+  /// The last answer is on its way: nothing that comes now is read.
+  private var isEnding = false
   private var timer: Scheduled<Void>?
   /// Called when the next request may come.
   var becameFree: (() -> Void)?
@@ -98,9 +100,16 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    guard !isEnding else { return }
     switch unwrapInboundIn(data) {
-    case .head(let head):
+    case .head(var head):
       isReceiving = true
+      if let refusal = head.refusal { return refuse(head, refusal) }
+      if let target = head.originForm { head.uri = target }
+      if head.waitsForContinue {
+        let leave = HTTPResponseHead(version: .http1_1, status: .continue)
+        context.writeAndFlush(wrapOutboundOut(.head(leave)), promise: nil)
+      }
       if beginWeb(head) { return }
       self.head = head
       body = []
@@ -230,6 +239,13 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     reportBuffered()
   }
 
+  /// Answers a request whose body is not waited for, and ends the connection: where the next one begins is in doubt.
+  private func refuse(_ head: HTTPRequestHead, _ refusal: PageResponse) {
+    isDraining = true
+    timer?.cancel()
+    send(refusal, to: head)
+  }
+
   private func isGRPC(_ contentType: String) -> Bool {
     contentType.utf8.starts(with: "application/grpc".utf8)
   }
@@ -238,10 +254,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     isAnswering = false
     guard let context else { return }
     let isKeptAlive = request.isKeepAlive && !isDraining
-    var headers = response.headers
-    // RFC 9110 §8.6: none in an answer that has no body by its status.
-    if response.status != 204 { headers.append(("content-length", String(response.body.count))) }
-    sendHead(response.status, headers, to: request, isKeptAlive: isKeptAlive, context)
+    sendHead(response.status, response.sentFields, to: request, isKeptAlive: isKeptAlive, context)
     if request.method != .HEAD, !response.body.isEmpty {
       context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: response.body)))), promise: nil)
     }
@@ -271,6 +284,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   }
 
   private func sendEnd(isKeptAlive: Bool, _ context: ChannelHandlerContext) {
+    isEnding = !isKeptAlive
     lastAnswer = .now()
     heldBody = 0
     reportBuffered()

@@ -541,8 +541,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     guard let stream, let session = connection.session else { return }
     var fields = HTTP2FieldList()
     fields.add(":status", String(response.status))
-    for (name, value) in response.headers { fields.add(name.utf8, value.utf8) }
-    fields.add("content-length", String(response.body.count))
+    for (name, value) in response.sentFields { fields.add(name.utf8, value.utf8) }
     let isEmpty = response.body.isEmpty || isHead
     session.respond(stream, fields, endStream: isEmpty)
     if !isEmpty {

@@ -175,7 +175,7 @@ final class TestPeer: ChannelInboundHandler, HTTP2ClientSessionDelegate, @unchec
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     let bytes = unwrapInboundIn(data)
-    received.withLock { $0.append(contentsOf: bytes.readableBytesView.prefix(max(0, 100_000 - $0.count))) }
+    received.withLock { $0.append(contentsOf: bytes.readableBytesView.prefix(max(0, 1_000_000 - $0.count))) }
     // Read within the closure only.
     unsafe bytes.withUnsafeReadableBytes { unsafe session.receive($0, now: .now()) }
   }

@@ -88,9 +88,9 @@ enum Limits {
   /// How long a connection may keep its event loop to itself: hundreds of short calls, and less than anybody notices.
   static let turn = TimeAmount.microseconds(500)
 
-  /// How long the tasks of all connections may run together before the others wait for their turns: so many turns that
-  /// a loop which only answers honest calls rarely comes to it, and few beside what a client takes for slow.
-  static let promptTasks = TimeAmount.milliseconds(1)
+  /// How long all connections together may work between two looks at the sockets before what can wait does so, their
+  /// turns counted: two turns, so that a loop which only answers honest calls rarely comes to it.
+  static let promptWork = TimeAmount.milliseconds(1)
 
   /// What is left of a turn when many connections have more to do than their turns allow: some calls, so that going
   /// from one to the next costs little beside them.
@@ -99,6 +99,9 @@ enum Limits {
   /// How long the turns of those who wait for theirs may take together before the loop looks at its sockets.
   static let round = TimeAmount.microseconds(500)
 
+  /// How much of a round chores have although the turns have taken all of it, lest they pile up: some closed connections.
+  static let chores = TimeAmount.microseconds(100)
+
   /// How long the loop waits for its sockets then, if they have nothing: long enough not to be over before it looks.
   static let roundPause = TimeAmount.microseconds(30)
 
@@ -106,6 +109,9 @@ enum Limits {
   /// a whole, and one that is full of small messages takes longer than a short turn.
   static let crowd = 2
   static let promptBytes = 2 * 1024
+
+  /// Passes that have to end within their turn before a connection counts as one that keeps to its turns.
+  static let passesKept = 16
 
   /// Places for jobs that a connection keeps.
   static let keptJobs = 16

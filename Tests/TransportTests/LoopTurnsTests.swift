@@ -53,26 +53,78 @@ import Testing
     #expect(turns.end(ofTurnFrom: start) == start + Limits.shortestTurn)
   }
 
-  @Test("The tasks of all connections together run for a while, and then wait until the sockets had their turn")
-  func promptTasks() {
+  @Test("What all connections do at once is bounded until the loop has looked at its sockets")
+  func promptWork() {
     let loop = EmbeddedEventLoop()
     let turns = LoopTurns(loop)
-    let start = NIODeadline.uptimeNanoseconds(1)
-    #expect(turns.admitsTasks(at: start))
-    turns.tasksTook(Limits.promptTasks - .nanoseconds(1))
-    #expect(turns.admitsTasks(at: start + Limits.promptTasks))
-    turns.tasksTook(.nanoseconds(1))
-    #expect(!turns.admitsTasks(at: start + Limits.promptTasks))
-    var isRefused = false
-    turns.wait(
-      Work("a", 1) { _ in isRefused = !turns.admitsTasks(at: start + Limits.promptTasks) })
+    loop.advanceTime(by: .seconds(1))
+    let work = { turns.promptly { loop.advanceTime(by: Limits.promptWork - .nanoseconds(1)) } }
+    #expect(work())
+    // A little is left, and who takes it may go on to the end of it.
+    #expect(work())
+    #expect(!work())
+    var isAdmitted = false
+    turns.wait(Work("a", 1) { _ in isAdmitted = turns.admits(at: loop.now) })
+    #expect(!turns.admits(at: loop.now))
     loop.run()
     loop.advanceTime(by: Limits.roundPause)
-    #expect(!isRefused && turns.admitsTasks(at: start + Limits.promptTasks))
-    turns.tasksTook(Limits.promptTasks)
-    // Where nobody waits, time that went by otherwise does as well.
-    #expect(!turns.admitsTasks(at: start + Limits.promptTasks))
-    #expect(turns.admitsTasks(at: start + .seconds(1)))
+    #expect(isAdmitted && turns.admits(at: loop.now))
+    // Where nobody waits, time that the loop was idle does as well.
+    turns.worked(from: loop.now - Limits.promptWork, until: loop.now)
+    #expect(!turns.admits(at: loop.now))
+    loop.advanceTime(by: .seconds(1))
+    #expect(turns.admits(at: loop.now))
+  }
+
+  @Test("Work within work counts once, and is not stopped half-way")
+  func nestedWork() {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    loop.advanceTime(by: .seconds(1))
+    let third = TimeAmount.nanoseconds(Limits.promptWork.nanoseconds / 3)
+    var inner = false
+    #expect(
+      turns.promptly {
+        loop.advanceTime(by: third)
+        inner = turns.promptly { loop.advanceTime(by: third) }
+        turns.worked(from: loop.now - third, until: loop.now)
+      })
+    #expect(inner && turns.admits(at: loop.now))
+    turns.worked(from: loop.now - third, until: loop.now)
+    turns.worked(from: loop.now - third, until: loop.now)
+    #expect(!turns.admits(at: loop.now))
+  }
+
+  @Test("Chores are done at once while there is time, and otherwise in rounds, after turns, some in each")
+  func chores() {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    loop.advanceTime(by: .seconds(1))
+    var order = ""
+    func chore(_ name: String) {
+      turns.soon {
+        order += name
+        loop.advanceTime(by: Limits.promptWork)
+      }
+    }
+    for name in ["1", "2", "3"] { chore(name) }
+    #expect(order == "1")
+    turns.wait(
+      Work("a", 2) {
+        order += $0
+        loop.advanceTime(by: Limits.round)
+      })
+    loop.run()
+    #expect(order == "1")
+    var rounds = 0
+    while order.count < 5, rounds < 100 {
+      loop.advanceTime(by: Limits.round)
+      rounds += 1
+    }
+    #expect(order == "1a2a3")
+    loop.advanceTime(by: .seconds(1))
+    chore("4")
+    #expect(order == "1a2a34")
   }
 
   private final class Record: Sendable {

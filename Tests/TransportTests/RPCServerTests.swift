@@ -334,7 +334,8 @@ import Testing
       #expect(answer.messages.count == 100)
       #expect(peer.lastGoAway == nil)
       let ping: [UInt8] = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]
-      for _ in 0..<4 { try await peer.send(raw: ping) }
+      // The last of them may find the connection closed.
+      for _ in 0..<4 { try? await peer.send(raw: ping) }
       #expect(await peer.isClosed())
       #expect(peer.lastGoAway?.code == HTTP2ErrorCode.enhanceYourCalm.rawValue)
     }

@@ -75,11 +75,11 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable 
     } else if taken >= Limits.turn {
       return wait()
     }
-    guard turns.admitsTasks(at: now) else { return wait() }
+    guard turns.admits(at: now) else { return wait() }
     let hasMore = takeJobs(until: turns.end(ofTurnFrom: now))
-    let time = eventLoop.now - now
-    taken = taken + time
-    turns.tasksTook(time)
+    let end = eventLoop.now
+    taken = taken + (end - now)
+    turns.worked(from: now, until: end)
     if hasMore { wait() }
   }
 

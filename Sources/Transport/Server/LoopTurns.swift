@@ -5,14 +5,22 @@ internal import NIOCore
 /// A connection works at once on what its socket brings, for the length of a turn. What is left then waits here with
 /// that of others, for turns one after the other; between their rounds the loop looks at its sockets. So a connection
 /// that asks for much waits for itself, and one that asks for little does not wait for it.
+///
+///     look at the sockets ──▶ prompt work, of all together ──▶ a round: turns, then chores ──▶ look at the sockets
 final class LoopTurns: @unchecked Sendable {
   // Unchecked: only touched on its event loop.
   let eventLoop: any EventLoop
   private var waiting = CircularBuffer<any TurnTaker>()
+  /// What has to be done some time soon, and for which nobody waits.
+  private var chores = CircularBuffer<() -> Void>()
   private var isRoundScheduled = false
-  /// Since when the turns of tasks are counted that were taken without waiting, and how long they were together.
+  /// Since when the work is counted that was done since the loop looked at its sockets, and how long it took.
   private var countedFrom = NIODeadline.uptimeNanoseconds(0)
   private var taken = TimeAmount.zero
+  /// Pieces of work that were counted.
+  private var works = 0
+  /// Whether the work that is being done is counted as a whole.
+  private var isCounting = false
 
   init(_ eventLoop: any EventLoop) {
     self.eventLoop = eventLoop
@@ -29,19 +37,53 @@ final class LoopTurns: @unchecked Sendable {
   /// Whether so many wait for their turns that who has much to do had better do the same.
   var isCrowded: Bool { waiting.count >= Limits.crowd }
 
-  /// Whether a connection's tasks may run without waiting. Each alone has a turn, but all that came with one look at the
-  /// sockets run before the next.
-  func admitsTasks(at now: NIODeadline) -> Bool {
-    if now - countedFrom > .nanoseconds(2 * taken.nanoseconds) {
-      countedFrom = now
-      taken = .zero
-    }
-    return taken < Limits.promptTasks
+  /// Whether work that can wait may be done at once. Each connection keeps to its turn, but all that one look at the
+  /// sockets brought comes before the next.
+  func admits(at now: NIODeadline) -> Bool {
+    countAgain(at: now)
+    return taken < Limits.promptWork
   }
 
-  /// Tasks have run without waiting.
-  func tasksTook(_ time: TimeAmount) {
-    taken = taken + time
+  /// A loop that was idle for most of the time has looked.
+  private func countAgain(at now: NIODeadline) {
+    guard now - countedFrom > .nanoseconds(4 * taken.nanoseconds) else { return }
+    countedFrom = now
+    taken = .zero
+  }
+
+  /// Work was done since the loop looked at its sockets.
+  func worked(from start: NIODeadline, until end: NIODeadline) {
+    guard !isCounting else { return }
+    countAgain(at: start)
+    taken = taken + (end - start)
+    works &+= 1
+  }
+
+  /// Does work that counts, and what comes of it with it.
+  private func counting(_ work: () -> Void) {
+    let start = eventLoop.now
+    isCounting = true
+    work()
+    isCounting = false
+    worked(from: start, until: eventLoop.now)
+  }
+
+  /// Does `work` at once if there is time for it, and counts it. False when it has to wait.
+  func promptly(_ work: () -> Void) -> Bool {
+    guard !isCounting else {
+      work()
+      return true
+    }
+    guard admits(at: eventLoop.now) else { return false }
+    counting(work)
+    return true
+  }
+
+  /// Does `chore` at once, or when those who wait for turns have had theirs.
+  func soon(_ chore: @escaping () -> Void) {
+    guard !chores.isEmpty || !promptly(chore) else { return }
+    chores.append(chore)
+    scheduleRound()
   }
 
   /// Gives `taker` turns until it has nothing left to do.
@@ -53,11 +95,17 @@ final class LoopTurns: @unchecked Sendable {
   private func scheduleRound() {
     guard !isRoundScheduled else { return }
     isRoundScheduled = true
+    waitForSockets()
+  }
+
+  private func waitForSockets() {
+    let seen = works
     // The loop runs every task that is ready before it looks at its sockets, and what such a task submits as well: only
     // something in the future lets it. That future begins once the tasks of this round have run, which write its
-    // answers, and what they submit.
+    // answers, and what they submit: later than any work, or it would be there before the loop gets to look.
     eventLoop.execute { [self] in
       eventLoop.execute { [self] in
+        guard works == seen else { return waitForSockets() }
         eventLoop.assumeIsolated().scheduleTask(in: Limits.roundPause) { self.takeRound() }
       }
     }
@@ -66,13 +114,24 @@ final class LoopTurns: @unchecked Sendable {
   private func takeRound() {
     isRoundScheduled = false
     // The loop has looked at its sockets.
+    countedFrom = eventLoop.now
     taken = .zero
-    let end = eventLoop.now + Limits.round
-    for _ in 0..<waiting.count {
-      guard let taker = waiting.popFirst() else { break }
-      if taker.takeTurn(until: self.end(ofTurnFrom: eventLoop.now)) { waiting.append(taker) }
-      if eventLoop.now >= end { break }
+    counting {
+      let end = countedFrom + Limits.round
+      for _ in 0..<waiting.count {
+        guard let taker = waiting.popFirst() else { break }
+        if taker.takeTurn(until: self.end(ofTurnFrom: eventLoop.now)) { waiting.append(taker) }
+        if eventLoop.now >= end { break }
+      }
+      doChores(until: max(end, eventLoop.now + Limits.chores))
     }
-    if !waiting.isEmpty { scheduleRound() }
+    if !waiting.isEmpty || !chores.isEmpty { scheduleRound() }
+  }
+
+  private func doChores(until end: NIODeadline) {
+    while let chore = chores.popFirst() {
+      chore()
+      if eventLoop.now >= end { return }
+    }
   }
 }

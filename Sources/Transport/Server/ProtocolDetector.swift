@@ -80,7 +80,7 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
       // Nothing was asked for yet.
       context.close(promise: nil)
     } else if case ChannelEvent.inputClosed = event {
-      context.close(promise: nil)
+      executor.turns.soon { context.close(promise: nil) }
     } else {
       context.fireUserInboundEventTriggered(event)
     }

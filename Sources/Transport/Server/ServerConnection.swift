@@ -32,7 +32,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   private var directAnswer = ByteBuffer()
   private var isReading = false
   private var isFlushScheduled = false
-  private var hasUnflushed = false
+  private var isFlushing = false
   /// Whether the header block that is being received has its timer.
   private var isBlockTimed = false
   /// What the channel last said of itself.
@@ -45,6 +45,8 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   /// There is output for whose writing the turn was too short.
   private var hasLateOutput = false
   private var isTurnComing = false
+  /// Passes in a row that left nothing for a turn, up to what counts.
+  private var passesKept = 0
   private var timers: ConnectionTimers
   private var timer: Scheduled<Void>?
   private var timerDeadline: NIODeadline?
@@ -134,13 +136,16 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     timer?.cancel()
     timer = nil
     guard let session else { return }
-    session.abandon()
     self.session = nil
     rest = nil
-    environment.budget.buffered(-reportedBytes)
-    reportedBytes = 0
-    free = []
-    streams = []
+    // Dozens of streams, with their calls and what waits in them.
+    executor.turns.soon { [self] in
+      session.abandon()
+      environment.budget.buffered(-reportedBytes)
+      reportedBytes = 0
+      free = []
+      streams = []
+    }
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -160,7 +165,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
       rest?.writeBuffer(&bytes)
       return
     }
-    guard bytes.readableBytes < Limits.promptBytes || !executor.turns.isCrowded else {
+    guard bytes.readableBytes < Limits.promptBytes || mayReadMuch else {
       rest = bytes
       return waitForTurn()
     }
@@ -172,8 +177,16 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     waitForTurn()
   }
 
+  /// Whether a read of many bytes is worked on at once: for who is known to keep to its turns unless many wait for
+  /// theirs, for others while there is time.
+  private var mayReadMuch: Bool {
+    guard !executor.turns.isCrowded else { return false }
+    return passesKept >= Limits.passesKept || executor.turns.admits(at: now)
+  }
+
   func channelReadComplete(context: ChannelHandlerContext) {
-    endPass()
+    guard isReading else { return }
+    executor.turns.worked(from: now, until: endPass())
   }
 
   private func beginPass() {
@@ -181,13 +194,17 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     now = eventLoop.now
   }
 
-  private func endPass() {
+  /// Answers when the pass ended.
+  @discardableResult
+  private func endPass() -> NIODeadline {
     // Nobody comes behind this handler who would want to know.
     isReading = false
+    if passesKept < Limits.passesKept { passesKept += 1 }
     flush()
-    if directCalls != nil { reportAnswered() }
-    guard let session else { return }
-    if session.undecided > 0 || session.isReceivingBlock || isBlockTimed { watchHalfRequests(session) }
+    let end = eventLoop.now
+    if directCalls != nil { reportAnswered(at: end) }
+    if let session, session.undecided > 0 || session.isReceivingBlock || isBlockTimed { watchHalfRequests(session) }
+    return end
   }
 
   func read(context: ChannelHandlerContext) {
@@ -205,9 +222,11 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     isWritable = context.channel.isWritable
     if isWritable {
       timers[.stalledWrite] = nil
-      // A peer that reads as fast as we write would have us write all that there is.
-      if eventLoop.now < executor.turnEnd { flush() } else { hasLateOutput = true }
-      waitForTurn()
+      // A flush that is under way goes on by itself.
+      if !isFlushing {
+        if eventLoop.now >= executor.turnEnd || !executor.turns.promptly({ flush() }) { hasLateOutput = true }
+        waitForTurn()
+      }
       readOn()
     } else {
       timers[.stalledWrite] = eventLoop.now + environment.configuration.stalledWriteTimeout
@@ -223,7 +242,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
       makeRoom()
     } else if case ChannelEvent.inputClosed = event {
       // The peer has gone; what it asked for has no reader.
-      context.close(promise: nil)
+      executor.turns.soon { self.context?.close(promise: nil) }
     } else {
       context.fireUserInboundEventTriggered(event)
     }
@@ -237,40 +256,38 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     isFlushScheduled = true
     eventLoop.execute {
       self.isFlushScheduled = false
-      guard !self.isReading else { return }
-      self.flush()
+      guard !self.isReading, !self.executor.turns.promptly({ self.flush() }) else { return }
+      self.hasLateOutput = true
+      self.waitForTurn()
     }
   }
 
   private func flush() {
-    guard let session, let context else { return }
-    while isWritable {
+    guard let session, let context, !isFlushing else { return }
+    isFlushing = true
+    while isWritable, self.session != nil {
       session.produce()
       guard session.output.readableBytes > 0 else { break }
       var bytes = ByteBuffer()
       swap(&bytes, &session.output)
-      if !hasUnflushed, socket?.write(&bytes) == true {
-        guard !session.wantsToWrite else { continue }
-      } else {
-        guard !session.wantsToWrite else {
-          context.write(wrapOutboundOut(bytes), promise: nil)
-          hasUnflushed = true
-          continue
+      let hasMore = session.wantsToWrite
+      if socket?.write(&bytes) != true { context.writeAndFlush(wrapOutboundOut(bytes), promise: nil) }
+      if !hasMore {
+        // The memory is the session's again once the socket has the bytes, which mostly is by now.
+        if session.output.capacity == 0, bytes.capacity <= Limits.keptOutputCapacity {
+          bytes.clear()
+          session.output = bytes
         }
-        hasUnflushed = false
-        context.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
+        break
       }
-      // The memory is the session's again once the socket has the bytes, which mostly is by now.
-      if session.output.capacity == 0, bytes.capacity <= Limits.keptOutputCapacity {
-        bytes.clear()
-        session.output = bytes
+      guard eventLoop.now < executor.turnEnd else {
+        // A peer that reads as fast as we write would have us write all that there is.
+        hasLateOutput = true
+        break
       }
-      break
     }
-    if hasUnflushed {
-      hasUnflushed = false
-      context.flush()
-    }
+    isFlushing = false
+    waitForTurn()
     reportBuffered(session, context)
     closeIfOver(session, context)
   }
@@ -320,6 +337,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   /// Until the peer takes its answers there is no turn for more of its requests.
   private func waitForTurn() {
     guard rest != nil || hasLateOutput, isWritable, !isTurnComing else { return }
+    passesKept = 0
     isTurnComing = true
     executor.turns.wait(self)
   }
@@ -357,7 +375,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     directAnswer.clear()
     if directCalls !== direct {
       // A pass rarely brings calls of two kinds.
-      reportAnswered()
+      reportAnswered(at: eventLoop.now)
       directCalls = direct
     }
     return true
@@ -370,10 +388,10 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   }
 
   /// Tells the interceptors of the calls that this pass answered: each of them took as long as the pass.
-  private func reportAnswered() {
+  private func reportAnswered(at end: NIODeadline) {
     guard let direct = directCalls else { return }
     directCalls = nil
-    direct.report(nanoseconds: (eventLoop.now - now).nanoseconds)
+    direct.report(nanoseconds: (end - now).nanoseconds)
     answered()
   }
 

@@ -286,6 +286,7 @@ package enum ServiceProcess {
     let wanted = configuration[CommonKeys.connectionLimit]
     let files = OpenFiles.raiseLimit()
     transport.budget.connections = OpenFiles.connections(wanted: wanted, limit: files)
+    OpenFiles.makeRoom(for: min(transport.budget.connections + Limits.reservedFiles, files))
     if transport.budget.connections < wanted {
       resources.logger.warning(
         "fewer connections than limits.connections says: the limit on open files is lower",

@@ -18,8 +18,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   private var heldBody = 0
   /// The answer to a request whose body is not taken.
   private var refusal: PageResponse?
-  /// Bytes of the latest read. While a request is under way no other read happens, and what this one had waits.
-  private var latestRead = 0
+  /// Bytes that were read and wait until they may be passed on.
+  private var waitingBytes = 0
   /// What the server's budget was last told that this connection holds.
   private var reportedBytes = 0
   private var isAnswering = false {
@@ -91,9 +91,13 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     }
   }
 
+  /// So many bytes of what was read wait.
+  func keepsWaiting(_ count: Int) {
+    waitingBytes = count
+  }
+
   /// Bytes of a request come, or of the next one: from its first byte on it has its time.
-  func receivesBytes(_ count: Int) {
-    latestRead = count
+  func receivesBytes() {
     guard !isReceiving, !isAnswering else { return }
     isReceiving = true
     startTimer(Limits.pageRequestTimeout)
@@ -149,15 +153,15 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     context.fireChannelReadComplete()
   }
 
-  /// Tells the server's budget what this connection holds, when that has changed by something.
+  /// Tells the server's budget what this connection holds.
   private func reportBuffered() {
     guard let context else { return }
-    var bytes = isAnswering || isReceiving ? latestRead + heldBody + (web?.call.heldBytes ?? 0) : 0
+    var bytes = waitingBytes + (isAnswering || isReceiving ? heldBody + (web?.call.heldBytes ?? 0) : 0)
     if !context.channel.isWritable, let options = context.channel.syncOptions {
       // What the socket has not taken. A channel that cannot tell has no socket.
       bytes += (try? options.getOption(.bufferedWritableBytes)) ?? 0
     }
-    guard abs(bytes - reportedBytes) >= Limits.budgetStep || bytes == 0 else { return }
+    guard bytes != reportedBytes else { return }
     environment.budget.buffered(bytes - reportedBytes)
     reportedBytes = bytes
   }
@@ -173,14 +177,18 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
       // The client has gone; what it asked for has no reader.
       self.web = nil
       web.call.end(RPCError(.cancelled, "the client is gone"))
-      context.close(promise: nil)
+      closeSoon()
     } else if case ChannelEvent.inputClosed = event {
       // Nothing more will be asked; what is under way is still answered.
       isDraining = true
-      if !isAnswering { context.close(promise: nil) }
+      if !isAnswering { closeSoon() }
     } else {
       context.fireUserInboundEventTriggered(event)
     }
+  }
+
+  private func closeSoon() {
+    executor.turns.soon { self.context?.close(promise: nil) }
   }
 
   func channelInactive(context: ChannelHandlerContext) {
@@ -250,10 +258,16 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     contentType.utf8.starts(with: "application/grpc".utf8)
   }
 
+  /// Whether the parser takes what follows the request for another protocol, which nobody here speaks: that is passed
+  /// over, be it the next request (RFC 9110 §7.8, §9.3.6).
+  private static func endsHTTP(_ request: HTTPRequestHead) -> Bool {
+    request.method == .CONNECT || request.headers.contains(name: "upgrade")
+  }
+
   private func send(_ response: PageResponse, to request: HTTPRequestHead) {
     isAnswering = false
     guard let context else { return }
-    let isKeptAlive = request.isKeepAlive && !isDraining
+    let isKeptAlive = request.isKeepAlive && !isDraining && !Self.endsHTTP(request)
     sendHead(response.status, response.sentFields, to: request, isKeptAlive: isKeptAlive, context)
     if request.method != .HEAD, !response.body.isEmpty {
       context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: response.body)))), promise: nil)
@@ -288,13 +302,14 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     lastAnswer = .now()
     heldBody = 0
     reportBuffered()
-    let written = context.eventLoop.makePromise(of: Void.self)
-    context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: written)
-    if isKeptAlive {
-      startTimer(Limits.pageIdleTimeout)
-    } else {
-      written.futureResult.assumeIsolated().whenComplete { [self] _ in self.context?.close(promise: nil) }
+    guard isKeptAlive else {
+      let written = context.eventLoop.makePromise(of: Void.self)
+      context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: written)
+      return written.futureResult.assumeIsolated().whenComplete { [self] _ in self.context?.close(promise: nil) }
     }
+    // Before the end is written, which may bring the next request and its own time.
+    startTimer(Limits.pageIdleTimeout)
+    context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
   }
 }
 
@@ -334,7 +349,7 @@ extension PageHandler: WebCallSink {
 
   /// An answer that ends before the request does ends the connection as well.
   private func isKeptAlive(_ request: HTTPRequestHead) -> Bool {
-    request.isKeepAlive && request.version != .http1_0 && !isDraining && !isReceiving
+    request.isKeepAlive && request.version != .http1_0 && !isDraining && !isReceiving && !Self.endsHTTP(request)
   }
 
   func webCall(_ call: WebCall, answers headers: [(name: String, value: String)]) {

@@ -3,7 +3,7 @@ internal import NIOCore
 /// Hands the bytes of requests over HTTP/1.1 on as they are worked off: the next ones when those before are answered,
 /// and no more in one go than fits the connection's turn.
 ///
-/// Tells the page handler behind it that bytes of a request come, before they are a request.
+/// Tells the page handler behind it that bytes of a request come, before they are a request, and how many wait here.
 final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
   // Unchecked: only touched on its event loop.
   typealias InboundIn = ByteBuffer
@@ -41,10 +41,9 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
     var bytes = unwrapInboundIn(data)
     guard rest.readableBytes == 0 else {
       rest.writeBuffer(&bytes)
-      return
+      return pages.keepsWaiting(rest.readableBytes)
     }
     rest = bytes
-    pages.receivesBytes(rest.readableBytes)
     passOn(until: turns.end(ofTurnFrom: turns.eventLoop.now))
     waitForTurn()
   }
@@ -64,7 +63,6 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
   func takeTurn(until end: NIODeadline) -> Bool {
     isTurnComing = false
     guard let context else { return false }
-    pages.receivesBytes(rest.readableBytes)
     passOn(until: end)
     context.fireChannelReadComplete()
     guard rest.readableBytes == 0 else {
@@ -83,8 +81,12 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
   }
 
   private func passOn(until end: NIODeadline) {
+    pages.receivesBytes()
     isPassing = true
-    defer { isPassing = false }
+    defer {
+      isPassing = false
+      pages.keepsWaiting(rest.readableBytes)
+    }
     while pages.isFree, let context,
       let piece = rest.readSlice(length: min(rest.readableBytes, Limits.pageBytesBetweenLooks)),
       piece.readableBytes > 0

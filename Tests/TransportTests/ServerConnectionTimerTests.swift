@@ -58,10 +58,10 @@ struct ServerConnectionTimerTests {
     }
 
     /// The header block of a request whose body is to come.
-    func beginCall(isWhole: Bool = true) throws {
+    func beginCall(isWhole: Bool = true, method: String = "POST", contentType: String = "application/grpc") throws {
       let fields = [
-        (":method", "POST"), (":scheme", "http"), (":path", "/t.T/Wait"), (":authority", "x"), ("te", "trailers"),
-        ("content-type", "application/grpc"),
+        (":method", method), (":scheme", "http"), (":path", "/t.T/Wait"), (":authority", "x"), ("te", "trailers"),
+        ("content-type", contentType),
       ]
       // RFC 7541 §6.2.2: literals that leave the table alone.
       var block: [UInt8] = []
@@ -230,6 +230,56 @@ struct ServerConnectionTimerTests {
       }
       harness.advance(.nanoseconds(1))
       #expect(harness.isOpen == takes)
+    }
+  }
+
+  @Test("A request to a page, or of gRPC-Web, whose body does not end in time is answered so, and its stream ends")
+  func pageBody() throws {
+    for (method, contentType) in [("GET", "text/plain"), ("POST", "application/grpc-web")] {
+      let harness = try Harness()
+      try harness.greet()
+      try harness.beginCall(method: method, contentType: contentType)
+      try harness.receive(harness.frame(0, stream: 1, [0, 0, 0, 0]))
+      _ = try harness.sent()
+      harness.advance(Limits.pageRequestTimeout - .nanoseconds(1))
+      #expect(try harness.sent().isEmpty)
+      harness.advance(.nanoseconds(1))
+      let sent = try harness.sent()
+      // HEADERS, DATA, and RST_STREAM, since the rest of the request is of no use.
+      #expect(sent.map(\.type).first == 1 && sent.map(\.type).last == 3)
+      #expect(sent.last?.payload == [0, 0, 0, 0] && harness.isOpen)
+    }
+  }
+
+  /// A socket that has room and never says that bytes have left.
+  private final class Stuck: ChannelOutboundHandler {
+    typealias OutboundIn = ByteBuffer
+
+    private var promises: [EventLoopPromise<Void>] = []
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+      if let promise { promises.append(promise) }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+      for promise in promises { promise.fail(ChannelError.eof) }
+      promises = []
+    }
+  }
+
+  @Test("A peer that has broken the rules and does not take its GOAWAY in time is given up")
+  func closing() throws {
+    for takes in [false, true] {
+      let harness = try Harness()
+      try harness.greet()
+      if !takes { try harness.channel.pipeline.syncOperations.addHandler(Stuck(), position: .first) }
+      // DATA without a stream.
+      try harness.receive(harness.frame(0, [1]))
+      #expect(harness.isOpen == !takes)
+      harness.advance(Limits.closingTimeout - .nanoseconds(1))
+      #expect(harness.isOpen == !takes)
+      harness.advance(.nanoseconds(1))
+      #expect(!harness.isOpen)
     }
   }
 }

@@ -301,7 +301,9 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     case .running:
       guard framer.isBetweenMessages else { return finish(RPCError(.internal, "the request ends within a message")) }
       call.inbox?.finish()
-    case .page: if let web { web.receivedEnd() } else { runPage() }
+    case .page:
+      messageEnd = nil
+      if let web { web.receivedEnd() } else { runPage() }
     case .parked, .answered: break
     }
   }
@@ -379,7 +381,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     if !isCallOver, connection.isBehind || (call.inbox?.waiting ?? 0) > 0 {
       // It is we who hold the peer up.
       messageStart = connection.now
-      return watchMessage(isNew: false)
+      return phase == .page ? watchBody() : watchMessage(isNew: false)
     }
     callEnd = nil
     messageEnd = nil
@@ -389,7 +391,13 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
       let error = RPCError(.deadlineExceeded, reason)
       finish(error)
       stopHandler(error)
-    case .page, .answered: break
+    case .page:
+      if let web {
+        web.end(RPCError(.deadlineExceeded, "the request took too long to arrive"))
+      } else {
+        answerPage(PageResponse(status: 408, text: "the request took too long to arrive\n"), isHead: false)
+      }
+    case .answered: break
     }
   }
 
@@ -493,15 +501,23 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
 
   private func beginPage(_ request: ServerRequest) {
     let head = request.head
+    phase = .page
+    watchBody()
     if let format = head.webFormat { return beginWeb(format, head) }
     let isPost = head.httpMethod.isEmpty
     let target = String(decoding: head.httpPath, as: UTF8.self)
     let method = isPost ? "POST" : String(decoding: head.httpMethod, as: UTF8.self)
-    phase = .page
     switch connection.environment.pages.find(method: method, path: PageTable.split(target).path) {
     case .none where isPost: answerPage(PageResponse(status: 415, text: "unsupported media type\n"), isHead: false)
     default: break
     }
+  }
+
+  /// The body has a time by which it must be complete, as over HTTP/1.1.
+  private func watchBody() {
+    let end = connection.now + Limits.pageRequestTimeout
+    messageEnd = end
+    connection.watch(end)
   }
 
   private func runPage() {
@@ -538,6 +554,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
   private func answerPage(_ response: PageResponse, isHead: Bool) {
     guard phase == .page else { return }
     phase = .answered
+    messageEnd = nil
     guard let stream, let session = connection.session else { return }
     var fields = HTTP2FieldList()
     fields.add(":status", String(response.status))
@@ -581,7 +598,6 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
 
 extension ServerStream: WebCallSink {
   private func beginWeb(_ format: WebFormat, _ head: RequestHead) {
-    phase = .page
     let place = WebCall.Place(
       environment: connection.environment,
       executor: connection.executor,
@@ -609,6 +625,7 @@ extension ServerStream: WebCallSink {
   func webCallEnded(_ call: WebCall) {
     guard phase == .page else { return }
     phase = .answered
+    messageEnd = nil
     guard let stream, let session = connection.session else { return }
     session.finish(stream)
     connection.wantOutput()

@@ -21,6 +21,10 @@ static inline void lk_ssl_ctx_set_mode(SSL_CTX *context, long mode) {
   SSL_CTX_set_mode(context, mode);
 }
 
+static inline void lk_ssl_ctx_clear_mode(SSL_CTX *context, long mode) {
+  SSL_CTX_clear_mode(context, mode);
+}
+
 // No compression (CRIME), no renegotiation (RFC 9113 §9.2.1 forbids it after the preface).
 static inline void lk_ssl_ctx_set_options(SSL_CTX *context) {
   SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);

@@ -14,6 +14,10 @@ package enum Limits {
   static let recordOverhead = 40
   /// The largest plaintext of one record, RFC 8446 §5.1.
   package static let recordPlaintext = 16_384
+  /// Records without data that may come in one read, such as key updates (RFC 8446 §4.6.3), one that asks for an answer
+  /// counting twice: each has keys derived, some microseconds. Peers update their keys after millions of records, and
+  /// servers send a ticket or two.
+  package static let idleRecordsPerRead = 64
   /// Free space offered to a read when the size of what is coming is not known.
   static let minimumRead = 1_024
 }

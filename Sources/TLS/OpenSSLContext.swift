@@ -40,6 +40,8 @@ final class OpenSSLContext: @unchecked Sendable {
     unsafe lk_ssl_ctx_set_options(pointer)
     // An idle session gives its record buffers back: 33 KiB less for each.
     unsafe lk_ssl_ctx_set_mode(pointer, Int(SSL_MODE_RELEASE_BUFFERS))
+    // A read comes back after each record that is not data, so that `TLSSession` can count those.
+    unsafe lk_ssl_ctx_clear_mode(pointer, Int(SSL_MODE_AUTO_RETRY))
     unsafe SSL_CTX_set_timeout(pointer, Limits.sessionLifetimeSeconds)
     unsafe SSL_CTX_set_verify_depth(pointer, Limits.chainDepth)
   }

@@ -46,6 +46,8 @@ package struct TLSError: Error, Sendable, Equatable {
     case closedInHandshake
     /// The peer does not read, and makes us answer.
     case unreadOutput
+    /// The peer sends records that hold no data, such as key updates, and goes on with it.
+    case idleRecords
     /// The session has already ended.
     case closed
     /// The library failed; the text is OpenSSL's.
@@ -65,7 +67,7 @@ package struct TLSError: Error, Sendable, Equatable {
   /// Whether another connection can fare better with nothing changed on either side.
   package var isTransient: Bool {
     switch reason {
-    case .handshakeTimeout, .closedInHandshake, .unreadOutput, .closed, .library: true
+    case .handshakeTimeout, .closedInHandshake, .unreadOutput, .idleRecords, .closed, .library: true
     case .alert(let alert): alert == 80  // internal_error: the peer's trouble of the moment.
     default: false
     }
@@ -89,6 +91,7 @@ extension TLSError: CustomStringConvertible {
     case .handshakeTimeout: "the TLS handshake took too long"
     case .closedInHandshake: "the connection ended within the TLS handshake"
     case .unreadOutput: "the peer does not read what TLS answers"
+    case .idleRecords: "the peer sends too many records without data"
     case .closed: "the TLS session has ended"
     case .library(let text): "OpenSSL failed: \(text)"
     }

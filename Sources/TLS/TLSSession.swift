@@ -20,10 +20,13 @@ package final class TLSSession {
     package var isHandshakeFinished = false
     /// The peer said that it sends no more.
     package var isClosedByPeer = false
+    /// Records after the handshake that held no data, but for one that the input may have ended with.
+    package var idleRecords = 0
 
-    package init(isHandshakeFinished: Bool = false, isClosedByPeer: Bool = false) {
+    package init(isHandshakeFinished: Bool = false, isClosedByPeer: Bool = false, idleRecords: Int = 0) {
       self.isHandshakeFinished = isHandshakeFinished
       self.isClosedByPeer = isClosedByPeer
+      self.idleRecords = idleRecords
     }
   }
 
@@ -156,7 +159,7 @@ package final class TLSSession {
       guard try advanceHandshake() else { return progress }
       progress.isHandshakeFinished = true
     }
-    progress.isClosedByPeer = try decrypt(into: &plaintext)
+    progress.isClosedByPeer = try decrypt(into: &plaintext, &progress.idleRecords)
     return progress
   }
 
@@ -217,7 +220,7 @@ package final class TLSSession {
   }
 
   /// Reads records until the input is used up; answers whether the peer has closed.
-  private func decrypt(into plaintext: inout ByteBuffer) throws(TLSError) -> Bool {
+  private func decrypt(into plaintext: inout ByteBuffer, _ idleRecords: inout Int) throws(TLSError) -> Bool {
     // What comes out is at most what went in, plus a record of which the earlier part is already inside.
     plaintext.reserveCapacity(minimumWritableBytes: bio.input.readableBytes)
     while true {
@@ -236,7 +239,12 @@ package final class TLSSession {
       }
       switch unsafe SSL_get_error(ssl, result) {
       case SSL_ERROR_WANT_READ:
-        return false
+        guard bio.input.readableBytes > 0 else { return false }
+        idleRecords += 1
+        guard idleRecords <= Limits.idleRecordsPerRead else {
+          close()
+          throw TLSError(.receive, .peer, .idleRecords)
+        }
       case SSL_ERROR_ZERO_RETURN:
         return true
       default:

@@ -1,3 +1,4 @@
+internal import HTTP2
 internal import NIOCore
 
 extension Limits {
@@ -8,4 +9,9 @@ extension Limits {
   /// Bytes that TLS answers below the application's sight may wait for a peer that does not read: over a thousand key
   /// updates.
   static let unreadOutput = 64 * 1024
+
+  /// Records without data, and reads that bring none, in a burst and a second, and the bytes of data that earn one back:
+  /// the longest record comes in a dozen packets, and each adds to it.
+  static let idleRecords = Budget.Rate(burst: 200, perSecond: 20)
+  static let bytesPerIdleRecord = 512
 }

@@ -1,3 +1,4 @@
+internal import HTTP2
 package import NIOCore
 package import TLS
 
@@ -25,6 +26,8 @@ package final class TLSHandler: ChannelDuplexHandler {
   private var needsFlush = false
   /// Bytes that the peer made this side answer while it did not read.
   private var unreadOutput = 0
+  /// What is left of the patience with records that hold no data, once the handshake is over.
+  private var idleRecords: Budget?
   private var isClosed = false
 
   /// The handler of a connection that a server accepted.
@@ -100,7 +103,7 @@ package final class TLSHandler: ChannelDuplexHandler {
     } else if answered > 0, session.isHandshakeFinished, !isReading(context, answered) {
       return
     }
-    guard !isClosed else { return }
+    guard !isClosed, bringsEnough(plaintext.readableBytes, progress, context) else { return }
     if plaintext.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(plaintext)) }
     if progress.isClosedByPeer, !isClosed { context.close(promise: nil) }
   }
@@ -122,6 +125,22 @@ package final class TLSHandler: ChannelDuplexHandler {
       )
     )
     if isFlushWanted { flush(context: context) }
+  }
+
+  /// Whether the peer sends data, more or less: false ended the connection. Work below the application's sight, such as
+  /// key updates, is nobody's turn.
+  private func bringsEnough(_ bytes: Int, _ progress: TLSSession.Progress, _ context: ChannelHandlerContext) -> Bool {
+    guard session.isHandshakeFinished, !progress.isHandshakeFinished else { return true }
+    var idle = progress.idleRecords + (bytes == 0 ? 1 : 0)
+    if idle == 0, idleRecords == nil { return true }
+    let now = context.eventLoop.now
+    var budget = idleRecords ?? Budget(Limits.idleRecords, now: now)
+    for _ in 0..<bytes / Limits.bytesPerIdleRecord { budget.earn() }
+    while idle > 0, budget.spend(now: now) { idle -= 1 }
+    idleRecords = budget
+    guard idle > 0 else { return true }
+    fail(TLSError(.receive, .peer, .idleRecords), context)
+    return false
   }
 
   /// A peer may ask for answers below the application's sight, by key updates (RFC 8446 §4.6.3). One that does so

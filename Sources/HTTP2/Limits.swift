@@ -43,6 +43,10 @@ package struct Limits: Sendable {
   static let bytesBetweenLooks = 2 * 1024
   static let frameOverhead = 64
 
+  /// Bytes of an answer that make a frame of it work, unless it is the answer's end: more than the frame costs beside
+  /// them. A client that grants windows smaller than that has no use for them.
+  static let earningBytes = 64
+
   /// Closed streams that the session remembers, to tell a late frame from a wrong one. A power of two.
   static let rememberedStreams = 64
 

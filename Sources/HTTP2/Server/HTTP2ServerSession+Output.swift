@@ -203,8 +203,8 @@ extension HTTP2ServerSession {
         return count
       }
       if stream.pending.readableBytes == 0 { stream.pending.clear() }
-      // Acknowledging a long answer costs the peer nothing.
-      idleFrames.earn()
+      // Acknowledging a long answer costs the peer nothing, unless it has it sent by the byte (CVE-2019-9511).
+      if count >= Limits.earningBytes || stream.pending.readableBytes == 0 { idleFrames.earn() }
     }
     stream.handler?.stream(stream, wrote: count)
   }

@@ -44,10 +44,14 @@ class Target:
     def raw(self, **arguments):
         return Peer(self.port, **arguments)
 
+    def metric_lines(self):
+        """What /metrics says, without the comments."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.management}/metrics", timeout=DEADLINE) as answer:
+            return [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
+
     def metrics(self):
         """The plain numbers of /metrics by their names, without the prefix that all have."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.management}/metrics", timeout=DEADLINE) as answer:
-            lines = [line.split(" ") for line in answer.read().decode().splitlines() if not line.startswith("#")]
+        lines = [line.split(" ") for line in self.metric_lines()]
         return {name.removeprefix("latchkey_"): float(value) for name, value in lines if "{" not in name}
 
     @property

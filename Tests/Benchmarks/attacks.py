@@ -1,11 +1,19 @@
 #!/usr/bin/env python3
 """What each attack of Tests/EndToEnd/hostile costs an honest client: its p99 while nothing happens and under attack.
 
-    python Tests/Benchmarks/attacks.py [--seconds 5] [--only NAME] [--binaries .build/release]
+    sudo python Tests/Benchmarks/attacks.py [--seconds 3] [--only NAME] [--control] [--binaries .build/release]
 
-The server has one core to itself; the honest client and the attacker, which is nice to it, share the other. An attacker
-that is cut off comes back at once. Exit status 1 when a p99 rises above ten times the quiet one (or above 10 ms where
-that is more: below it the measuring Python is what is measured), or the memory by more than the budget.
+The honest client (honest/honest.c) makes a call each millisecond, however long those before take, and times each from
+when it was due. It has real-time priority on one core, and the server, with one event loop, the highest ordinary one on
+the other: what is measured is how long the server, which has to serve the attacker as well, lets the client wait. The
+attacker shares the client's core and runs whenever the client does not; one that is cut off comes back at once. The
+quiet p99 is the median of the windows between attacks, since a single one swings with whatever else the machine does.
+
+A client waits for the machine too: its kernel works on the packets of everybody. With --control each attack runs a
+second time against another server, behind the first on its core: what the client's p99 is then ("control") where the
+attack costs the server itself nothing.
+
+Exit status 1 when a p99 rises above ten times the quiet one, or the memory by more than the budget.
 """
 
 import argparse
@@ -13,9 +21,11 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import ssl
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -29,13 +39,19 @@ import authority  # noqa: E402
 import conftest  # noqa: E402
 import frames  # noqa: E402
 import test_attacks  # noqa: E402
-from frames import END_HEADERS, END_STREAM, INITIAL_WINDOW_SIZE, PREFACE, call, data, headers, message  # noqa: E402
+from frames import END_HEADERS, END_STREAM, INITIAL_WINDOW_SIZE, PREFACE, data, headers, message  # noqa: E402
 
 # The bars.
-RATIO, FLOOR_MS, BUDGET = 10, 10, 128 << 20
-SETTLE = 1
+RATIO, BUDGET_MIB = 10, 128
+# Seconds between an attack's beginning and what is measured of it, and those of a quiet window.
+SETTLE, QUIET = 0.5, 1
 
-CORES = os.sched_getaffinity(0)
+# Calls of the honest client in a second.
+RATE = 1000
+CLIENT = ROOT / ".build" / "bench" / "honest"
+# One of them twice where there is no second.
+SERVER_CORE, CLIENT_CORE = (2 * sorted(os.sched_getaffinity(0)))[:2]
+HONEST_PRIORITY, SERVER_NICE = 20, -20
 
 
 def percentile(values, part):
@@ -238,10 +254,6 @@ def attacking(target, make):
     """A process that attacks again and again."""
     child = os.fork()
     if child == 0:
-        if os.sched_getscheduler(0) == os.SCHED_RR:
-            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-        else:
-            os.nice(10)
         threading.excepthook = lambda _: None
         attack = make()
         while True:
@@ -259,70 +271,85 @@ def attacking(target, make):
 
 
 def honest(target, seconds):
-    """Latencies of calls in milliseconds, one every 2 ms at most, and the largest memory of the server."""
-    latencies, peak = [], 0
-    end = time.monotonic() + seconds
-    with target.connect(timeout=30) as client:
-        number = 1
-        while time.monotonic() < end:
-            started = time.monotonic()
-            client.send(call(number))
-            assert client.status(number) == 0
-            latencies.append((time.monotonic() - started) * 1000)
-            # Forgotten, so that the client stays as quick as it was.
-            client.answers.clear()
-            client.seen.clear()
-            number += 2
-            if number % 20 == 1:
-                peak = max(peak, target.resident)
-            time.sleep(0.002)
-    return latencies, peak
+    """Latencies of calls in milliseconds, and the largest memory of the server meanwhile."""
+    command = ["chrt", "--fifo", str(HONEST_PRIORITY), CLIENT / "honest", target.port, seconds, RATE]
+    if target.authority:
+        command.append(target.authority)
+    client = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+    peak = 0
+    reading = threading.Thread(target=lambda: lines.extend(client.stdout), daemon=True)
+    lines = []
+    reading.start()
+    while reading.is_alive():
+        peak = max(peak, target.resident)
+        reading.join(0.02)
+    assert client.wait() == 0, f"honest calls ended with status {client.returncode}"
+    return [int(line.split()[1]) / 1e6 for line in lines], peak
 
 
-def measure(target, seconds, attacks):
-    rows = []
+def named(attack, authority):
+    return f"{attack} (TLS)" if authority else attack
+
+
+def measure(target, other, seconds, attacks):
+    """Rows of the table; `other` is the server of the control, if there is one."""
+    rows, windows = [], []
+
+    def quiet():
+        latencies, resident = honest(target, QUIET)
+        windows.append(percentile(latencies, 0.99))
+        return resident
+
     for name, make in attacks.items():
-        quiet, base = honest(target, seconds)
+        base = quiet()
         with attacking(target, make):
             busy, peak = honest(target, seconds)
         row = {
-            "attack": f"{name} (TLS)" if target.authority else name,
-            "quiet_p50_ms": statistics.median(quiet), "quiet_p99_ms": percentile(quiet, 0.99),
-            "p50_ms": statistics.median(busy), "p99_ms": percentile(busy, 0.99),
+            "attack": named(name, target.authority),
+            "p50_ms": statistics.median(busy), "p99_ms": percentile(busy, 0.99), "largest_ms": max(busy),
             "rss_mib": base / 2**20, "peak_rss_mib": peak / 2**20,
         }  # fmt: skip
-        row["ratio"] = row["p99_ms"] / row["quiet_p99_ms"]
-        row["holds"] = row["p99_ms"] <= max(FLOOR_MS, RATIO * row["quiet_p99_ms"]) and peak - base <= BUDGET
+        if other:
+            with attacking(other, make):
+                row["control_p99_ms"] = percentile(honest(target, seconds)[0], 0.99)
         rows.append(row)
+        print(f"  {row['attack']}: {row['p99_ms']:.2f} ms", file=sys.stderr, flush=True)
+    quiet()
+    for row in rows:
+        row["quiet_p99_ms"] = statistics.median(windows)
+        row["ratio"] = row["p99_ms"] / row["quiet_p99_ms"]
+        row["holds"] = row["ratio"] <= RATIO and row["peak_rss_mib"] - row["rss_mib"] <= BUDGET_MIB
+        control = f"{row['control_p99_ms']:8.3f}" if other else f"{'':8}"
         print(
-            f"{row['attack']:48} {row['quiet_p99_ms']:8.2f} {row['p50_ms']:8.2f} {row['p99_ms']:8.2f} {row['ratio']:6.1f} "
-            f"{row['rss_mib']:8.1f} {row['peak_rss_mib']:8.1f}  {'holds' if row['holds'] else 'MISSED'}",
+            f"{row['attack']:48} {row['quiet_p99_ms']:8.3f} {control} {row['p50_ms']:8.3f} {row['p99_ms']:8.3f} "
+            f"{row['largest_ms']:8.2f} {row['ratio']:6.1f} {row['rss_mib']:8.1f} {row['peak_rss_mib']:8.1f}  "
+            f"{'holds' if row['holds'] else 'MISSED'}",
             flush=True,
         )
+    print(f"{len(windows)} quiet windows: p99 from {min(windows):.3f} to {max(windows):.3f} ms")
     return rows
 
 
-def apart(target, before_others):
-    """The server on the first core, and this process on the second; before whatever else this machine does."""
-    cores = sorted(CORES)
-    threads = [int(thread.name) for thread in pathlib.Path(f"/proc/{target.process.pid}/task").iterdir()]
-    if len(cores) > 1:
-        for thread in threads:
-            os.sched_setaffinity(thread, {cores[0]})
-        os.sched_setaffinity(0, {cores[1]})
-    if before_others:
-        for thread in [0, *threads]:
-            os.sched_setscheduler(thread, os.SCHED_RR, os.sched_param(2))
+def place(target, nice):
+    """The server on the first core."""
+    for thread in [int(thread.name) for thread in pathlib.Path(f"/proc/{target.process.pid}/task").iterdir()]:
+        os.sched_setaffinity(thread, {SERVER_CORE})
+        os.setpriority(os.PRIO_PROCESS, thread, nice)
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Measures what attacks cost an honest client.")
-    parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--before-others", action="store_true", help="as root: real-time priority, on a busy machine")
-    parser.add_argument("--only", help="attacks whose name has this")
+    parser = argparse.ArgumentParser(description="Measures what attacks cost an honest client. As root.")
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--only", default="", help="attacks whose name has this regular expression in it")
+    parser.add_argument("--control", action="store_true", help="attack another server as well")
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / ".build" / "release")
     arguments = parser.parse_args()
-    print(f"{'attack':48} {'quiet99':>8} {'p50 ms':>8} {'p99 ms':>8} {'ratio':>6} {'RSS MiB':>8} {'peak':>8}")
+    subprocess.run([ROOT / "Tests" / "Benchmarks" / "honest" / "build", CLIENT], check=True)
+    os.sched_setaffinity(0, {CLIENT_CORE})
+    print(
+        f"{'attack':48} {'quiet99':>8} {'control':>8} {'p50 ms':>8} {'p99 ms':>8} {'largest':>8} {'ratio':>6} "
+        f"{'RSS MiB':>8} {'peak':>8}"
+    )
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -331,11 +358,18 @@ def main():
         # One event loop, which the attacker's connections share with the honest client's.
         loop = ["--threads", "1"]
         for attacks, flags, trusted in ((ATTACKS, loop, None), (TLS_ATTACKS, loop + tls, files.authority)):
-            chosen = {name: make for name, make in attacks.items() if not arguments.only or arguments.only in name}
-            with conftest.serving(arguments.binaries, folder / str(len(flags)), *flags, authority=trusted) as target:
-                apart(target, arguments.before_others)
-                target.call()
-                rows += measure(target, arguments.seconds, chosen)
+            chosen = {name: make for name, make in attacks.items() if re.search(arguments.only, named(name, trusted))}
+            if not chosen:
+                continue
+            with contextlib.ExitStack() as stack:
+                servers = []
+                for name, nice in (("target", SERVER_NICE), ("other", 0))[: 1 + arguments.control]:
+                    where = folder / f"{name}-{len(flags)}"
+                    server = stack.enter_context(conftest.serving(arguments.binaries, where, *flags, authority=trusted))
+                    place(server, nice)
+                    server.call()
+                    servers.append(server)
+                rows += measure(servers[0], servers[1] if arguments.control else None, arguments.seconds, chosen)
     out = ROOT / ".build" / "bench" / "attacks.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(rows, indent=1) + "\n")

@@ -46,6 +46,13 @@ import Testing
     #expect(String(decoding: PercentEncoding.encode("a b~ %\n€"), as: UTF8.self) == "a b~ %25%0A%E2%82%AC")
   }
 
+  @Test("Spaces at either end are encoded: no field's value has them", arguments: [" a b ", "  ", " ", ""])
+  func spacesAtTheEnds(text: String) {
+    let encoded = String(decoding: PercentEncoding.encode(text), as: UTF8.self)
+    #expect(encoded == ["": "", " ": "%20", "  ": "%20%20", " a b ": "%20a b%20"][text])
+    #expect(PercentEncoding.decode(encoded.utf8) == text)
+  }
+
   @Test("The interop message survives the round trip")
   func roundTrip() {
     let message = "\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n"

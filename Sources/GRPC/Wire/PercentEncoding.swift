@@ -1,12 +1,17 @@
-/// The coding of `grpc-message`: UTF-8 with everything but printable ASCII, and the percent sign, as `%XX`.
+/// The coding of `grpc-message`: UTF-8 with everything but printable ASCII, and the percent sign, as `%XX`; so are spaces
+/// at either end, which no field's value may have.
 ///
-/// Source: gRPC over HTTP/2, "Status-Message".
+/// Source: gRPC over HTTP/2, "Status-Message"; RFC 9113 §8.2.1.
 package enum PercentEncoding {
   package static func encode(_ message: String) -> [UInt8] {
     var result: [UInt8] = []
     result.reserveCapacity(message.utf8.count)
-    for byte in message.utf8 {
-      if (0x20...0x7e).contains(byte), byte != UInt8(ascii: "%") {
+    let bytes = message.utf8
+    let first = bytes.firstIndex { $0 != 0x20 } ?? bytes.endIndex
+    let last = bytes.lastIndex { $0 != 0x20 } ?? first
+    for (index, byte) in zip(bytes.indices, bytes) {
+      let isInside = (first...last).contains(index)
+      if (0x20...0x7e).contains(byte), byte != UInt8(ascii: "%"), isInside {
         result.append(byte)
       } else {
         result.append(UInt8(ascii: "%"))

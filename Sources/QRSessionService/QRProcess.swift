@@ -41,7 +41,11 @@ package enum QRProcess {
     }
     var parts = ServiceParts(routes: routes, policies: QRAccess.policies)
     let jwksURI = configuration[CommonKeys.issuer] + "/.well-known/jwks.json"
-    parts.pages = SignInPage.pages + DeviceGrantPages(api: api, jwksURI: jwksURI).pages
+    parts.pages =
+      SignInPage.pages
+      + DeviceGrantPages(
+        api: api, jwksURI: jwksURI, appVersions: AppVersionInterceptor(policies: resources.policies)
+      ).pages
     if let client = configuration[QRKeys.signInClient], api.settings.clients?.contains(client) ?? true {
       parts.pages += ScreenPage.pages(ScreenCalls(api: api, client: client))
     }

@@ -2,6 +2,7 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import ServiceRuntime
 import Transport
 
 /// The device authorization grant (RFC 8628) for stock OAuth clients, over the same sessions as the RPCs.
@@ -14,6 +15,9 @@ struct DeviceGrantPages: Sendable {
   let api: QRSessionAPI
   /// Where identity publishes the keys that tokens verify with.
   let jwksURI: String
+  /// Refuses apps that are too old, of those that say which version they are: these endpoints are called by apps, as the
+  /// RPCs are.
+  let appVersions: AppVersionInterceptor
 
   var pages: [Page] {
     [
@@ -53,7 +57,7 @@ struct DeviceGrantPages: Sendable {
   ) -> @Sendable (PageRequest) async -> PageResponse {
     { request in
       do {
-        return PageResponse(oauth: try await body(try Self.call(request)))
+        return PageResponse(oauth: try await body(try call(request)))
       } catch let error as OAuthError {
         return error.response
       } catch let error as RPCError {
@@ -64,7 +68,7 @@ struct DeviceGrantPages: Sendable {
     }
   }
 
-  private static func call(_ request: PageRequest) throws(OAuthError) -> Call {
+  private func call(_ request: PageRequest) throws -> Call {
     let type = request.header("content-type")?.split(separator: ";").first?.lowercased()
     guard type == "application/x-www-form-urlencoded", let parameters = FormParameters(request.body) else {
       throw OAuthError(.invalidRequest, "the body must be application/x-www-form-urlencoded, each parameter once")
@@ -72,10 +76,15 @@ struct DeviceGrantPages: Sendable {
     guard request.header("authorization") == nil else {
       throw OAuthError(.invalidClient, "clients are public: client_id goes into the body")
     }
+    var metadata = Metadata()
+    let version = AppVersionInterceptor.field.description
+    if let value = request.header(version) { metadata.add(version, value) }
     let context = ServerContext(
       method: RPCMethod(path: request.path, kind: .unary),
+      metadata: metadata,
       peer: Peer(address: request.peerAddress, port: 0)
     )
+    try appVersions.willHandle(context)
     return Call(parameters: parameters, context: context)
   }
 

@@ -38,7 +38,7 @@ struct OAuthError: Error, Sendable, Equatable {
       case (_, "expired_token"?): .expiredToken
       case (_, "invalid_grant"?), (.notFound, _): .invalidGrant
       case (_, "unauthorized_client"?): .invalidClient
-      case (_, "INITIATOR_NOT_TRUSTED"?): .unauthorizedClient
+      case (_, "INITIATOR_NOT_TRUSTED"?), (_, "UPGRADE_REQUIRED"?): .unauthorizedClient
       case (.invalidArgument, _):
         switch error.details.fieldViolations.first?.field {
         case "scope"?: .invalidScope

@@ -2,6 +2,9 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import Logging
+import ServiceRuntime
+import TestSupport
 import Testing
 import Transport
 
@@ -10,10 +13,39 @@ import Transport
 @Suite struct DeviceGrantTests {
   private let harness: Harness
   private let pages: [Page]
+  private let folder: TemporaryFolder
+  private let policies: PolicyFile
 
   init() throws {
     harness = try Harness()
-    pages = DeviceGrantPages(api: harness.api, jwksURI: "https://id.example/.well-known/jwks.json").pages
+    folder = try TemporaryFolder()
+    policies = try PolicyFile(
+      path: folder.file("policies.json"), logger: Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() }))
+    pages =
+      DeviceGrantPages(
+        api: harness.api, jwksURI: "https://id.example/.well-known/jwks.json",
+        appVersions: AppVersionInterceptor(policies: policies)
+      ).pages
+  }
+
+  @Test("P4: an app that says that it is too old is refused here as by the RPCs, and one that says nothing is served")
+  func forcedUpdate() async throws {
+    let document = """
+      {"version": 2, "updates": [{"client": "latchkey-demo", "minimum": "2.0", "url": "https://get.example"}]}
+      """
+    #expect(policies.replace(Array(document.utf8)) == nil)
+    let form = (name: "content-type", value: "application/x-www-form-urlencoded")
+    let parameters = ["client_id": "latchkey-demo"]
+    for (version, error) in [("latchkey-demo/1.9", "unauthorized_client"), ("1.x", "invalid_request")] {
+      for path in ["/oauth/device_authorization", "/oauth/token"] {
+        let answer = try await post(path, parameters, headers: [form, (name: "x-app-version", value: version)])
+        #expect(answer.status == 400 && answer.error == error, "\(version) at \(path)")
+      }
+    }
+    let current = try await post(
+      "/oauth/device_authorization", parameters, headers: [form, (name: "x-app-version", value: "latchkey-demo/2.0")])
+    #expect(current.status == 200)
+    #expect(try await authorize().status == 200)
   }
 
   private struct Answer {

@@ -38,7 +38,7 @@ package protocol SessionStore: Sendable {
   /// Ends sessions of the caller and begins the device's guest session, as one change.
   func logOut(_ logOut: LogOut) async throws(StorageError) -> LogOutOutcome
 
-  /// Forgets a bounded number of sessions and failed tries from before `before`, and of challenges and tickets that
-  /// have expired. Returns how many.
+  /// Forgets a bounded number of sessions with what codes granted them, of failed tries and of merges from before
+  /// `before`, and of challenges, tickets and transfers that have expired. Returns how many.
   func purge(endedBefore before: Timestamp, at now: Timestamp, limit: Int) async throws(StorageError) -> Int
 }

@@ -353,5 +353,13 @@ extension SQLiteSchema {
     -- counted before this version; then no lower number is taken.
     ALTER TABLE devices ADD COLUMN proof_window INTEGER;
     """,
+
+    // 15: what is over is forgotten everywhere.
+    """
+    CREATE INDEX merges_over ON merges (changed_at) WHERE state IN (2, 3);
+    -- A grant goes with its session from now on. What is left here is of sessions that went before.
+    DELETE FROM qr_grants WHERE sid IS NOT NULL AND sid NOT IN (SELECT sid FROM sessions);
+    CREATE INDEX qr_grants_without_session ON qr_grants (created_at) WHERE sid IS NULL;
+    """,
   ])
 }

@@ -152,7 +152,17 @@ package struct SQLiteSessionStore: SessionStore {
     }
   }
 
-  private static let purges: [(sql: String, isByNow: Bool)] = [
+  /// What is over, each with the index that finds it. Tables that are not here are pruned elsewhere or hold what lasts:
+  /// one-time codes and sign-ins to repeat as new ones come, audit events and guests by their retention, purges when they
+  /// are done, and the rest with whom it belongs to.
+  static let purges: [(sql: String, isByNow: Bool)] = [
+    // Before the sessions: what a code began is forgotten with what it began. Revoking it ends nothing any more.
+    (
+      """
+      DELETE FROM qr_grants WHERE sid IN
+        (SELECT sid FROM sessions WHERE ended_at IS NOT NULL AND ended_at < ? ORDER BY ended_at LIMIT ?)
+      """, false
+    ),
     (
       """
       DELETE FROM sessions WHERE sid IN
@@ -161,8 +171,21 @@ package struct SQLiteSessionStore: SessionStore {
     ),
     (
       """
+      DELETE FROM qr_grants WHERE sid IN
+        (SELECT sid FROM sessions WHERE ended_at IS NULL AND idle_expires_at < ? ORDER BY idle_expires_at LIMIT ?)
+      """, false
+    ),
+    (
+      """
       DELETE FROM sessions WHERE sid IN
         (SELECT sid FROM sessions WHERE ended_at IS NULL AND idle_expires_at < ? ORDER BY idle_expires_at LIMIT ?)
+      """, false
+    ),
+    // Codes that were revoked before they granted anything; the code itself is over within the hour.
+    (
+      """
+      DELETE FROM qr_grants WHERE qr_session_id IN
+        (SELECT qr_session_id FROM qr_grants WHERE sid IS NULL AND created_at < ? ORDER BY created_at LIMIT ?)
       """, false
     ),
     (
@@ -187,6 +210,13 @@ package struct SQLiteSessionStore: SessionStore {
       """
       DELETE FROM sign_in_attempts WHERE (identifier_hash, device_key) IN
         (SELECT identifier_hash, device_key FROM sign_in_attempts WHERE last_at < ? ORDER BY last_at LIMIT ?)
+      """, false
+    ),
+    // The audit log tells of merges for as long as it is kept.
+    (
+      """
+      DELETE FROM merges WHERE merge_id IN
+        (SELECT merge_id FROM merges WHERE state IN (2, 3) AND changed_at < ? ORDER BY changed_at LIMIT ?)
       """, false
     ),
   ]

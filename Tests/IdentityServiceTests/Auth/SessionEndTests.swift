@@ -1,6 +1,7 @@
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import Storage
 import Testing
 
 @testable import IdentityService
@@ -160,5 +161,64 @@ struct SessionEndTests {
     await Upkeep(harness.core).purgeOnce()
     await expectRefusal(.unauthenticated, "REFRESH_TOKEN_INVALID") { try await harness.refresh(tokens) }
     _ = try await harness.refresh(used)
+  }
+
+  /// Rows of a table that are over in the end.
+  private func count(_ harness: IdentityHarness, _ table: String) async throws -> Int64 {
+    try await harness.database.read { db throws(StorageError) in
+      try db.first("SELECT count(*) FROM \(table)") { $0.integer(0) } ?? -1
+    }
+  }
+
+  @Test("S19: what a code granted is on record as long as the session that it began, and no longer")
+  func purgedGrants() async throws {
+    let harness = try await IdentityHarness()
+    let account = try await harness.register("ada@example.com")
+    func issue(_ id: String) async throws -> IdentityV1.IssueForQrResponse {
+      try await harness.grants.issueForQr(
+        IdentityV1.IssueForQrRequest(
+          qrSessionID: id, sub: account.subject?.sub ?? "", confirmedBySid: account.tokens?.sid ?? "",
+          clientID: "desktop"), options: .service)
+    }
+    let ended = try await issue("ended")
+    let used = try await issue("used")
+    _ = try await issue("expired")
+    _ = try await harness.grants.revokeForQr(
+      IdentityV1.RevokeForQrRequest(qrSessionID: "never-issued"), options: .service)
+    _ = try await harness.logOut(ended.tokens)
+    #expect(try await count(harness, "qr_grants") == 4)
+    harness.clock.advance(by: .seconds(29 * 86_400))
+    _ = try await harness.refresh(used.tokens)
+    await Upkeep(harness.core).purgeOnce()
+    #expect(try await count(harness, "qr_grants") == 4)
+    harness.clock.advance(by: .seconds(2 * 86_400))
+    await Upkeep(harness.core).purgeOnce()
+    // Of a session that ended, and of one that was revoked before it began, nothing is left; the others are on record.
+    #expect(try await count(harness, "qr_grants") == 2)
+    #expect(
+      try await harness.grants.revokeForQr(
+        IdentityV1.RevokeForQrRequest(qrSessionID: "used"), options: .service
+      ).sessionsEnded == 1)
+    harness.clock.advance(by: .seconds(31 * 86_400))
+    await Upkeep(harness.core).purgeOnce()
+    #expect(try await count(harness, "qr_grants") == 0)
+  }
+
+  @Test("What came of merges is forgotten in the end; the audit log tells of them")
+  func purgedMerges() async throws {
+    let harness = try await IdentityHarness(migrator: ScriptedMigrator())
+    let account = try await harness.register("ada@example.com")
+    let guest = try await harness.issueGuest(try TestDevice())
+    _ = try await harness.signIn("ada@example.com", guest: guest.tokens, onConflict: .merge)
+    _ = try await harness.grants.completeMigration(
+      IdentityV1.CompleteMigrationRequest(
+        migrationID: "m", guestSub: guest.subject?.sub ?? "", targetSub: account.subject?.sub ?? ""),
+      options: .service)
+    harness.clock.advance(by: .seconds(29 * 86_400))
+    await Upkeep(harness.core).purgeOnce()
+    #expect(try await count(harness, "merges") == 1)
+    harness.clock.advance(by: .seconds(2 * 86_400))
+    await Upkeep(harness.core).purgeOnce()
+    #expect(try await count(harness, "merges") == 0)
   }
 }

@@ -71,6 +71,20 @@ struct IdentitySchemaTests {
     await database.close()
   }
 
+  @Test("what is over is found by its time, or by the session that it came from, without reading a table")
+  func purges() async throws {
+    let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)
+    let plans = try await database.read { db throws(StorageError) in
+      try SQLiteSessionStore.purges.map { purge throws(StorageError) in
+        try db.all("EXPLAIN QUERY PLAN \(purge.sql)") { $0.text(3) }.joined(separator: "; ")
+      }
+    }
+    for (purge, plan) in zip(SQLiteSessionStore.purges, plans) {
+      #expect(plan.hasPrefix("SEARCH") && !plan.contains("SCAN"), "\(purge.sql): \(plan)")
+    }
+    await database.close()
+  }
+
   @Test("R23: a used challenge is found among all others without reading them")
   func usedChallenge() async throws {
     let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)

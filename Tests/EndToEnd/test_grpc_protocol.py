@@ -15,6 +15,7 @@ Connection      GOAWAY                      ClientRecoveryTests.swift, test_proc
 """
 
 import contextlib
+import pathlib
 import subprocess
 import sys
 import time
@@ -23,7 +24,8 @@ import types
 import pytest
 import services
 import wire
-from conftest import ROOT
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 sys.path.append(str(ROOT / "Tests" / "Interop"))
 

@@ -153,6 +153,13 @@ FLOODS = {
     "PRIORITY": ([priority(2 * index + 1, 0) for index in range(ROUNDS)], {ENHANCE_YOUR_CALM}),
     "WINDOW_UPDATE": ([window_update(0, 1)] * ROUNDS, {ENHANCE_YOUR_CALM}),
     "unknown frames": ([frame(0xEE, payload=b"x")] * ROUNDS, {ENHANCE_YOUR_CALM}),
+    "PRIORITY_UPDATE": (
+        [frame(0x10, payload=(2 * index + 1).to_bytes(4, "big") + b"u=0") for index in range(ROUNDS)],
+        {ENHANCE_YOUR_CALM},
+    ),
+    "trailers that do not end": (
+        (headers(2 * index + 1) + headers(2 * index + 1, [("x", "y")]) for index in range(ROUNDS)), {ENHANCE_YOUR_CALM}
+    ),
     "empty header block pieces": (
         [headers(1, raw=b"", flags=0)] + [frame(CONTINUATION, 0, 1)] * ROUNDS,
         {ENHANCE_YOUR_CALM, PROTOCOL_ERROR, frames.INTERNAL_ERROR},

@@ -45,7 +45,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   /// There is output for whose writing the turn was too short.
   private var hasLateOutput = false
   private var isTurnComing = false
-  /// Passes in a row that left nothing for a turn, up to what counts.
+  /// Passes in a row that did not overrun their turn, up to what counts.
   private var passesKept = 0
   private var timers: ConnectionTimers
   private var timer: Scheduled<Void>?
@@ -174,6 +174,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     guard session.untaken > 0 else { return }
     bytes.moveReaderIndex(to: bytes.writerIndex - session.untaken)
     rest = bytes
+    passesKept = 0
     waitForTurn()
   }
 
@@ -283,6 +284,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
       guard eventLoop.now < executor.turnEnd else {
         // A peer that reads as fast as we write would have us write all that there is.
         hasLateOutput = true
+        passesKept = 0
         break
       }
     }
@@ -337,7 +339,6 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   /// Until the peer takes its answers there is no turn for more of its requests.
   private func waitForTurn() {
     guard rest != nil || hasLateOutput, isWritable, !isTurnComing else { return }
-    passesKept = 0
     isTurnComing = true
     executor.turns.wait(self)
   }
@@ -593,6 +594,7 @@ extension ServerConnection: TurnTaker {
       unsafe bytes.withUnsafeReadableBytes { unsafe session.receive($0, now: now) }
       bytes.moveReaderIndex(to: bytes.writerIndex - session.untaken)
       rest = session.untaken > 0 ? bytes : nil
+      if rest != nil { passesKept = 0 }
     }
     // Writing may make more room than there is time for: that has another turn.
     isTurnComing = true

@@ -15,6 +15,11 @@ package final class TLSHandler: ChannelDuplexHandler {
   private let session: TLSSession
   private let isClient: Bool
   private let handshakeTimeout: TimeAmount
+  /// Where the handshakes of many wait for one another.
+  private let turns: LoopTurns?
+  /// What the peer sent for a handshake that has to wait.
+  private var early = ByteBuffer()
+  private var isHandshakeComing = false
   private var timer: Scheduled<Void>?
   private var socket: SocketWriter?
   /// Plaintext that waits for a flush, small pieces joined so that they share a record.
@@ -31,9 +36,12 @@ package final class TLSHandler: ChannelDuplexHandler {
   private var isClosed = false
 
   /// The handler of a connection that a server accepted.
-  package init(server: TLSServerContext, handshakeTimeout: TimeAmount) throws(TLSError) {
+  ///
+  /// - Parameter turns: of the connection's event loop.
+  init(server: TLSServerContext, handshakeTimeout: TimeAmount, turns: LoopTurns?) throws(TLSError) {
     session = try TLSSession(server: server)
     isClient = false
+    self.turns = turns
     self.handshakeTimeout = handshakeTimeout
   }
 
@@ -41,6 +49,7 @@ package final class TLSHandler: ChannelDuplexHandler {
   package init(client: TLSClientContext, host: String, handshakeTimeout: TimeAmount) throws(TLSError) {
     session = try TLSSession(client: client, host: host)
     isClient = true
+    turns = nil
     self.handshakeTimeout = handshakeTimeout
   }
 
@@ -87,10 +96,33 @@ package final class TLSHandler: ChannelDuplexHandler {
 
   package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     guard !isClosed else { return }
+    var bytes = unwrapInboundIn(data)
+    guard let turns, !session.isHandshakeFinished else { return receive(bytes, context) }
+    early.writeBuffer(&bytes)
+    // A peer that sends more than a handshake while it waits has no patience of ours.
+    guard !isHandshakeComing else { return early.readableBytes > Limits.readBytes ? receiveEarly(context) : () }
+    // A signature and a key exchange: a hundred short calls.
+    isHandshakeComing = true
+    var isLate = false
+    turns.soon { [self] in
+      isHandshakeComing = false
+      receiveEarly(context)
+      if isLate { channelReadComplete(context: context) }
+    }
+    isLate = true
+  }
+
+  private func receiveEarly(_ context: ChannelHandlerContext) {
+    let bytes = early
+    early = ByteBuffer()
+    if bytes.readableBytes > 0, !isClosed { receive(bytes, context) }
+  }
+
+  private func receive(_ ciphertext: ByteBuffer, _ context: ChannelHandlerContext) {
     var plaintext = ByteBuffer()
     let progress: TLSSession.Progress
     do throws(TLSError) {
-      progress = try session.receive(unwrapInboundIn(data), into: &plaintext)
+      progress = try session.receive(ciphertext, into: &plaintext)
     } catch {
       // Records before the one at fault were sound.
       if plaintext.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(plaintext)) }

@@ -19,10 +19,11 @@ struct TLSHandlerTests {
 
   /// A channel with a TLS handler and, above it, one that keeps what arrives.
   final class Side {
-    let channel = EmbeddedChannel()
+    let channel: EmbeddedChannel
     let recorder = Recorder()
 
-    init(_ handler: TLSHandler) throws {
+    init(_ handler: TLSHandler, loop: EmbeddedEventLoop = EmbeddedEventLoop()) throws {
+      channel = EmbeddedChannel(loop: loop)
       try channel.pipeline.syncOperations.addHandler(handler)
       try channel.pipeline.syncOperations.addHandler(recorder)
       try channel.connect(to: SocketAddress(unixDomainSocketPath: "/none")).wait()
@@ -56,7 +57,7 @@ struct TLSHandlerTests {
   }
 
   func makeServer() throws -> Side {
-    try Side(TLSHandler(server: servers, handshakeTimeout: .seconds(5)))
+    try Side(TLSHandler(server: servers, handshakeTimeout: .seconds(5), turns: nil))
   }
 
   func makeClient(host: String = "localhost") throws -> Side {
@@ -88,6 +89,25 @@ struct TLSHandlerTests {
     try exchange(client, server)
     #expect(server.recorder.received == ByteBuffer(string: "question"))
     #expect(client.recorder.received == ByteBuffer(string: "answer"))
+  }
+
+  @Test("a handshake that comes when the loop has no time left waits for its turn, and goes on then")
+  func takesTurns() throws {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    loop.advanceTime(by: .seconds(1))
+    let client = try makeClient()
+    let server = try Side(TLSHandler(server: servers, handshakeTimeout: .seconds(5), turns: turns), loop: loop)
+    turns.worked(from: loop.now - Limits.promptWork, until: loop.now)
+    client.channel.writeAndFlush(ByteBuffer(string: "early"), promise: nil)
+    try exchange(client, server)
+    #expect(client.recorder.finished.isEmpty)
+    loop.run()
+    loop.advanceTime(by: Limits.roundPause)
+    // The flight that waited is written without another read.
+    try exchange(client, server)
+    #expect(client.recorder.finished.count == 1 && server.recorder.finished.count == 1)
+    #expect(server.recorder.received == ByteBuffer(string: "early"))
   }
 
   @Test("what is written before the handshake waits for it")

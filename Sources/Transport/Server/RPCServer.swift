@@ -130,10 +130,11 @@ package final class RPCServer: Sendable {
             return
           }
           let pipeline = channel.pipeline.syncOperations
-          if let tls = configuration.tls {
-            try pipeline.addHandler(TLSHandler(server: tls, handshakeTimeout: Limits.handshakeTimeout))
-          }
           let turns = turns[ObjectIdentifier(channel.eventLoop)] ?? LoopTurns(channel.eventLoop)
+          if let tls = configuration.tls {
+            let handler = try TLSHandler(server: tls, handshakeTimeout: Limits.handshakeTimeout, turns: turns)
+            try pipeline.addHandler(handler)
+          }
           try pipeline.addHandler(ProtocolDetector(environment: environment, executor: EventLoopTaskExecutor(turns)))
         }
       }

@@ -35,6 +35,10 @@ struct LatchkeyCommand: AsyncParsableCommand {
     } catch {
       // Scripts tell a failed load test (1) from one that could not run (2) by two numbers, whatever was wrong.
       let isUsage = exitCode(for: error) == .validationFailure
+      if exitCode(for: error).isSuccess {
+        // Help and version, which are answers like any other.
+        return Output(json: false).progress(fullMessage(for: error))
+      }
       if isUsage, CommandLine.arguments.dropFirst().first == LoadCommand.configuration.commandName {
         Output.warn(fullMessage(for: error))
         exit(withError: ExitCode(LoadCommand.faultStatus))

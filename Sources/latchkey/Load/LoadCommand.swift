@@ -124,7 +124,7 @@ struct LoadCommand: AsyncParsableCommand {
       recorder: run.recorder,
       thresholds: thresholds
     )
-    Output(json: false).progress(report.text())
+    Output(json: false, fault: Self.faultStatus).progress(report.text())
     if let json { try OutputFile.write(report.json().encoded(), to: json) }
     if let html { try OutputFile.write(Array(report.html().utf8), to: html) }
     for (name, plot) in [("latency", report.latencyPlot()), ("throughput", report.throughputPlot())] {

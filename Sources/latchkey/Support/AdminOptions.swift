@@ -29,6 +29,13 @@ struct AdminOptions: ParsableArguments {
   @Option(help: ArgumentHelp("The certificate's private key.", valueName: "pem"))
   var certificateKey: String?
 
+  func validate() throws {
+    if certificateKey != nil, certificate == nil { throw ValidationError("--certificate-key needs --certificate") }
+    if certificate != nil, serviceTokenFile != nil {
+      throw ValidationError("--service-token-file does not go with --certificate: one of them proves who asks")
+    }
+  }
+
   /// The connection to identity and what each call carries.
   func connect() throws(CommandFailure) -> AdminConnection {
     let settings = try device.settings()

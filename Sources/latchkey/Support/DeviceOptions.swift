@@ -44,7 +44,10 @@ struct DeviceOptions: ParsableArguments {
   )
   var tlsCA: String?
 
-  @Flag(help: "Answer with one JSON document, for scripts.")
+  @Flag(
+    help: ArgumentHelp(
+      "Answer in JSON, for scripts: one document on one line. Only qr issue --wait, qr issue --again and qr watch print "
+        + "more than one: each code or state as it comes, and then the end."))
   var json = false
 
   /// What flags and environment come to.

@@ -7,14 +7,14 @@ struct LiveLine {
 
   /// Only on a terminal.
   func show(_ text: String) {
-    if isTerminal { write("\r\u{1B}[K\(text)") }
+    if isTerminal { write("\r\u{1B}[K\(TerminalText.line(text))") }
   }
 
   func clear() { show("") }
 
   /// A line that stays, where there is no terminal to write anew.
   func keep(_ text: String) {
-    if !isTerminal { write(text + "\n") }
+    if !isTerminal { write(TerminalText.line(text) + "\n") }
   }
 
   private func write(_ text: String) {

@@ -1,32 +1,42 @@
 import Cryptography
 import Glibc
 
-/// What a command says: sentences for a person, or one JSON document for a script.
+/// What a command says: sentences for a person, or JSON documents for a script, one a line.
+///
+/// What cannot be written to standard output ends the process with `fault`: a script must not take half an answer, or
+/// none, for a whole one.
 struct Output {
   let json: Bool
+  var fault = CommandFailure.Status.file.rawValue
 
   /// The command's result: `text` for people, `document` for scripts.
   func result(_ text: @autoclosure () -> String, _ document: @autoclosure () -> JSONValue) {
-    Self.write(json ? String(decoding: document().encoded(), as: UTF8.self) + "\n" : ending(text()))
+    write(json ? document().line + "\n" : TerminalText.lines(ending(text())))
   }
 
   /// Progress on the way to a result: people see it, scripts do not.
   func progress(_ text: String) {
-    if !json { Self.write(ending(text)) }
+    if !json { write(TerminalText.lines(ending(text))) }
+  }
+
+  /// A picture of our own, with the colours that its terminal text holds.
+  func drawing(_ text: String) {
+    if !json { write(ending(text)) }
   }
 
   /// To standard error, whatever the format.
   static func warn(_ text: String) {
-    write(text.hasSuffix("\n") ? text : text + "\n", to: STDERR_FILENO)
+    // Who cannot be told has nobody to tell it to.
+    _ = write(TerminalText.lines(text.hasSuffix("\n") ? text : text + "\n"), to: STDERR_FILENO)
   }
 
   func failure(_ failure: CommandFailure) {
     guard json else {
-      var text = "latchkey: \(failure.message)"
+      var text = "latchkey: \(TerminalText.line(failure.message))"
       let labels = [failure.code, failure.reason].compactMap(\.self)
-      if !labels.isEmpty { text += " [\(labels.joined(separator: ", "))]" }
+      if !labels.isEmpty { text += " [\(TerminalText.line(labels.joined(separator: ", ")))]" }
       for field in failure.fields where !failure.message.hasPrefix("\(field.path):") {
-        text += "\n  \(field.path): \(field.problem)"
+        text += "\n  \(TerminalText.line("\(field.path): \(field.problem)"))"
       }
       if let hint = failure.hint { text += "\n  \(hint)" }
       return Self.warn(text)
@@ -43,7 +53,7 @@ struct Output {
       JSONValue.Member("hint", failure.hint.map { .string($0) } ?? .null),
       JSONValue.Member("exit_status", .integer(Int64(failure.status.rawValue))),
     ])
-    Self.write(String(decoding: (["error": error] as JSONValue).encoded(), as: UTF8.self) + "\n")
+    write((["error": error] as JSONValue).line + "\n")
   }
 
   static func milliseconds(_ duration: Duration) -> Int64 {
@@ -56,16 +66,20 @@ struct Output {
     return milliseconds % 1000 == 0 ? "\(milliseconds / 1000) s" : "\(milliseconds) ms"
   }
 
-  /// Columns under headings, the first to the left and the others to the right.
+  /// Columns under headings: text to the left, numbers to the right.
   static func table(_ headings: [String], _ rows: [[String]]) -> String {
-    let widths = headings.indices.map { column in
-      ([headings] + rows).map { $0[column].count }.max() ?? 0
+    let lines = ([headings] + rows).map { row in row.map { TerminalText.line($0) } }
+    let widths = headings.indices.map { column in lines.map { $0[column].count }.max() ?? 0 }
+    let areNumbers = headings.indices.map { column in
+      !rows.isEmpty && rows.allSatisfy { Int64($0[column]) != nil }
     }
-    return ([headings] + rows).map { row in
-      row.indices.map { column in
+    return lines.map { row in
+      var line = row.indices.map { column in
         let padding = String(repeating: " ", count: widths[column] - row[column].count)
-        return column == 0 ? row[column] + padding : padding + row[column]
+        return areNumbers[column] ? padding + row[column] : row[column] + padding
       }.joined(separator: "  ")
+      while line.hasSuffix(" ") { line.removeLast() }
+      return line
     }.joined(separator: "\n")
   }
 
@@ -73,8 +87,16 @@ struct Output {
     text.isEmpty || text.hasSuffix("\n") ? text : text + "\n"
   }
 
-  /// Writes all of it at once, so that lines of several processes do not mix.
-  private static func write(_ text: String, to file: Int32 = STDOUT_FILENO) {
+  private func write(_ text: String) {
+    guard let code = Self.write(text, to: STDOUT_FILENO) else { return }
+    // Whoever closed the pipe has read what they wanted, and wants no word of it.
+    if code != EPIPE { Self.warn("latchkey: cannot write to standard output: \(SystemError.text(code))") }
+    // Not `exit`: other threads go on until the process is gone.
+    _exit(fault)
+  }
+
+  /// Writes all of it at once, so that lines of several processes do not mix. Answers `errno` when that fails.
+  private static func write(_ text: String, to file: Int32) -> Int32? {
     let bytes = Array(text.utf8)
     var written = 0
     while written < bytes.count {
@@ -84,9 +106,10 @@ struct Output {
       }
       if count < 0 {
         if errno == EINTR { continue }
-        return
+        return errno
       }
       written += count
     }
+    return nil
   }
 }

@@ -27,14 +27,9 @@ struct PasswordOption: ParsableArguments {
       )
     }
     Output.warn("Password:")
-    var before = termios()
-    // tcgetattr fills the struct and tcsetattr reads it; both keep nothing.
-    guard unsafe tcgetattr(STDIN_FILENO, &before) == 0 else { throw CommandFailure(.file, "cannot read the terminal") }
-    var silent = before
-    silent.c_lflag &= ~tcflag_t(ECHO)
-    unsafe tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent)
-    defer { unsafe tcsetattr(STDIN_FILENO, TCSAFLUSH, &before) }
-    guard let line = readLine(), !line.isEmpty else { throw CommandFailure(.invalid, "no password was typed") }
+    guard let line = try SilentTerminal.line(), !line.isEmpty else {
+      throw CommandFailure(.invalid, "no password was typed")
+    }
     return line
   }
 }

@@ -39,14 +39,14 @@ struct LoginCommand: DeviceCommand {
   @Flag(help: "This device's key alone, for a device that is bound to an account.")
   var deviceKey = false
 
-  @Option(help: "report, merge or switch.")
-  var onConflict: ConflictChoice = .report
+  @Option(help: "report, merge or switch; else report.")
+  var onConflict: ConflictChoice?
 
   @Option(help: "The ticket that an earlier login reported.")
   var ticket: String?
 
-  @Option(help: "A name that you recognise the device by.")
-  var label = "latchkey command line"
+  @Option(help: "A name that you recognise the device by; else latchkey command line.")
+  var label: String?
 
   func validate() throws {
     guard [identifier != nil, ticket != nil, pattern, deviceKey].count(where: { $0 }) == 1 else {
@@ -56,8 +56,18 @@ struct LoginCommand: DeviceCommand {
       throw ValidationError("say at most one of --send-code, --code and --custom-id")
     }
     if identifier == nil, sendCode || code != nil || customID { throw ValidationError("say the account") }
-    if ticket != nil, onConflict == .report {
+    if ticket != nil, onConflict == nil || onConflict == .report {
       throw ValidationError("--ticket needs --on-conflict merge or switch")
+    }
+    let withoutPassword = [
+      ("--send-code", sendCode), ("--code", code != nil), ("--device-key", deviceKey), ("--ticket", ticket != nil),
+    ].first { $0.1 }
+    if let withoutPassword, password.passwordFile != nil {
+      throw ValidationError("--password-file does not go with \(withoutPassword.0), which needs no password")
+    }
+    // Nobody is signed in by it yet.
+    for (name, isSaid) in [("--on-conflict", onConflict != nil), ("--label", label != nil)] where sendCode && isSaid {
+      throw ValidationError("\(name) does not go with --send-code; say it with --code")
     }
   }
 
@@ -74,6 +84,7 @@ struct LoginCommand: DeviceCommand {
       return
     }
     let outcome: SignInOutcome
+    let (onConflict, label) = (onConflict ?? .report, label ?? "latchkey command line")
     if let ticket {
       outcome = try await device.choose(onConflict, linkTicket: ticket, deviceLabel: label)
     } else {
@@ -100,7 +111,7 @@ struct LoginCommand: DeviceCommand {
   }
 
   private static func sentence(_ signIn: SignIn) -> String {
-    let name = signIn.profile.name
+    let name = TerminalText.line(signIn.profile.name)
     var text = name.isEmpty ? "You are signed in." : "You are signed in as \(name)."
     guard let change = signIn.change else { return text }
     if change.promoted { text += " The guest of this device became the account." }

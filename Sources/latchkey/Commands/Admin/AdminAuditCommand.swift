@@ -18,6 +18,10 @@ struct AdminAuditCommand: AsyncParsableCommand {
     @Option(help: "Only after the event with this number.") var after: Int64 = 0
     @Option(help: "At most so many; 0 shows all.") var limit = 100
 
+    func validate() throws {
+      guard limit >= 0 else { throw ValidationError("--limit must not be negative") }
+    }
+
     func run(_ service: AdminConnection, _ output: Output) async throws {
       var position = after
       var left = limit > 0 ? limit : Int.max
@@ -32,7 +36,7 @@ struct AdminAuditCommand: AsyncParsableCommand {
           if options.device.json {
             shown.append(json)
           } else {
-            output.progress(String(decoding: json.encoded(), as: UTF8.self))
+            output.progress(json.line)
           }
         }
         left -= page.count

@@ -8,11 +8,11 @@ struct AdminDocument {
 
   init(_ json: JSONValue) {
     self.json = json
-    text = String(decoding: json.encoded(), as: UTF8.self)
+    text = json.line
   }
 
   init(parsing text: String) throws(CommandFailure) {
-    self.text = text
+    self.text = TerminalText.json(text)
     do throws(JSONError) {
       json = try JSONValue(parsing: Array(text.utf8))
     } catch {

@@ -36,7 +36,7 @@ struct AdminUser {
     for session in message.sessions {
       lines.append("session \(session.sid) \(session.method) \(session.clientID) \(session.deviceLabel)")
     }
-    return lines.joined(separator: "\n")
+    return lines.map { TerminalText.line($0) }.joined(separator: "\n")
   }
 
   var json: JSONValue {

@@ -16,7 +16,7 @@ struct GuestExportCommand: DeviceCommand {
     let lines = Mutex<[String]>([])
     let isDocument = options.json
     try await device.exportData { line in
-      if isDocument { lines.withLock { $0.append(line) } } else { output.progress(line) }
+      if isDocument { lines.withLock { $0.append(line) } } else { output.progress(TerminalText.json(line)) }
     }
     var documents: [JSONValue] = []
     for line in lines.withLock({ $0 }) {

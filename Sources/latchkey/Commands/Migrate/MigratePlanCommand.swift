@@ -12,12 +12,13 @@ struct MigratePlanCommand: DeviceCommand {
 
   @Option(
     help: ArgumentHelp(
-      "Decide conflicts of a collection otherwise than it usually does: keep-target, keep-source, newest, "
-        + "union-by-key, sum, max, append.",
+      "Decide conflicts of a collection otherwise than it usually does. Policies: \(Self.policyNames).",
       valueName: "collection=policy"
     )
   )
   var policy: [String] = []
+
+  private static let policyNames = MergePolicy.allCases.map(\.rawValue).joined(separator: ", ")
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let plan = try await device.planMerge(policies: try policies())
@@ -31,8 +32,9 @@ struct MigratePlanCommand: DeviceCommand {
     for text in policy {
       let parts = text.split(separator: "=", maxSplits: 1)
       guard parts.count == 2, let policy = MergePolicy(rawValue: String(parts[1])) else {
-        throw .usage("--policy \(text): write collection=policy")
+        throw .usage("--policy \(text): write collection=policy, with one of \(Self.policyNames)")
       }
+      guard policies[String(parts[0])] == nil else { throw .usage("--policy names \(parts[0]) twice") }
       policies[String(parts[0])] = policy
     }
     return policies

@@ -30,7 +30,9 @@ struct QRConfirmCommand: DeviceCommand {
     )
     try ProfileNote.qrConfirmTicket.remove(in: settings)
     try ProfileNote.qrScan.remove(in: settings)
-    let said = scanned?.action == nil ? "The screen is being signed in." : "Agreed: \(scanned?.action?.text ?? "")"
+    let said =
+      scanned?.action == nil
+      ? "The screen is being signed in." : "Agreed: \(TerminalText.line(scanned?.action?.text ?? ""))"
     output.result(said, ["state": "confirmed"])
   }
 

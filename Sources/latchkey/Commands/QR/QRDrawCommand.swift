@@ -14,7 +14,7 @@ struct QRDrawCommand: AsyncParsableCommand {
   func run() async throws {
     let output = Output(json: false)
     do {
-      output.progress(try picture.show(content))
+      output.drawing(try picture.show(content))
     } catch {
       output.failure(error)
       throw ExitCode(error.status.rawValue)

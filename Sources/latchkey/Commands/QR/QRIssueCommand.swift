@@ -43,6 +43,11 @@ struct QRIssueCommand: DeviceCommand {
     guard (purpose == .confirmAction) == (actionText != nil) else {
       throw ValidationError("--action-text goes with --purpose confirm-action")
     }
+    for (name, value) in [("--amount", amount), ("--currency", currency), ("--reference", reference)]
+    where actionText == nil && !value.isEmpty {
+      throw ValidationError("\(name) goes with --action-text")
+    }
+    if wait, again { throw ValidationError("--again waits already: say it or --wait") }
   }
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
@@ -77,8 +82,8 @@ struct QRIssueCommand: DeviceCommand {
   }
 
   private func show(_ offer: QROffer, _ output: Output) throws(CommandFailure) {
-    var text = try picture.show(offer.payload)
-    text += "Scan the code with a phone that is signed in, within \(Output.seconds(offer.expiresIn)).\n"
+    output.drawing(try picture.show(offer.payload))
+    var text = "Scan the code with a phone that is signed in, within \(Output.seconds(offer.expiresIn)).\n"
     text += "No camera? Enter \(offer.userCode) in the phone's app.\n"
     if !offer.checkCode.isEmpty { text += "If the phone asks for a number: \(offer.checkCode)\n" }
     output.result(text, JSONValue(offer))

@@ -63,7 +63,8 @@ struct QRScanCommand: DeviceCommand {
     if scan.needsCheckCode { confirm += " --check-code NUMBER-ON-THE-SCREEN" }
     if scan.needsReauthentication { confirm += " --unlock" }
     lines.append(confirm)
-    return lines.joined(separator: "\n")
+    // What is asked for was written by whoever made the code: it may not pass for a line of ours.
+    return lines.map { TerminalText.line($0) }.joined(separator: "\n")
   }
 
   private static func wish(_ purpose: QRSignInPurpose?) -> String {

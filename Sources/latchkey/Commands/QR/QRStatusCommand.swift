@@ -12,6 +12,11 @@ struct QRStatusCommand: DeviceCommand {
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let progress = try await device.pollQRSignIn(try QRWaitCommand.ticket(in: settings))
+    switch progress {
+    case .pending, .scanned, .agreed: break
+    // The ticket is of no more use.
+    default: try ProfileNote.qrTicket.remove(in: settings)
+    }
     output.result(QRWaitCommand.sentence(progress), JSONValue(progress))
   }
 }

@@ -49,10 +49,11 @@ struct QRWaitCommand: DeviceCommand {
   static func sentence(_ progress: QRProgress) -> String {
     switch progress {
     case .pending: "Nobody has scanned the code yet."
-    case .scanned(let mask): "Scanned by \(mask), not yet agreed to."
-    case .agreed(let mask): "Agreed to by \(mask), not yet collected: latchkey qr wait"
+    case .scanned(let mask): "Scanned by \(TerminalText.line(mask)), not yet agreed to."
+    case .agreed(let mask): "Agreed to by \(TerminalText.line(mask)), not yet collected: latchkey qr wait"
     case .signedIn(let signIn):
-      signIn.profile.name.isEmpty ? "You are signed in." : "You are signed in as \(signIn.profile.name)."
+      signIn.profile.name.isEmpty
+        ? "You are signed in." : "You are signed in as \(TerminalText.line(signIn.profile.name))."
     case .confirmed(let confirmation): "It was agreed to. The service's word for it:\n\(confirmation.jws)"
     case .denied: "The person with the phone refused, or typed a wrong number."
     case .expired: "The code has expired."

@@ -11,6 +11,6 @@ struct RecordGetCommand: DeviceCommand {
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let record = JSONValue(try await device.record(collection: collection, key: key))
-    output.result(String(decoding: record.encoded(), as: UTF8.self), record)
+    output.result(record.line, record)
   }
 }

@@ -14,6 +14,10 @@ struct RecordListCommand: DeviceCommand {
   @Option(help: "At most so many; 0 shows all.")
   var limit = 20
 
+  func validate() throws {
+    guard limit >= 0 else { throw ValidationError("--limit must not be negative") }
+  }
+
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     var shown: [JSONValue] = []
     var next: String?
@@ -23,7 +27,7 @@ struct RecordListCommand: DeviceCommand {
       let page = try await device.records(collection: collection, pageSize: wanted, after: next)
       for record in page.records {
         let json = JSONValue(record)
-        if options.json { shown.append(json) } else { output.progress(String(decoding: json.encoded(), as: UTF8.self)) }
+        if options.json { shown.append(json) } else { output.progress(json.line) }
       }
       count += page.records.count
       next = page.next

@@ -19,12 +19,13 @@ struct RecordPutCommand: DeviceCommand {
   @Argument(help: "A file of such lines; - is standard input.")
   var path = "-"
 
-  /// As many at a time as keep memory small, however long the file is.
-  private static let chunk = 10_000
+  /// As much at a time as keeps memory small, however long the file is.
+  private static let chunk = (records: 10_000, bytes: 4 * 1024 * 1024)
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     var written: Int64 = 0
     var records: [Record] = []
+    var bytes = 0
     var number = 0
     let now = Int64(time(nil)) * 1000
     var lines = try InputFile(path)
@@ -32,9 +33,11 @@ struct RecordPutCommand: DeviceCommand {
       number += 1
       if line.isEmpty { continue }
       records.append(try RecordLine.record(line, number: number, now: now))
-      if records.count == Self.chunk {
+      bytes += line.count
+      if records.count >= Self.chunk.records || bytes >= Self.chunk.bytes {
         written += try await device.putRecords(records)
         records.removeAll(keepingCapacity: true)
+        bytes = 0
       }
     }
     written += try await device.putRecords(records)

@@ -10,7 +10,7 @@ import Testing
   /// A peer whose requests are answered with `size` bytes by a handler.
   private func answering(_ size: Int) throws -> ScriptedPeer {
     let peer = try ScriptedPeer()
-    peer.events.onEnd = { [server = peer.server] stream in
+    peer.events.onEnd = { [unowned server = peer.server] stream in
       server.respond(stream, nil)
       server.write(stream, ByteBuffer(repeating: 7, count: size))
       server.finishCommon(stream)
@@ -118,7 +118,7 @@ import Testing
   @Test("A peer that offers a larger table makes ours no larger")
   func encoderTable() throws {
     let peer = try ScriptedPeer()
-    peer.events.onEnd = { [server = peer.server] stream in
+    peer.events.onEnd = { [unowned server = peer.server] stream in
       var fields = HTTP2FieldList()
       fields.add(":status", "200")
       for index in 0..<100 { fields.add("x-\(index)".utf8, (0..<100).map { UInt8(33 + ($0 * 7 + index) % 90) }) }
@@ -137,7 +137,7 @@ import Testing
   func sharedBlocks() throws {
     let pair = try SessionPair(common: SessionPair.common)
     var extra = 0
-    pair.serverEvents.onEnd = { [server = pair.server] stream in
+    pair.serverEvents.onEnd = { [unowned server = pair.server] stream in
       extra += 1
       if extra.isMultiple(of: 2) {
         var fields = SessionPair.common.head

@@ -8,7 +8,7 @@ import Testing
   private func directPair() throws -> SessionPair {
     let pair = try SessionPair(common: SessionPair.common)
     pair.serverEvents.direct = { body in body == Array("ping".utf8) ? ByteBuffer(string: "pong") : nil }
-    pair.serverEvents.onEnd = { [server = pair.server] stream in
+    pair.serverEvents.onEnd = { [unowned server = pair.server] stream in
       server.respond(stream, nil)
       server.write(stream, ByteBuffer(string: "handled"))
       server.finishCommon(stream)
@@ -227,7 +227,7 @@ import Testing
   func sharing() throws {
     let pair = try SessionPair(common: SessionPair.common)
     let size = 50_000
-    pair.serverEvents.onEnd = { [server = pair.server] stream in
+    pair.serverEvents.onEnd = { [unowned server = pair.server] stream in
       server.respond(stream, nil)
       server.write(stream, ByteBuffer(repeating: 7, count: size))
       server.finishCommon(stream)
@@ -257,7 +257,7 @@ import Testing
     var limits = Limits()
     limits.headerListBytes = 64 * 1024
     let pair = try SessionPair(clientLimits: limits)
-    pair.serverEvents.onEnd = { [server = pair.server] stream in
+    pair.serverEvents.onEnd = { [unowned server = pair.server] stream in
       var fields = HTTP2FieldList()
       fields.add(":status", "200")
       for index in 0..<40 { fields.add("x-\(index)".utf8, (0..<500).map { UInt8(33 + ($0 * 7 + index) % 90) }) }

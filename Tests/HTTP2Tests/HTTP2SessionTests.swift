@@ -14,7 +14,7 @@ import Testing
   @Test("A request reaches the server and its answer, body and trailers come back")
   func exchange() throws {
     let pair = try SessionPair()
-    pair.serverEvents.onEnd = { [server = pair.server] stream in
+    pair.serverEvents.onEnd = { [unowned server = pair.server] stream in
       server.respond(stream, self.ok())
       server.write(stream, ByteBuffer(bytes: [1, 2, 3]))
       var trailers = HTTP2FieldList()
@@ -45,7 +45,7 @@ import Testing
   @Test("Stream objects are reused and keep nothing of the stream before")
   func reuse() throws {
     let pair = try SessionPair()
-    pair.serverEvents.onEnd = { [server = pair.server] stream in
+    pair.serverEvents.onEnd = { [unowned server = pair.server] stream in
       server.respond(stream, self.ok(), endStream: true)
     }
     var objects: Set<ObjectIdentifier> = []
@@ -138,7 +138,7 @@ import Testing
   @Test("No field of a malformed block reaches a handler, and the next block is whole")
   func malformedBlock() throws {
     let pair = try SessionPair()
-    pair.serverEvents.onEnd = { [server = pair.server] stream in
+    pair.serverEvents.onEnd = { [unowned server = pair.server] stream in
       server.respond(stream, self.ok(), endStream: true)
     }
     var fields = HTTP2FieldList()

@@ -148,7 +148,7 @@ extension RecordingDelegate: HTTP2ServerSessionDelegate {
 }
 
 final class RecordingHandler: HTTP2StreamHandler {
-  var stream: HTTP2Stream?
+  weak var stream: HTTP2Stream?
   var fields: [String] = []
   var blocks: [HTTP2FieldBlock] = []
   var body: [UInt8] = []

@@ -53,6 +53,7 @@ struct HealthServiceTests {
       }
     }
     let call = Task {
+      defer { signal.finish() }
       do throws(RPCError) {
         try await health.watch(
           HealthV1.HealthCheckRequest(service: service), responses: ResponseWriter(outbox), context: context)

@@ -89,12 +89,17 @@ struct InProcessChannel: RPCChannel {
 private final class Relay: Sendable {
   let inbox = MessageInbox(consumed: { _ in })
   let outbox: MessageOutbox
+  private let wire: Wire
 
   init() {
     let wire = Wire()
+    self.wire = wire
     outbox = MessageOutbox(ready: { wire.pump() })
     wire.connect(outbox, inbox)
   }
+
+  /// The wire and the outbox hold each other.
+  deinit { wire.disconnect() }
 
   private final class Wire: Sendable {
     private let ends = Mutex<(MessageOutbox, MessageInbox)?>(nil)
@@ -102,6 +107,8 @@ private final class Relay: Sendable {
     func connect(_ outbox: MessageOutbox, _ inbox: MessageInbox) {
       ends.withLock { $0 = (outbox, inbox) }
     }
+
+    func disconnect() { ends.withLock { $0 = nil } }
 
     func pump() {
       guard let (outbox, inbox) = ends.withLock({ $0 }) else { return }

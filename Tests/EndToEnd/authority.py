@@ -54,15 +54,19 @@ class Authority:
             .sign(self._key, hashes.SHA256())
         )  # fmt: skip
 
-    def issue(self, folder, *names, days=2):
-        """Writes authority.pem, certificate.pem and key.pem (0600) into the folder; zero days make an expired one."""
+    def issue(self, folder, *names, days=2, alternatives=None):
+        """Writes authority.pem, certificate.pem and key.pem (0600) into the folder; zero days make an expired one.
+
+        It is for `names` and 127.0.0.1, or for `alternatives`, of whatever kind, with the first name as its subject.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         leaf = (
             _builder(names[0], self.name, key, days)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(
                 x509.SubjectAlternativeName(
-                    [*map(x509.DNSName, names), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+                    alternatives
+                    or [*map(x509.DNSName, names), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
                 ),
                 critical=False,
             )

@@ -1,5 +1,7 @@
 """What no client should send: each gets its own clear status, and the services live on."""
 
+import os
+import signal
 import time
 
 import grpc
@@ -172,6 +174,30 @@ def test_expired_deadline(any_world):
     # A poll that waits answers in time for its deadline, instead of being cut off by it.
     answer = device.poll(wait_ms=25_000, last_version=99, timeout=0.5)
     assert answer.state == qr_session_service_pb2.SESSION_STATE_PENDING
+
+
+def test_deadline_of_the_caller_binds_the_next_service(own_world):
+    """R42: a call that waits for another service ends with its caller's deadline, by the service's own word"""
+    phone, screen = own_world.account(), own_world.device()
+    code = screen.issue_qr()
+    phone.confirm(phone.scan(code.qr_payload), code.check_code)
+    # The poll that redeems the code has the tokens made by identity.
+    request = qr_session_service_pb2.PollSessionRequest(device_code=code.device_code, code_verifier=screen.verifier)
+    identity = own_world.fleet["identity"].process
+    with wire.Connection(own_world, "qr") as connection:
+        # It is there, and says nothing.
+        os.kill(identity.pid, signal.SIGSTOP)
+        try:
+            started = time.monotonic()
+            path = "/latchkey.qr.v1.QrSessionService/PollSession"
+            fields = [("grpc-timeout", "1500m")]
+            stream = connection.request(path, wire.framed(request.SerializeToString()), headers=fields)
+            status = connection.status(stream)
+            took = time.monotonic() - started
+        finally:
+            os.kill(identity.pid, signal.SIGCONT)
+        assert status == DEADLINE_EXCEEDED and 1.3 < took < 4, (status, took)
+    assert screen.poll().HasField("tokens"), "the code was lost with the call"
 
 
 @pytest.mark.parametrize("timeout", ["", "1", "S", "-1S", "123456789S", "1.5S", "1s", "0x1S"])

@@ -29,11 +29,22 @@ def declared(package):
     return {f"{package}.{name}" for file in files for name in re.findall(r"^service (\w+) {", file.read_text(), re.M)}
 
 
+def declared_rpcs(package):
+    """(service, method, request, response) of every method that the .proto files of a package declare."""
+    rpcs = []
+    for file in sorted((PROTO / package.replace(".", "/")).glob("*.proto")):
+        for service, body in re.findall(r"^service (\w+) {(.*?)^}", file.read_text(), re.M | re.S):
+            for rpc in re.findall(r"rpc (\w+)\(((?:stream )?\w+)\) returns \(((?:stream )?\w+)\)", body):
+                rpcs.append((service, *rpc))
+    return rpcs
+
+
 def grpcurl(world, name, *arguments):
-    """Runs grpcurl; answers its output, and its errors with it."""
+    """Runs grpcurl, flags and their values first; answers its output, and its errors with it."""
     security = ["-cacert", str(world.authority)] if world.authority else ["-plaintext"]
-    flags = [argument for argument in arguments if argument.startswith("-") or argument in ("{}", "")]
-    rest = [argument for argument in arguments if argument not in flags]
+    flags, rest = [], list(arguments)
+    while rest and rest[0].startswith("-"):
+        flags += [rest.pop(0), rest.pop(0)]
     done = subprocess.run(
         [str(GRPCURL), *security, "-max-time", "5", *flags, world.target(name), *rest],
         capture_output=True, text=True, timeout=60,
@@ -50,6 +61,35 @@ def any_world(request):
 def test_grpcurl_lists_every_service(any_world, name):
     """grpcurl lists what the proto files declare, and nothing else"""
     assert set(grpcurl(any_world, name, "list").split()) == declared(AREAS[name]) | SHARED
+
+
+@pytest.mark.parametrize("name", services.NAMES)
+def test_grpcurl_describes_every_method(any_world, name):
+    """grpcurl shows each method with its types and streams as the proto files declare it, and each type of theirs"""
+    shown = re.sub(r"\s+", " ", grpcurl(any_world, name, "describe"))
+    package = AREAS[name]
+    rpcs = declared_rpcs(package)
+    assert len(rpcs) > 5
+    for service, method, request, response in rpcs:
+        assert f"{package}.{service} is a service" in shown
+        request, response = (re.sub(r"(\w+)$", rf".{package}.\1", side) for side in (request, response))
+        assert f"rpc {method} ( {request} ) returns ( {response} );" in shown, method
+    # A type of each service, with what it is made of.
+    for _, _, request, _ in {rpc[0]: rpc for rpc in rpcs}.values():
+        message = f"{package}.{request.removeprefix('stream ')}"
+        assert f"message {message.rsplit('.', 1)[1]} {{" in grpcurl(any_world, name, "describe", message)
+
+
+@pytest.mark.parametrize("name", services.NAMES)
+def test_grpcurl_calls_what_every_port_serves(any_world, name):
+    """grpcurl asks for health, watches it, and asks either version of reflection"""
+    assert '"status": "SERVING"' in grpcurl(any_world, name, "-d", "{}", "grpc.health.v1.Health/Check")
+    watched = grpcurl(any_world, name, "-max-time", "1", "grpc.health.v1.Health/Watch")
+    assert '"status": "SERVING"' in watched and "Code: DeadlineExceeded" in watched
+    for version in ("v1", "v1alpha"):
+        service = f"grpc.reflection.{version}.ServerReflection"
+        answer = grpcurl(any_world, name, "-d", '{"listServices": "*"}', f"{service}/ServerReflectionInfo")
+        assert f'"name": "{service}"' in answer
 
 
 @pytest.mark.parametrize("name", services.NAMES)
@@ -97,12 +137,18 @@ def test_reflection_describes_every_service(world, name, module, stubs):
 def test_health_is_watched(own_world, name):
     """A watcher of a service's health hears that it serves and, on SIGTERM, that it no longer does"""
     stub = health_pb2_grpc.HealthStub(own_world.channel(name))
-    watch = stub.Watch(health_pb2.HealthCheckRequest(), timeout=30)
-    assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+    # The whole of it, and each of its services.
+    watches = [
+        stub.Watch(health_pb2.HealthCheckRequest(service=service), timeout=30)
+        for service in ["", *sorted(declared(AREAS[name]))]
+    ]
+    for watch in watches:
+        assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
     process = own_world.fleet[name].process
     os.kill(process.pid, signal.SIGTERM)
-    assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
-    watch.cancel()
+    for watch in watches:
+        assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        watch.cancel()
     assert process.wait(20) == 0
     own_world.fleet[name].process = None
 
@@ -111,9 +157,11 @@ def test_health_of_an_unknown_service(world):
     """Watch says SERVICE_UNKNOWN and stays; Check says NOT_FOUND"""
     stub = health_pb2_grpc.HealthStub(world.channel("qr"))
     request = health_pb2.HealthCheckRequest(service="no.such.Service")
-    watch = stub.Watch(request, timeout=10)
-    assert next(iter(watch)).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
-    watch.cancel()
+    watch = stub.Watch(request, timeout=1)
+    assert next(watch).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+    with pytest.raises(grpc.RpcError) as error:
+        next(watch)
+    assert error.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     with pytest.raises(grpc.RpcError) as error:
         stub.Check(request, timeout=5)
     assert error.value.code() == grpc.StatusCode.NOT_FOUND

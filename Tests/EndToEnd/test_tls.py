@@ -1,5 +1,7 @@
 """TLS as the real executables speak it: profiles, protocols, certificates that are replaced, services that prove themselves."""
 
+import concurrent.futures
+import ipaddress
 import json
 import os
 import pathlib
@@ -9,11 +11,13 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
 import grpc
 import pytest
+from cryptography import x509
 
 import authority
 import services
@@ -177,6 +181,45 @@ def test_a_renewed_certificate_is_served_without_a_restart(renewable):
     assert errors(fleet) == []
 
 
+def test_calls_go_on_while_certificates_are_renewed(renewable, tmp_path):
+    """On connections that stand and on new ones, by files that change and by SIGHUP: not one call fails"""
+    fleet, old, _ = renewable
+    issuer = authority.Authority()
+    renewals = [issuer.issue(tmp_path / f"renewal-{number}", "localhost") for number in range(4)]
+    # Clients trust the authority of the certificate that is served first, and that of its successors.
+    trust = ssl.create_default_context(cafile=str(old.authority))
+    trust.load_verify_locations(str(renewals[0].authority))
+    credentials = grpc.ssl_channel_credentials(old.authority.read_bytes() + renewals[0].authority.read_bytes())
+    target = f"localhost:{fleet.ports['identity'][0]}"
+    over, answered, seen = threading.Event(), [], set()
+
+    def call_on_standing_connections():
+        with grpc.secure_channel(target, credentials, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+            get_jwks = channel.unary_unary("/latchkey.identity.v1.AuthService/GetJwks")
+            while not over.is_set():
+                answered.append(get_jwks(b"", timeout=10))
+
+    def call_on_new_connections():
+        while not over.is_set():
+            with socket.create_connection(("127.0.0.1", fleet.ports["identity"][0]), timeout=10) as raw:
+                with trust.wrap_socket(raw, server_hostname="localhost") as connection:
+                    seen.add(connection.getpeercert(binary_form=True))
+                    connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                    assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        callers = [pool.submit(call) for call in (call_on_standing_connections, call_on_new_connections) * 2]
+        for number, renewal in enumerate(renewals, 2):
+            replace(old, renewal)
+            if number % 2:
+                fleet["identity"].process.send_signal(signal.SIGHUP)
+            eventually(lambda count=number: len(seen) >= count or any(caller.done() for caller in callers))
+        over.set()
+        for caller in callers:
+            caller.result(30)
+    assert len(seen) == 5 and len(answered) > 20
+
+
 def test_sighup_takes_the_certificate_at_once(renewable):
     fleet, old, new = renewable
     replace(old, new)
@@ -260,6 +303,22 @@ def test_R41_a_service_only_method_asks_for_the_right_certificate(mutual, tmp_pa
         issue_for_qr(issuer.issue(tmp_path / "stranger", "latchkey-qr.example.com"))
     with refused(grpc.StatusCode.UNAUTHENTICATED, "SERVICE_ONLY"):
         issue_for_qr(None)
+    # A name counts only as a DNS name or a URI, and only one service's.
+    qr = "latchkey-qr"
+    names = {
+        "the subject alone": [x509.DNSName("other.example")],
+        "mail": [x509.RFC822Name(qr), x509.RFC822Name(f"{qr}@example.com")],
+        "a number": [x509.RegisteredID(x509.ObjectIdentifier("1.2.3")), x509.DNSName("x")],
+        "a directory's": [x509.DirectoryName(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, qr)]))],
+        "another case": [x509.DNSName("Latchkey-QR")],
+        "a wildcard": [x509.DNSName("*"), x509.DNSName("latchkey-*")],
+        "two services'": [x509.DNSName(qr), x509.DNSName("latchkey-migrator")],
+        "an address": [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))],
+    }
+    for kind, alternatives in names.items():
+        files = issuer.issue(tmp_path / kind, qr, alternatives=alternatives)
+        with refused(grpc.StatusCode.UNAUTHENTICATED, "SERVICE_ONLY"):
+            issue_for_qr(files)
     # A person's token and the shared secret of another installation open nothing, with or without a certificate.
     person = world.account()
     for files in (right, None):

@@ -476,6 +476,40 @@ struct ClientRecoveryTests {
     await server.server.shutDown()
   }
 
+  @Test("twenty rolling restarts of two servers, beside dead addresses, cost callers that do not wait not one call")
+  func rollingRestarts() async throws {
+    var servers = [try await TestServer.start(), try await TestServer.start()]
+    let ports = try servers.map { try #require($0.address.port) }
+    // Nobody listens on port 1.
+    let target = try ChannelTarget("ipv4:[::1]:1,127.0.0.1:1,\(ports.map { "127.0.0.1:\($0)" }.joined(separator: ","))")
+    let channel = makeChannel(target)
+    let method = RPCMethod(path: "/t.T/Yield", kind: .unary)
+    func answered(by server: TestServer) -> Int { server.counters.finished.withLock { $0.count } }
+    _ = try await channel.unary(method, Blob([]), options: CallOptions(waitForReady: true)) as Blob
+    let isOver = Counter()
+    let callers = (0..<4).map { number in
+      Task {
+        while isOver.value.load(ordering: .relaxed) == 0 {
+          let blob = Blob([UInt8(number)])
+          let options = CallOptions(timeout: .seconds(60), isIdempotent: true)
+          let response: Blob = try await channel.unary(method, blob, options: options)
+          #expect(response == blob)
+        }
+      }
+    }
+    for round in 0..<20 {
+      // One goes when both are served by: the calls are shared among those that are there.
+      let before = servers.map(answered)
+      try await waitUntil { zip(servers, before).allSatisfy { answered(by: $0) >= $1 + 4 } }
+      await servers[round % 2].server.shutDown()
+      servers[round % 2] = try await TestServer.start { $0.port = ports[round % 2] }
+    }
+    isOver.value.store(1, ordering: .relaxed)
+    for caller in callers { try await caller.value }
+    await channel.close()
+    for server in servers { await server.server.shutDown() }
+  }
+
   @Test("a channel that is let go closes its connections")
   func abandoned() async throws {
     try await ScriptedPeer.run {

@@ -81,14 +81,14 @@ def test_grpcurl_describes_every_method(any_world, name):
 
 
 @pytest.mark.parametrize("name", services.NAMES)
-def test_grpcurl_calls_what_every_port_serves(any_world, name):
+def test_grpcurl_calls_what_every_port_serves(world, name):
     """grpcurl asks for health, watches it, and asks either version of reflection"""
-    assert '"status": "SERVING"' in grpcurl(any_world, name, "-d", "{}", "grpc.health.v1.Health/Check")
-    watched = grpcurl(any_world, name, "-max-time", "1", "grpc.health.v1.Health/Watch")
+    assert '"status": "SERVING"' in grpcurl(world, name, "-d", "{}", "grpc.health.v1.Health/Check")
+    watched = grpcurl(world, name, "-max-time", "1", "grpc.health.v1.Health/Watch")
     assert '"status": "SERVING"' in watched and "Code: DeadlineExceeded" in watched
     for version in ("v1", "v1alpha"):
         service = f"grpc.reflection.{version}.ServerReflection"
-        answer = grpcurl(any_world, name, "-d", '{"listServices": "*"}', f"{service}/ServerReflectionInfo")
+        answer = grpcurl(world, name, "-d", '{"listServices": "*"}', f"{service}/ServerReflectionInfo")
         assert f'"name": "{service}"' in answer
 
 

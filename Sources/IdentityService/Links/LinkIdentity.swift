@@ -10,28 +10,29 @@ extension LinkHandlers {
     _ request: IdentityV1.LinkIdentityRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.LinkIdentityResponse {
-    let account = try account(context)
+    _ = try account(context)
+    let caller = try context.callerSession()
     switch request.identity {
     case nil: throw .invalid("identifier", "is missing")
     case .identifier(let text):
       let identifier = try RequestFields.identifier(text, "identifier")
       try core.requireNoCode(for: identifier, "identifier")
       try await reauthenticate(context, request.password)
-      return try await link(identifier, to: account)
+      return try await link(identifier, by: caller)
     case .otp(let credential):
       try await reauthenticate(context, request.password)
       let shown = try await PresentedCode(credential, "otp", core, guest: nil)
-      return try await link(shown.identifier, to: account, code: shown.code)
+      return try await link(shown.identifier, by: caller, code: shown.code)
     case .customSecret(let credential):
       let id = try RequestFields.customID(credential.id, "custom_secret.id")
       let secret = try RequestFields.newCustomSecret(credential.secret, "custom_secret.secret")
       try await reauthenticate(context, request.password)
-      return try await link(.customID(id), to: account, secretHash: try await core.hash(secret.secret))
+      return try await link(.customID(id), by: caller, secretHash: try await core.hash(secret.secret))
     case .idToken(let credential):
       let client = try RequestFields.clientID(try context.requireSubject().clientID)
       try await reauthenticate(context, request.password)
       let shown = try await PresentedIDToken(credential, "id_token", client: client, core)
-      return try await link(shown.identifier, to: account, challenge: shown.challenge)
+      return try await link(shown.identifier, by: caller, challenge: shown.challenge)
     case .deviceKey(let enrolment):
       let proof = try enrolmentProof(enrolment.proof, "device_key.proof", .enrolUnlock, context)
       try await requireFresh(context, request.password)
@@ -46,7 +47,7 @@ extension LinkHandlers {
 
   private func link(
     _ identifier: AccountIdentifier,
-    to account: SubjectID,
+    by caller: SessionID,
     code: OneTimeCode? = nil,
     challenge: UsedChallenge? = nil,
     secretHash: String? = nil
@@ -54,7 +55,7 @@ extension LinkHandlers {
     let now = core.clock.now()
     let outcome = try await core.stored { () throws(StorageError) in
       try await core.links.link(
-        identifier, to: account, code: code, challenge: challenge, secretHash: secretHash, at: now)
+        identifier, by: caller, code: code, challenge: challenge, secretHash: secretHash, at: now)
     }
     switch outcome {
     case .linked(let identity):
@@ -64,7 +65,7 @@ extension LinkHandlers {
     case .taken: throw .identityInUse
     case .codeSpent: throw .codeVoid
     case .challengeUsed: throw .challengeInvalid
-    case .noAccount: throw .sessionRevoked
+    case .callerEnded: throw .sessionRevoked
     case .full: throw .tooManyIdentities
     }
   }

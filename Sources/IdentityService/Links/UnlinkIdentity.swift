@@ -3,13 +3,15 @@ import LatchkeyProtos
 import Storage
 
 extension LinkHandlers {
-  /// Lets an identifier lead to the caller's account no longer, or a device unlock it no longer. The last identifier stays, or nobody could sign in any more.
+  /// Lets an identifier lead to the caller's account no longer, or a device unlock it no longer. The last identifier
+  /// stays, or nobody could sign in any more.
   package func unlinkIdentity(
     _ request: IdentityV1.UnlinkIdentityRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.UnlinkIdentityResponse {
     guard !request.identityID.isEmpty else { throw .invalid("identity_id", "is missing") }
     let account = try account(context)
+    let caller = try context.callerSession()
     try await reauthenticate(context, request.password)
     let now = core.clock.now()
     let unlocks = try await core.stored { () throws(StorageError) in try await core.unlocks.unlocks(of: account) }
@@ -23,10 +25,11 @@ extension LinkHandlers {
     let notFound = RPCError(.notFound, "the account has no such identity", reason: "IDENTITY_NOT_FOUND")
     guard let identity = identities.first(where: { Self.id(of: $0) == request.identityID }) else { throw notFound }
     switch try await core.stored({ () throws(StorageError) in
-      try await core.links.unlink(identity, from: account, at: now)
+      try await core.links.unlink(identity, by: caller, at: now)
     }) {
     case .unlinked: return IdentityV1.UnlinkIdentityResponse()
     case .notFound: throw notFound
+    case .callerEnded: throw .sessionRevoked
     case .last:
       throw RPCError(.failedPrecondition, "the last identity of an account stays", reason: "LAST_IDENTITY")
     }

@@ -8,8 +8,8 @@ package enum LinkOutcome: Sendable, Equatable {
   /// The code was spent meanwhile.
   case codeSpent
   case challengeUsed
-  /// There is no such account any more.
-  case noAccount
+  /// The caller's session ended meanwhile.
+  case callerEnded
   /// The account has as many identities as one may have.
   case full
 }

@@ -4,4 +4,6 @@ package enum UnlinkOutcome: Sendable, Equatable {
   /// It did not lead to this account.
   case notFound
   case last
+  /// The caller's session ended meanwhile.
+  case callerEnded
 }

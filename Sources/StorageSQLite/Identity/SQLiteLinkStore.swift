@@ -20,11 +20,13 @@ package struct SQLiteLinkStore: LinkStore {
   }
 
   package func link(
-    _ identifier: AccountIdentifier, to account: SubjectID, code: OneTimeCode?, challenge: UsedChallenge?,
+    _ identifier: AccountIdentifier, by caller: SessionID, code: OneTimeCode?, challenge: UsedChallenge?,
     secretHash: String?, at now: Timestamp
   ) async throws(StorageError) -> LinkOutcome {
     try await database.write { db, changes throws(StorageError) in
-      guard try SubjectRow.find(account, in: db)?.isAccount == true else { return .noAccount }
+      // Whoever was turned out while their password was checked leaves no way back in behind.
+      guard let own = try SessionRow.live(caller, at: now, in: db), !own.isGuest else { return .callerEnded }
+      let account = own.subject
       if let (identity, owner) = try IdentityRow.find(identifier, in: db) {
         guard owner == account else { return .taken }
         if let challenge, try !ChallengeRow.spend(challenge, in: db) { return .challengeUsed }
@@ -49,9 +51,11 @@ package struct SQLiteLinkStore: LinkStore {
   }
 
   package func unlink(
-    _ identity: Identity, from account: SubjectID, at now: Timestamp
+    _ identity: Identity, by caller: SessionID, at now: Timestamp
   ) async throws(StorageError) -> UnlinkOutcome {
     try await database.write { db, changes throws(StorageError) in
+      guard let own = try SessionRow.live(caller, at: now, in: db), !own.isGuest else { return .callerEnded }
+      let account = own.subject
       let all = try IdentityRow.all(of: account, in: db)
       guard all.contains(where: { $0.kind == identity.kind && $0.value == identity.value }) else { return .notFound }
       guard all.count > 1 else { return .last }

@@ -81,6 +81,25 @@ struct LinkServiceTests {
     #expect(try await list(harness, account).count == 1)
   }
 
+  @Test("R14: a session that ends while its caller's password is checked leaves no way back in, and takes none away")
+  func endedMeanwhile() async throws {
+    let harness = try await IdentityHarness()
+    let account = try await harness.register("ada@example.com")
+    _ = try await link(harness, account.tokens, "ada_l")
+    let (core, now) = (harness.core, harness.clock.now())
+    let caller = try SessionID(try account.tokens.orThrow().sid).orThrow()
+    let owner = try SubjectID(try account.subject.orThrow().sub).orThrow()
+    // Both calls have been let in, and wait for the hash.
+    let identities = try await core.links.identities(of: owner)
+    _ = try await harness.logOut(account.tokens)
+    let linked = try await core.links.link(
+      .customID(try CustomID("eve-0123456789abcdef").orThrow()), by: caller, code: nil, challenge: nil, secretHash: nil,
+      at: now)
+    #expect(linked == .callerEnded)
+    #expect(try await core.links.unlink(identities[0], by: caller, at: now) == .callerEnded)
+    #expect(try await core.links.identities(of: owner) == identities)
+  }
+
   @Test("Who does not know the password cannot change what leads to the account, and cannot guess it here either")
   func reauthentication() async throws {
     let harness = try await IdentityHarness()

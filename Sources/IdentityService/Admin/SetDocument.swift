@@ -8,22 +8,25 @@ extension AdminHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.SetDocumentResponse {
     let bytes = Array(request.json.utf8)
-    let name: String
-    let problem: String?
+    let isPolicies: Bool
     switch request.document {
-    case .policies:
-      name = "policies"
+    case .policies: isPolicies = true
+    case .guides: isPolicies = false
+    case .unspecified, .unrecognized: throw .invalid("document", "must be POLICIES or GUIDES")
+    }
+    // Before anything changes: what is refused has not happened.
+    let detail = try detail("changed the \(isPolicies ? "policies" : "guides")", reason: request.reason)
+    let problem: String?
+    if isPolicies {
       let file = core.policies
       problem = await Task.detached { file.replace(bytes)?.description }.value
-    case .guides:
-      name = "guides"
+    } else {
       let file = core.guides
       problem = await Task.detached { file.replace(bytes)?.description }.value
       if problem == nil { core.guideWatches.definitionsChanged() }
-    case .unspecified, .unrecognized: throw .invalid("document", "must be POLICIES or GUIDES")
     }
     if let problem { throw .invalid("json", problem) }
-    try await record(try detail("changed the \(name)", reason: request.reason), context)
+    try await record(detail, context)
     return IdentityV1.SetDocumentResponse()
   }
 }

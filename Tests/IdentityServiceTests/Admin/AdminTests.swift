@@ -161,6 +161,13 @@ struct AdminTests {
     }
     await expectRefusal(.invalidArgument, field: "json") { try await set("{") }
     await expectRefusal(.invalidArgument, field: "json") { try await set(#"{"version": 2, "gate": []}"#) }
+    // A reason that cannot be recorded is refused before anything changes.
+    await expectRefusal(.invalidArgument, field: "reason") {
+      try await harness.admin.setDocument(
+        IdentityV1.SetDocumentRequest(document: .policies, json: document, reason: "a\u{7}"), options: .service)
+    }
+    #expect(
+      try await harness.access.getGatePolicy(IdentityV1.GetGatePolicyRequest(clientID: "app.test")).version < 2)
     try await set(document)
     let gates = try await harness.access.getGatePolicy(IdentityV1.GetGatePolicyRequest(clientID: "app.test"))
     #expect(gates.version == 2 && gates.gates.map(\.loginRequired) == [false])

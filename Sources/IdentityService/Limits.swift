@@ -138,6 +138,10 @@ package enum Limits {
   package static let retentionInterval: Duration = .seconds(6 * 3600)
   package static let retentionPage = 100
 
+  /// Sessions of one subject that are listed, some 200 bytes each: far more than a person has, and a message that stock
+  /// clients take. Whoever has more sees the newest.
+  package static let listedSessions = 1000
+
   /// Sessions that one change ends when everybody's do: some milliseconds of the writer's time.
   package static let sessionsEndedAtOnce = 500
 

@@ -22,7 +22,7 @@ extension AdminHandlers {
     let found = try await core.stored { () throws(StorageError) in
       (
         try await core.subjects.standing(of: id), try await core.links.identities(of: id),
-        try await core.sessions.live(of: id, at: now)
+        try await core.sessions.live(of: id, at: now, limit: Limits.listedSessions)
       )
     }
     guard let standing = found.0 else { throw .subjectNotFound }

@@ -49,9 +49,12 @@ extension GuestHandlers {
             lastSeenAt: GoogleProtobuf.Timestamp(device.lastSeenAt)
           )))
     }
-    let sessions = SessionHandlers(core)
-    for session in try await core.stored({ () throws(StorageError) in try await core.sessions.live(of: id, at: now) }) {
-      try await write(.session(sessions.message(session, for: caller)))
+    let handlers = SessionHandlers(core)
+    let sessions = try await core.stored { () throws(StorageError) in
+      try await core.sessions.live(of: id, at: now, limit: Limits.listedSessions)
+    }
+    for session in sessions {
+      try await write(.session(handlers.message(session, for: caller)))
     }
     for guide in try await core.stored({ () throws(StorageError) in try await core.guideProgress.progress(of: id) }) {
       try await write(.guide(guideMessage(guide)))

@@ -3,7 +3,7 @@ import LatchkeyProtos
 import Storage
 
 extension SessionHandlers {
-  /// The caller's live sessions, the newest first.
+  /// The caller's live sessions, the newest first, at most `Limits.listedSessions`.
   package func listSessions(
     _ request: IdentityV1.ListSessionsRequest,
     context: ServerContext
@@ -12,7 +12,7 @@ extension SessionHandlers {
     let subject = try context.callerSubject()
     let now = core.clock.now()
     let sessions = try await core.stored { () throws(StorageError) in
-      try await core.sessions.live(of: subject, at: now)
+      try await core.sessions.live(of: subject, at: now, limit: Limits.listedSessions)
     }
     return IdentityV1.ListSessionsResponse(sessions: sessions.map { message($0, for: caller) })
   }

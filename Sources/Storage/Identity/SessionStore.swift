@@ -4,8 +4,8 @@ import LatchkeyModel
 package protocol SessionStore: Sendable {
   func session(_ id: SessionID) async throws(StorageError) -> Session?
 
-  /// The live sessions of a subject, the newest first.
-  func live(of subject: SubjectID, at now: Timestamp) async throws(StorageError) -> [Session]
+  /// The live sessions of a subject, at most `limit`, the newest first.
+  func live(of subject: SubjectID, at now: Timestamp, limit: Int) async throws(StorageError) -> [Session]
 
   /// Ends one session of the caller's own, as one change.
   func revoke(

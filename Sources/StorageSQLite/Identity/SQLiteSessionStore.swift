@@ -13,10 +13,11 @@ package struct SQLiteSessionStore: SessionStore {
     try await database.read { db throws(StorageError) in try SessionRow.find(id, in: db) }
   }
 
-  package func live(of subject: SubjectID, at now: Timestamp) async throws(StorageError) -> [Session] {
+  package func live(
+    of subject: SubjectID, at now: Timestamp, limit: Int
+  ) async throws(StorageError) -> [Session] {
     try await database.read { db throws(StorageError) in
-      try SessionRow.live(of: subject, at: now, in: db)
-        .sorted { ($1.authenticatedAt, $1.id) < ($0.authenticatedAt, $0.id) }
+      try SessionRow.live(of: subject, at: now, limit: limit, in: db)
     }
   }
 
@@ -98,7 +99,7 @@ package struct SQLiteSessionStore: SessionStore {
     try await database.write { db, changes throws(StorageError) in
       guard let caller = try SessionRow.live(logOut.session, at: logOut.now, in: db) else { return .sessionEnded }
       if logOut.reach != .local, !caller.isConfirmed(at: logOut.now),
-        try SessionRow.live(of: caller.subject, at: logOut.now, in: db).count > 1
+        try SessionRow.live(of: caller.subject, at: logOut.now, limit: 2, in: db).count > 1
       {
         return .unconfirmed
       }

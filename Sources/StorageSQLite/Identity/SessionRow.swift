@@ -9,7 +9,11 @@ enum SessionRow {
     confirmed_at
     """
   private static let selectOne = "SELECT \(columns) FROM sessions WHERE sid = ?"
-  private static let selectLive = "SELECT \(columns) FROM sessions WHERE sub = ? AND ended_at IS NULL"
+  private static let selectLive = """
+    SELECT \(columns) FROM sessions
+    WHERE sub = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND absolute_expires_at > ?2
+    ORDER BY authenticated_at DESC, sid DESC LIMIT ?3
+    """
   private static let insertOne = """
     INSERT INTO sessions (\(columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     """
@@ -24,10 +28,11 @@ enum SessionRow {
     return session
   }
 
+  /// At most `limit`, the newest first.
   static func live(
-    of subject: SubjectID, at now: Timestamp, in db: SQLiteConnection
+    of subject: SubjectID, at now: Timestamp, limit: Int, in db: SQLiteConnection
   ) throws(StorageError) -> [Session] {
-    try db.all(selectLive, .id(subject), map: map).filter { $0.isLive(at: now) }
+    try db.all(selectLive, .id(subject), .time(now), .integer(limit), map: map)
   }
 
   static func insert(

@@ -163,6 +163,25 @@ struct SessionEndTests {
     _ = try await harness.refresh(used)
   }
 
+  @Test("R16: of very many sessions the newest are listed, and no more are read than are told")
+  func listIsBounded() async throws {
+    let harness = try await IdentityHarness()
+    let first = try await harness.register("ada@example.com")
+    var sids = [first.tokens?.sid ?? ""]
+    for _ in 0..<3 {
+      harness.clock.advance(by: .seconds(1))
+      sids.append(try await harness.signIn("ada@example.com").tokens?.sid ?? "")
+    }
+    _ = try await harness.auth.revoke(
+      IdentityV1.RevokeRequest(token: try first.tokens.orThrow().refreshToken))
+    let owner = try SubjectID(try first.subject.orThrow().sub).orThrow()
+    let now = harness.clock.now()
+    let listed = try await harness.core.sessions.live(of: owner, at: now, limit: 2)
+    #expect(listed.map(\.id.description) == [sids[3], sids[2]])
+    let all = try await harness.core.sessions.live(of: owner, at: now, limit: Limits.listedSessions)
+    #expect(all.map(\.id.description) == sids[1...].reversed())
+  }
+
   /// Rows of a table that are over in the end.
   private func count(_ harness: IdentityHarness, _ table: String) async throws -> Int64 {
     try await harness.database.read { db throws(StorageError) in

@@ -20,7 +20,7 @@ package enum IdentityAccess {
     + AccessPolicies(IdentityV1.GrantServiceMethod.self) { method in
       switch method {
       case .issueForQr, .signConfirmation, .revokeForQr, .describeSubject: .services([.qr])
-      case .completeMigration, .failMigration: .services([.migrator])
+      case .completeMigration, .failMigration, .restoreGuest: .services([.migrator])
       case .watchRevocations: .services([.qr, .migrator])
       }
     }

@@ -10,6 +10,16 @@ enum Limits {
   /// small beside the 4 MiB that stock clients send by default.
   static let putMessageBytes = 1 << 20
 
+  /// What a subject may store by PutRecords unless configured otherwise. Guests cost nothing to make, so they may fill
+  /// less: a phone that is used for months without an account stays far below 20,000 entries of some hundred bytes,
+  /// while the 60 guests that a network gets in an hour (`guest.perHour`) hold at most 1 GiB. An account is a person's
+  /// for years, and what it may hold is still read back within minutes.
+  static let guestBounds = RecordBounds(records: 20_000, bytes: 16 << 20, collections: collectionsPerSubject)
+  static let accountBounds = RecordBounds(records: 200_000, bytes: 256 << 20, collections: collectionsPerSubject)
+
+  /// Collections of a subject: an app has tens of them, and a list of all fits into a message and a transaction.
+  static let collectionsPerSubject = 256
+
   /// Records in a page unless the caller says otherwise, and at most.
   static let defaultPageSize = 100
   static let largestPageSize = 1000
@@ -31,6 +41,16 @@ enum Limits {
 
   /// A plan's digest, in text: SHA-256 in base64url.
   static let digestCharacters = 43
+
+  /// How long a migration can be taken back unless configured otherwise: long enough to notice that the wrong account was
+  /// signed in to. What guests had is kept meanwhile. Identity remembers where a guest was for 30 days.
+  static let undoWindow: Duration = .seconds(7 * 86_400)
+  static let longestUndoWindow: Duration = .seconds(29 * 86_400)
+
+  /// How often what only taking back needs is forgotten when its time is over, and how many rows at once: some
+  /// milliseconds of the writer's time.
+  static let forgetInterval: Duration = .seconds(60)
+  static let forgetRows = 1000
 
   /// Migrations that move at the same time. Their work meets in the one writer; a second worker only keeps short
   /// migrations from waiting behind a long one.
@@ -65,7 +85,9 @@ enum Limits {
     precondition(putMessageBytes > 2 * (RecordContent.maximumValueBytes + RecordKey.maximumBytes + 1024))
     precondition(pageBytes >= RecordContent.maximumValueBytes)
     precondition(defaultPageSize <= largestPageSize)
+    precondition(guestBounds.records <= accountBounds.records && guestBounds.bytes <= accountBounds.bytes)
     precondition(longestRetry <= JobLease.longestPause && lease <= JobLease.longestPause, "else it is due at once")
+    precondition(undoWindow <= longestUndoWindow)
     precondition(switchPatience < lease, "a claim must outlast the call that is made under it")
   }()
 }

@@ -10,6 +10,9 @@ package struct MigrationCore: Sendable {
   package let migrations: any MigrationStore
   /// How each collection is merged when a plan does not say otherwise.
   package let rules: CollectionRules
+  /// What guests and accounts may store.
+  package let guestBounds: RecordBounds
+  package let accountBounds: RecordBounds
   /// Verifies the proofs of PlanMigration, as it verifies the tokens of callers.
   package let tokens: TokenAuthenticator
   package let clock: any WallClock
@@ -22,6 +25,8 @@ package struct MigrationCore: Sendable {
     records: any RecordStore,
     migrations: any MigrationStore,
     rules: CollectionRules,
+    guestBounds: RecordBounds,
+    accountBounds: RecordBounds,
     tokens: TokenAuthenticator,
     clock: any WallClock,
     random: RandomSource,
@@ -31,6 +36,8 @@ package struct MigrationCore: Sendable {
     self.records = records
     self.migrations = migrations
     self.rules = rules
+    self.guestBounds = guestBounds
+    self.accountBounds = accountBounds
     self.tokens = tokens
     self.clock = clock
     self.random = random

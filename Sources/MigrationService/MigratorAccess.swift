@@ -7,7 +7,9 @@ package enum MigratorAccess {
 
   private static let migrations = AccessPolicies(MigrationV1.MigrationServiceMethod.self) { method in
     switch method {
-    case .planMigration, .startMigration, .getMigration, .watchMigration, .retryMigration: .accountOrService
+    case .planMigration, .startMigration, .getMigration, .watchMigration, .retryMigration, .listMigrations,
+      .undoMigration, .listConflicts, .resolveConflict:
+      .accountOrService
     }
   }
 

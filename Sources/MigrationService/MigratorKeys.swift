@@ -12,6 +12,31 @@ package enum MigratorKeys {
     return try rules(entries)
   }
 
+  package static let guestRecords = bound(
+    "records.guestCount", default: Limits.guestBounds.records, help: "records that a guest may store")
+  package static let guestMebibytes = bound(
+    "records.guestMib", default: Limits.guestBounds.bytes >> 20, help: "MiB that a guest's records may hold")
+  package static let accountRecords = bound(
+    "records.accountCount", default: Limits.accountBounds.records,
+    help: "records that an account may store; a migration moves its guest's records beyond that too")
+  package static let accountMebibytes = bound(
+    "records.accountMib", default: Limits.accountBounds.bytes >> 20,
+    help: "MiB that an account's records may hold; a migration moves its guest's records beyond that too")
+
+  package static let undoWindow = ConfigurationKey.duration(
+    "migration.undoWindow", default: Limits.undoWindow, in: .zero...Limits.longestUndoWindow,
+    help: "how long a migration can be taken back; what its guest had is kept meanwhile; 0s for not at all")
+
+  package static let declarations = [
+    collections.declaration, undoWindow.declaration, guestRecords.declaration, guestMebibytes.declaration,
+    accountRecords.declaration,
+    accountMebibytes.declaration,
+  ]
+
+  private static func bound(_ name: String, default value: Int, help: String) -> ConfigurationKey<Int> {
+    .integer(name, default: value, in: 1...1_000_000_000, help: help)
+  }
+
   private static let standard = CollectionRules.standard.rules
     .sorted { $0.key < $1.key }
     .map { "\($0.key)=\($0.value.policy.rawValue)" }

@@ -6,7 +6,7 @@ import StorageSQLite
 /// The migrator as a process: its configuration, its storage, its routes and what runs beside them.
 package enum MigratorProcess {
   package static let description = ServiceDescription(
-    name: "latchkey-migrator", port: 7403, managementPort: 7503, keys: [MigratorKeys.collections.declaration])
+    name: "latchkey-migrator", port: 7403, managementPort: 7503, keys: MigratorKeys.declarations)
 
   package static func make(_ resources: ServiceResources) async throws -> ServiceParts {
     let configuration = resources.configuration
@@ -17,8 +17,14 @@ package enum MigratorProcess {
     let keys = JWKSCache(identity: identity, logger: resources.logger)
     let core = MigrationCore(
       records: SQLiteRecordStore(database),
-      migrations: SQLiteMigrationStore(database),
+      migrations: SQLiteMigrationStore(database, undoWindow: configuration[MigratorKeys.undoWindow]),
       rules: configuration[MigratorKeys.collections],
+      guestBounds: RecordBounds(
+        records: configuration[MigratorKeys.guestRecords], bytes: configuration[MigratorKeys.guestMebibytes] << 20,
+        collections: Limits.collectionsPerSubject),
+      accountBounds: RecordBounds(
+        records: configuration[MigratorKeys.accountRecords],
+        bytes: configuration[MigratorKeys.accountMebibytes] << 20, collections: Limits.collectionsPerSubject),
       tokens: TokenAuthenticator(
         keys: keys, issuer: configuration[CommonKeys.issuer], audience: description.name, clock: resources.clock,
         sessions: resources.revocations),
@@ -32,6 +38,7 @@ package enum MigratorProcess {
     parts.tasks = [
       BackgroundTask("identity keys") { await keys.run() },
       BackgroundTask("migrations") { await workers.run() },
+      BackgroundTask("undo windows") { await UndoUpkeep(core).run() },
     ]
     parts.obstacle = { keys.current == nil ? "the keys of the identity service are not known yet" : nil }
     parts.drain = { core.signals.drain() }

@@ -92,9 +92,11 @@ struct MigrationServiceTests {
       let held = try await migrator.records.listRecords(
         MigrationV1.ListRecordsRequest(collection: "downloads"), options: account.options)
       #expect(Set(held.records.map(\.key)) == ["mine", "g5", "g4"])
-      let refused = try await migrator.core.migrations.refusedRecords(of: try #require(MigrationID(id)), count: 10)
-      #expect(refused.map(\.name.key.description) == ["g1", "g2", "g3"])
-      #expect(refused.allSatisfy { $0.content.value == Array("guest".utf8) && $0.reason == .noRoom })
+      let refused = try await migrator.migrations.listConflicts(
+        MigrationV1.ListConflictsRequest(migrationID: id), options: account.options
+      ).conflicts
+      #expect(refused.map(\.key) == ["g1", "g2", "g3"])
+      #expect(refused.allSatisfy { $0.guest?.value == Array("guest".utf8) && $0.reason == .noRoom })
     }
   }
 
@@ -192,11 +194,21 @@ struct MigrationServiceTests {
     }
   }
 
-  @Test("a policy that is not carried out is refused by name")
+  @Test("R39: a guest that became an account is not merged into itself by a token of before")
+  func intoItself() async throws {
+    try await MigratorHarness.run { migrator in
+      let account = try migrator.person(isGuest: false)
+      let before = MigratorHarness.Person(
+        id: account.id, isGuest: true, token: try migrator.token(of: account.id, isGuest: true))
+      await expectRefusal(.invalidArgument, field: "guest_proof") { try await migrator.plan(before, into: account) }
+    }
+  }
+
+  @Test("a policy that this server does not know is refused by name")
   func policies() async throws {
     try await MigratorHarness.run { migrator in
       let (guest, account) = (try migrator.person(isGuest: true), try migrator.person(isGuest: false))
-      for policy in [MigrationV1.Policy.append, .ask, .unspecified, .unrecognized(99)] {
+      for policy in [MigrationV1.Policy.unspecified, .unrecognized(99)] {
         await expectRefusal(.invalidArgument, field: "policy_overrides[0].policy") {
           try await migrator.plan(
             guest, into: account, overrides: [MigrationV1.PolicyOverride(collection: "cart", policy: policy)])

@@ -34,7 +34,9 @@ struct MigratorHarness: Sendable {
     folder: TemporaryFolder? = nil,
     key: P256PrivateKey? = nil,
     switcher: ScriptedSwitch = ScriptedSwitch(),
-    rules: CollectionRules = .standard
+    rules: CollectionRules = .standard,
+    guestBounds: RecordBounds = Limits.guestBounds,
+    accountBounds: RecordBounds = Limits.accountBounds
   ) async throws {
     let folder = try folder ?? TemporaryFolder()
     let key = try key ?? P256PrivateKey()
@@ -47,8 +49,10 @@ struct MigratorHarness: Sendable {
     let serviceToken = try #require(ServiceToken("lks_" + String(repeating: "A", count: 43)))
     database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: MigrationSchema.schema)
     let core = MigrationCore(
-      records: SQLiteRecordStore(database), migrations: SQLiteMigrationStore(database), rules: rules, tokens: tokens,
-      clock: clock, random: RandomSource { SecureRandom.bytes($0) }, logger: logger)
+      records: SQLiteRecordStore(database),
+      migrations: SQLiteMigrationStore(database, undoWindow: .seconds(3600)), rules: rules,
+      guestBounds: guestBounds, accountBounds: accountBounds, tokens: tokens, clock: clock,
+      random: RandomSource { SecureRandom.bytes($0) }, logger: logger)
     server = RPCServer(
       configuration: RPCServer.Configuration(host: "127.0.0.1", port: 0),
       routes: MigratorRoutes.all(core),
@@ -79,9 +83,12 @@ struct MigratorHarness: Sendable {
   static func run(
     switcher: ScriptedSwitch = ScriptedSwitch(),
     rules: CollectionRules = .standard,
+    guestBounds: RecordBounds = Limits.guestBounds,
+    accountBounds: RecordBounds = Limits.accountBounds,
     _ body: (MigratorHarness) async throws -> Void
   ) async throws {
-    let harness = try await MigratorHarness(switcher: switcher, rules: rules)
+    let harness = try await MigratorHarness(
+      switcher: switcher, rules: rules, guestBounds: guestBounds, accountBounds: accountBounds)
     do {
       try await body(harness)
     } catch {
@@ -103,11 +110,18 @@ struct MigratorHarness: Sendable {
 
   func person(isGuest: Bool, audience: String = Self.audience, lifetime: Duration = .seconds(900)) throws -> Person {
     let id = SubjectID(from: core.random)
+    let token = try token(of: id, isGuest: isGuest, audience: audience, lifetime: lifetime)
+    return Person(id: id, isGuest: isGuest, token: token)
+  }
+
+  func token(
+    of id: SubjectID, isGuest: Bool, audience: String = Self.audience, lifetime: Duration = .seconds(900)
+  ) throws -> String {
     let claims = AccessTokenClaims(
       subject: id.description, audience: [audience], issuer: Self.issuer, issuedAt: clock.now(),
       expiresAt: clock.now() + lifetime, tokenID: "\(id)", clientID: "app", scope: "basic", sessionID: "\(id)",
       isGuest: isGuest)
-    return Person(id: id, isGuest: isGuest, token: try AccessTokenSigner(key: key).sign(claims))
+    return try AccessTokenSigner(key: key).sign(claims)
   }
 
   var service: CallOptions { CallOptions(metadata: serviceToken.metadata, timeout: .seconds(20)) }
@@ -179,6 +193,7 @@ final class ScriptedSwitch: SubjectSwitch {
     var refusal: RPCError?
     var calls: [Migration] = []
     var told: [String] = []
+    var restored: [SubjectID] = []
   }
 
   private let state: Mutex<State>
@@ -188,6 +203,8 @@ final class ScriptedSwitch: SubjectSwitch {
   }
 
   var calls: [Migration] { state.withLock { $0.calls } }
+  /// The guests that were to be guests again.
+  var restored: [SubjectID] { state.withLock { $0.restored } }
   /// The reasons of migrations that were said to have failed.
   var told: [String] { state.withLock { $0.told } }
 
@@ -205,6 +222,15 @@ final class ScriptedSwitch: SubjectSwitch {
     state.withLock { $0.calls.append(migration) }
     if let refusal = state.withLock({ $0.refusal }) { throw refusal }
     if let failure = fail() { throw failure }
+  }
+
+  /// What identity refuses is to be switched or restored.
+  func refuse(_ refusal: RPCError) { state.withLock { $0.refusal = refusal } }
+
+  func restore(_ migration: Migration) async throws(RPCError) {
+    if let refusal = state.withLock({ $0.refusal }) { throw refusal }
+    if let failure = fail() { throw failure }
+    state.withLock { $0.restored.append(migration.guest) }
   }
 
   func fail(_ migration: Migration, reason: String) async throws(RPCError) {

@@ -121,6 +121,42 @@ struct RecordServiceTests {
     }
   }
 
+  @Test("R40: a subject that is full is told so, and a guest may store less than an account")
+  func full() async throws {
+    let small = RecordBounds(records: 2, bytes: 1000, collections: 2)
+    let large = RecordBounds(records: 3, bytes: 1000, collections: 2)
+    try await MigratorHarness.run(guestBounds: small, accountBounds: large) { migrator in
+      for (person, most) in [(try migrator.person(isGuest: true), 2), (try migrator.person(isGuest: false), 3)] {
+        for number in 0..<most { try await migrator.put([MigratorHarness.record("cart", "\(number)")], as: person) }
+        let error = await expectRefusal(.resourceExhausted, "RECORDS_FULL") {
+          try await migrator.put([MigratorHarness.record("cart", "more")], as: person)
+        }
+        #expect(error?.details.info == [RPCError.KeyValue("bound", "records")] && error?.details.retryAfter == nil)
+        // What takes the place of a record needs no room, and what is deleted gives its own back.
+        try await migrator.put([MigratorHarness.record("cart", "0", "again")], as: person)
+        _ = try await migrator.records.deleteRecord(
+          MigrationV1.DeleteRecordRequest(collection: "cart", key: "0"), options: person.options)
+        try await migrator.put([MigratorHarness.record("cart", "more")], as: person)
+      }
+    }
+  }
+
+  @Test("G16: a migration takes an account beyond its bounds rather than lose a record")
+  func migratedBeyondBounds() async throws {
+    let bounds = RecordBounds(records: 3, bytes: 1000, collections: 1)
+    try await MigratorHarness.run(guestBounds: bounds, accountBounds: bounds) { migrator in
+      let (guest, account) = (try migrator.person(isGuest: true), try migrator.person(isGuest: false))
+      try await migrator.put((0..<3).map { MigratorHarness.record("cart", "g\($0)") }, as: guest)
+      try await migrator.put((0..<2).map { MigratorHarness.record("notes", "a\($0)") }, as: account)
+      let end = try await migrator.migrate(guest, into: account)
+      #expect(end.state == .done && end.report.map(\.moved) == [3])
+      await expectRefusal(.resourceExhausted, "RECORDS_FULL") {
+        try await migrator.put([MigratorHarness.record("notes", "more")], as: account)
+      }
+      try await migrator.put([MigratorHarness.record("notes", "a0", "again")], as: account)
+    }
+  }
+
   @Test("a record that was written since is not deleted by its old revision")
   func revisions() async throws {
     try await MigratorHarness.run { migrator in

@@ -14,23 +14,36 @@ enum StorageEngine: String, CaseIterable, Sendable, CustomTestStringConvertible 
   var testDescription: String { rawValue }
 
   /// The migrator's stores, in `folder`; opened again they hold what was stored before.
-  func openMigrator(in folder: TemporaryFolder) throws(StorageError) -> MigratorStores {
-    try openMigrator(at: folder.file("test.db"))
+  func openMigrator(
+    in folder: TemporaryFolder, undoWindow: Duration = MigratorStores.undoWindow
+  ) throws(StorageError) -> MigratorStores {
+    try openMigrator(at: folder.file("test.db"), undoWindow: undoWindow)
   }
 
-  func openMigrator(at path: String) throws(StorageError) -> MigratorStores {
+  func openMigrator(
+    at path: String, undoWindow: Duration = MigratorStores.undoWindow
+  ) throws(StorageError) -> MigratorStores {
     switch self {
     case .sqlite:
       let database = try SQLiteDatabase.open(path: path, schema: MigrationSchema.schema)
       return MigratorStores(
-        records: SQLiteRecordStore(database), migrations: SQLiteMigrationStore(database),
+        records: SQLiteRecordStore(database), migrations: SQLiteMigrationStore(database, undoWindow: undoWindow),
         close: { await database.close() })
     }
   }
 }
 
+extension RecordStore {
+  /// For what is not about bounds.
+  func put(_ records: [RecordDraft], of subject: SubjectID) async throws(StorageError) -> WriteOutcome<Int> {
+    try await put(records, of: subject, within: RecordBounds(records: .max, bytes: .max, collections: .max))
+  }
+}
+
 /// The stores of `migrator.db`.
 struct MigratorStores: Sendable {
+  static let undoWindow: Duration = .seconds(3600)
+
   let records: any RecordStore
   let migrations: any MigrationStore
   let close: @Sendable () async -> Void

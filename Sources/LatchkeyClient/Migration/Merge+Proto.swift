@@ -9,6 +9,8 @@ extension Merge {
     total = proto.total
     report = proto.report.map { Collection($0) }
     failure = proto.failure
+    undoUntil = proto.undoUntil?.millisecondsSinceEpoch
+    createdAt = proto.createdAt?.millisecondsSinceEpoch
   }
 
   private static func state(_ proto: MigrationV1.MigrationState) throws(ClientError) -> State {
@@ -18,6 +20,7 @@ extension Merge {
     case .undoing: .undoing
     case .done: .done
     case .failed: .failed
+    case .undone: .undone
     default: throw .incompleteAnswer("Migration.state is \(proto), which this client does not know")
     }
   }
@@ -44,6 +47,7 @@ extension Merge.Collection {
     replaced = proto.replaced
     combined = proto.summed
     refused = proto.refused
+    asked = proto.asked
     accountRows = proto.targetCount
   }
 }

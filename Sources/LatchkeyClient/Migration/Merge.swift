@@ -2,9 +2,10 @@
 public struct Merge: Sendable, Equatable {
   public enum State: String, Sendable {
     case queued, running
-    /// It cannot go on; what was merged is being taken back, and then it has ``failed``.
+    /// What was merged is being taken back, because it cannot go on or somebody asked for it; then it has ``failed``, or
+    /// is ``undone``.
     case undoing
-    case done, failed
+    case done, failed, undone
   }
 
   /// What happened to the guest's rows of one collection.
@@ -19,6 +20,8 @@ public struct Merge: Sendable, Equatable {
     public let replaced: Int64
     public let combined: Int64
     public let refused: Int64
+    /// Conflicts that were left to a person.
+    public let asked: Int64
     /// Rows that the account holds now.
     public let accountRows: Int64
   }
@@ -30,8 +33,12 @@ public struct Merge: Sendable, Equatable {
   public let done: Int64
   public let total: Int64
   public let report: [Collection]
-  /// Why it failed, for ``State/undoing`` and ``State/failed``.
+  /// Why it failed, for ``State/undoing`` and ``State/failed``; why it was not taken back, for ``State/done``.
   public let failure: String
+  /// Until when it can be taken back, in milliseconds since 1970; nil when it cannot.
+  public let undoUntil: Int64?
+  /// When it was asked for, in milliseconds since 1970.
+  public let createdAt: Int64?
 
-  public var isFinished: Bool { state == .done || state == .failed }
+  public var isFinished: Bool { state == .done || state == .failed || state == .undone }
 }

@@ -14,9 +14,9 @@ public enum MergePolicy: String, Sendable, CaseIterable {
   case sum
   /// The larger number stays.
   case max
-  /// The guest's items follow the account's.
+  /// Both rows stay, the guest's under a key of its own.
   case append
-  /// A person decides, row by row.
+  /// The account's row stays and the guest's is set aside, until a person decides.
   case ask
 
   var proto: MigrationV1.Policy {

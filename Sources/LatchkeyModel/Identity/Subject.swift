@@ -2,6 +2,7 @@
 ///
 ///     guest ──promote──▶ account          the sub stays, so the data stays
 ///     guest ──merge────▶ merged(account)  the sub resolves to the account from then on
+///     merged(account) ──restore──▶ guest  the merge was taken back
 ///     guest, account ──delete──▶ deleted  for good
 package struct Subject: Sendable, Equatable {
   package enum Kind: Sendable, Equatable {
@@ -73,6 +74,17 @@ package struct Subject: Sendable, Equatable {
       return .done
     case .merged(account): return .already
     case .guest, .account, .merged, .deleted: return .refused
+    }
+  }
+
+  /// The merge into `account` is taken back.
+  package mutating func restore(from account: SubjectID) -> Transition {
+    switch kind {
+    case .merged(account):
+      kind = .guest
+      return .done
+    case .guest: return .already
+    case .account, .merged, .deleted: return .refused
     }
   }
 }

@@ -5,4 +5,5 @@ package enum MergeOutcome: String, Sendable, CaseIterable {
   case replaced
   case summed
   case refused
+  case asked
 }

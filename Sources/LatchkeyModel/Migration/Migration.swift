@@ -1,14 +1,17 @@
 /// A guest's records on their way into an account.
 ///
 /// ```
-/// FREEZE ──▶ SNAPSHOT ──▶ APPLY ──▶ VERIFY ──▶ SWITCH ──▶ PURGE ──▶ done
-///               ▲        └──┘↺        │          │        └──┘↺
-///               │                     ▼          ▼
-///               └──── failed ◀── telling ◀── undoing
-///             on request                     └──┘↺
+/// FREEZE ──▶ SNAPSHOT ──▶ APPLY ──▶ VERIFY ──▶ SWITCH ──▶ PURGE ──▶ done ──▶ recalling ──▶ restoring
+///               ▲        └──┘↺        │          │        └──┘↺      ▲ on request │        └──┘↺ │
+///               │                     ▼          ▼                   └── refused ─┘              ▼
+///               └──── failed ◀── telling ◀── undoing                            undone ◀── returning
+///             on request                     └──┘↺                                         └──┘↺
 /// ```
 /// What cannot go on is undone: the account's records are as they were, and the guest may write again. Identity is told
 /// before the migration counts as failed, so that nobody stays frozen there.
+///
+/// What is done may be taken back for a while. Identity makes the guest one again first, as only it can refuse; then the
+/// guest has its records again, and the account what it had.
 ///
 /// Each event says that a step's effects are stored and answers what to do next. The effects and the new state are
 /// stored in one transaction, so a step is done or it is not. An event that does not fit the state changes nothing and
@@ -26,6 +29,10 @@ package struct Migration: Sendable, Equatable {
     /// Take back what was merged, and let the guest go.
     case undoRecords
     case tellFailure(reason: String)
+    /// The guest's subject is to be a guest again.
+    case recallSubject
+    /// Give the guest its records again.
+    case restoreRecords
   }
 
   /// The last record that was merged.
@@ -50,6 +57,10 @@ package struct Migration: Sendable, Equatable {
     case undoing(MigrationStep, reason: String)
     case telling(MigrationStep, reason: String)
     case failed(MigrationStep, reason: String, at: Timestamp)
+    case recalling
+    case restoring
+    case returning
+    case undone(at: Timestamp)
   }
 
   package let id: MigrationID
@@ -60,6 +71,10 @@ package struct Migration: Sendable, Equatable {
   /// Records merged so far, and to merge.
   package private(set) var done: Int
   package private(set) var total: Int
+  /// Until when a migration that is done may be taken back; nil when it may not.
+  package private(set) var undoUntil: Timestamp?
+  /// Why identity did not let it be taken back, when it was asked last.
+  package private(set) var undoRefusal: String?
 
   /// A migration that has just been asked for.
   package init(id: MigrationID, guest: SubjectID, target: SubjectID, createdAt: Timestamp) {
@@ -74,7 +89,9 @@ package struct Migration: Sendable, Equatable {
     createdAt: Timestamp,
     state: State,
     done: Int,
-    total: Int
+    total: Int,
+    undoUntil: Timestamp? = nil,
+    undoRefusal: String? = nil
   ) {
     self.id = id
     self.guest = guest
@@ -83,6 +100,8 @@ package struct Migration: Sendable, Equatable {
     self.state = state
     self.done = done
     self.total = total
+    self.undoUntil = undoUntil
+    self.undoRefusal = undoRefusal
   }
 
   /// Nil when there is nothing left to do.
@@ -94,9 +113,11 @@ package struct Migration: Sendable, Equatable {
     case .verifying: .verify
     case .switching: .switchSubject
     case .purging: .purgeRecords
-    case .undoing: .undoRecords
+    case .undoing, .returning: .undoRecords
     case .telling(_, let reason): .tellFailure(reason: reason)
-    case .done, .failed: nil
+    case .recalling: .recallSubject
+    case .restoring: .restoreRecords
+    case .done, .failed, .undone: nil
     }
   }
 
@@ -107,10 +128,11 @@ package struct Migration: Sendable, Equatable {
     switch state {
     case .freezing: .freeze
     case .counting: .snapshot
-    case .applying: .apply
+    // What is taken back is told as the step that it takes back.
+    case .applying, .returning, .undone: .apply
     case .verifying: .verify
-    case .switching: .switch
-    case .purging, .done: .purge
+    case .switching, .recalling: .switch
+    case .purging, .done, .restoring: .purge
     case .undoing(let step, _), .telling(let step, _), .failed(let step, _, _): step
     }
   }
@@ -149,9 +171,18 @@ package struct Migration: Sendable, Equatable {
   }
 
   /// `isLast` says that nothing is left to take back.
-  package mutating func recordsUndone(isLast: Bool) -> Action? {
-    guard case .undoing(let step, let reason) = state else { return nil }
-    return enter(isLast ? .telling(step, reason: reason) : .undoing(step, reason: reason))
+  package mutating func recordsUndone(isLast: Bool, at now: Timestamp) -> Bool {
+    switch state {
+    case .undoing(let step, let reason):
+      state = isLast ? .telling(step, reason: reason) : .undoing(step, reason: reason)
+    case .returning:
+      if isLast {
+        state = .undone(at: now)
+        undoUntil = nil
+      }
+    default: return false
+    }
+    return true
   }
 
   package mutating func failureTold(at now: Timestamp) -> Action? {
@@ -171,9 +202,38 @@ package struct Migration: Sendable, Equatable {
     return enter(.purging)
   }
 
-  package mutating func recordsPurged(isLast: Bool, at now: Timestamp) -> Action? {
+  /// `isLast` says that the guest has none left. From then on the migration may be taken back until `undoUntil`.
+  package mutating func recordsPurged(isLast: Bool, at now: Timestamp, undoUntil: Timestamp?) -> Action? {
     guard case .purging = state else { return nil }
+    if isLast { self.undoUntil = undoUntil }
     return enter(isLast ? .done(at: now) : .purging)
+  }
+
+  // MARK: Taking back
+
+  /// Somebody asks for it.
+  package mutating func undoAsked(at now: Timestamp) -> Action? {
+    guard case .done = state, let undoUntil, now < undoUntil else { return nil }
+    undoRefusal = nil
+    return enter(.recalling)
+  }
+
+  package mutating func subjectRecalled() -> Action? {
+    guard case .recalling = state else { return nil }
+    return enter(.restoring)
+  }
+
+  /// Identity will not make the guest one again. True when the migration stood there: it is done, as before.
+  package mutating func recallRefused(reason: String, at now: Timestamp) -> Bool {
+    guard case .recalling = state else { return false }
+    undoRefusal = reason
+    state = .done(at: now)
+    return true
+  }
+
+  package mutating func recordsRestored(isLast: Bool) -> Action? {
+    guard case .restoring = state else { return nil }
+    return enter(isLast ? .returning : .restoring)
   }
 
   private mutating func enter(_ state: State) -> Action? {

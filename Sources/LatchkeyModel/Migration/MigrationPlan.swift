@@ -28,7 +28,8 @@ package struct MigrationPlan: Sendable, Equatable {
 
     /// Records that the account would not take.
     package var refused: Int {
-      let new = sourceCount - conflicts
+      // Beside the account's record a guest's of the same name needs room too.
+      let new = rule.policy == .append ? sourceCount : sourceCount - conflicts
       let beyond = rule.maximumRows.map { max(0, new - max(0, $0 - targetCount)) } ?? 0
       return beyond + (rule.policy == .sum ? overflows : 0)
     }

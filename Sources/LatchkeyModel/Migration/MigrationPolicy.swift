@@ -14,6 +14,10 @@ package enum MigrationPolicy: String, Sendable, CaseIterable {
   case sum = "SUM"
   /// The record with the larger number stays; the account's when the numbers are the same.
   case max = "MAX"
+  /// Both records stay, the guest's under a key of its own.
+  case append = "APPEND"
+  /// The account's record stays, and the guest's is set aside until a person has decided.
+  case ask = "ASK"
 
   /// What to do with `source`, given what the account holds under the same name. Pure: the same two records always
   /// lead to the same decision. `hasRoom` says whether the account may take one more record in the collection.
@@ -39,6 +43,10 @@ package enum MigrationPolicy: String, Sendable, CaseIterable {
       return .combine(added)
     case .max:
       return .combine(source.number > target.number ? source : target)
+    case .append:
+      return hasRoom ? .append(source) : .refuse(.noRoom)
+    case .ask:
+      return .ask
     }
   }
 }

@@ -11,4 +11,10 @@ package struct RecordKey: Sendable, Hashable, LosslessStringConvertible {
   }
 
   package var description: String { text }
+
+  /// The key under which APPEND stores a guest's record beside the account's. A migration's id is random, so nobody has
+  /// a record of that name beforehand. Nil when it would be too long.
+  package func appended(by migration: MigrationID) -> RecordKey? {
+    RecordKey("\(text)~\(migration.description.prefix(8))")
+  }
 }

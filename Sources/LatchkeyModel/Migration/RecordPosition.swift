@@ -14,9 +14,7 @@ package struct RecordPosition: Sendable, Hashable {
 
   /// Opaque to clients: they hand it back as it is.
   package var pageToken: String {
-    let time = UInt64(bitPattern: updatedAt.millisecondsSinceEpoch)
-    let timeBytes = stride(from: UInt64(56), through: 0, by: -8).map { UInt8(truncatingIfNeeded: time >> $0) }
-    return Base64URL.encode([Self.version] + timeBytes + Array(key.description.utf8))
+    Base64URL.encode([Self.version] + updatedAt.bigEndianBytes + Array(key.description.utf8))
   }
 
   /// Nil for a text that `pageToken` never gives.
@@ -25,7 +23,6 @@ package struct RecordPosition: Sendable, Hashable {
       let bytes = Base64URL.decode(pageToken), bytes.count > 9, bytes[0] == Self.version,
       let text = String(validating: bytes[9...], as: UTF8.self), let key = RecordKey(text)
     else { return nil }
-    let time = bytes[1..<9].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-    self.init(updatedAt: Timestamp(millisecondsSinceEpoch: Int64(bitPattern: time)), key: key)
+    self.init(updatedAt: Timestamp(bigEndianBytes: bytes[1..<9]), key: key)
   }
 }

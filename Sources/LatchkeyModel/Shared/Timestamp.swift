@@ -19,6 +19,16 @@ package struct Timestamp: Sendable, Hashable, Comparable, CustomStringConvertibl
     left.millisecondsSinceEpoch < right.millisecondsSinceEpoch
   }
 
+  /// The 8 bytes, for where a text holds a time.
+  package var bigEndianBytes: [UInt8] {
+    let bits = UInt64(bitPattern: millisecondsSinceEpoch)
+    return stride(from: UInt64(56), through: 0, by: -8).map { UInt8(truncatingIfNeeded: bits >> $0) }
+  }
+
+  package init(bigEndianBytes bytes: some Sequence<UInt8>) {
+    self.init(millisecondsSinceEpoch: Int64(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }))
+  }
+
   /// Sub-millisecond parts of `duration` are dropped.
   package static func + (time: Timestamp, duration: Duration) -> Timestamp {
     Timestamp(millisecondsSinceEpoch: time.millisecondsSinceEpoch + duration.wholeMilliseconds)

@@ -39,14 +39,21 @@ extension IdentityV1 {
       context: ServerContext
     ) async throws(RPCError) -> IdentityV1.CompleteMigrationResponse
 
-    /// The sessions that ended while an access token of theirs may still hold, then each further one as it ends. A message
-    /// comes at least every second, so that silence means that the connection is lost.
     /// A migration will not come about: the guest is a guest like any other again, and the account is told. Idempotent.
     func failMigration(
       _ request: IdentityV1.FailMigrationRequest,
       context: ServerContext
     ) async throws(RPCError) -> IdentityV1.FailMigrationResponse
 
+    /// A migration is taken back: the guest is one again, on the devices that it was on. Idempotent. GUEST_REPLACED when one
+    /// of them has another guest by now.
+    func restoreGuest(
+      _ request: IdentityV1.RestoreGuestRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> IdentityV1.RestoreGuestResponse
+
+    /// The sessions that ended while an access token of theirs may still hold, then each further one as it ends. A message
+    /// comes at least every second, so that silence means that the connection is lost.
     func watchRevocations(
       _ request: IdentityV1.WatchRevocationsRequest,
       responses: ResponseWriter<IdentityV1.WatchRevocationsResponse>,
@@ -62,11 +69,12 @@ extension IdentityV1 {
     case describeSubject = "/latchkey.identity.v1.GrantService/DescribeSubject"
     case completeMigration = "/latchkey.identity.v1.GrantService/CompleteMigration"
     case failMigration = "/latchkey.identity.v1.GrantService/FailMigration"
+    case restoreGuest = "/latchkey.identity.v1.GrantService/RestoreGuest"
     case watchRevocations = "/latchkey.identity.v1.GrantService/WatchRevocations"
 
     package var rpc: RPCMethod {
       switch self {
-      case .issueForQr, .signConfirmation, .revokeForQr, .describeSubject, .completeMigration, .failMigration: RPCMethod(path: rawValue, kind: .unary)
+      case .issueForQr, .signConfirmation, .revokeForQr, .describeSubject, .completeMigration, .failMigration, .restoreGuest: RPCMethod(path: rawValue, kind: .unary)
       case .watchRevocations: RPCMethod(path: rawValue, kind: .serverStreaming)
       }
     }
@@ -116,6 +124,13 @@ extension IdentityV1 {
           context: ServerContext
         ) async throws(RPCError) -> IdentityV1.FailMigrationResponse in
         try await service.failMigration(request, context: context)
+      },
+      .unary(GrantServiceMethod.restoreGuest.rpc) {
+        (
+          request: IdentityV1.RestoreGuestRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> IdentityV1.RestoreGuestResponse in
+        try await service.restoreGuest(request, context: context)
       },
       .serverStreaming(GrantServiceMethod.watchRevocations.rpc) {
         (
@@ -177,8 +192,6 @@ extension IdentityV1 {
       try await channel.unary(GrantServiceMethod.completeMigration.rpc, request, options: options)
     }
 
-    /// The sessions that ended while an access token of theirs may still hold, then each further one as it ends. A message
-    /// comes at least every second, so that silence means that the connection is lost.
     /// A migration will not come about: the guest is a guest like any other again, and the account is told. Idempotent.
     package func failMigration(
       _ request: IdentityV1.FailMigrationRequest,
@@ -187,6 +200,17 @@ extension IdentityV1 {
       try await channel.unary(GrantServiceMethod.failMigration.rpc, request, options: options)
     }
 
+    /// A migration is taken back: the guest is one again, on the devices that it was on. Idempotent. GUEST_REPLACED when one
+    /// of them has another guest by now.
+    package func restoreGuest(
+      _ request: IdentityV1.RestoreGuestRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> IdentityV1.RestoreGuestResponse {
+      try await channel.unary(GrantServiceMethod.restoreGuest.rpc, request, options: options)
+    }
+
+    /// The sessions that ended while an access token of theirs may still hold, then each further one as it ends. A message
+    /// comes at least every second, so that silence means that the connection is lost.
     package func watchRevocations<Result: Sendable>(
       _ request: IdentityV1.WatchRevocationsRequest,
       options: CallOptions = CallOptions(),
@@ -416,6 +440,22 @@ extension IdentityV1 {
   }
 
   package struct FailMigrationResponse: Sendable, Equatable {
+    package init() {}
+  }
+
+  package struct RestoreGuestRequest: Sendable, Equatable {
+    package var migrationID: String
+    package var guestSub: String
+    package var targetSub: String
+
+    package init(migrationID: String = "", guestSub: String = "", targetSub: String = "") {
+      self.migrationID = migrationID
+      self.guestSub = guestSub
+      self.targetSub = targetSub
+    }
+  }
+
+  package struct RestoreGuestResponse: Sendable, Equatable {
     package init() {}
   }
 
@@ -859,6 +899,64 @@ extension IdentityV1.FailMigrationResponse: RPCMessage {
   ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__FailMigrationResponse> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__FailMigrationResponse.self)
     unsafe latchkey__identity__v1__fail_migration_response__init(c)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.RestoreGuestRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__restore_guest_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__restore_guest_request__get_packed_size,
+      latchkey__identity__v1__restore_guest_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__RestoreGuestRequest>) throws(ProtobufError) {
+    unsafe self.init(
+      migrationID: try FieldReader.string(c.pointee.migration_id, "migration_id"),
+      guestSub: try FieldReader.string(c.pointee.guest_sub, "guest_sub"),
+      targetSub: try FieldReader.string(c.pointee.target_sub, "target_sub")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__RestoreGuestRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__RestoreGuestRequest.self)
+    unsafe latchkey__identity__v1__restore_guest_request__init(c)
+    unsafe c.pointee.migration_id = try arena.string(migrationID)
+    unsafe c.pointee.guest_sub = try arena.string(guestSub)
+    unsafe c.pointee.target_sub = try arena.string(targetSub)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.RestoreGuestResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__restore_guest_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) {}
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__RestoreGuestResponse>) throws(ProtobufError) {
+    self.init()
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__RestoreGuestResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__RestoreGuestResponse.self)
+    unsafe latchkey__identity__v1__restore_guest_response__init(c)
     return unsafe c
   }
 }

@@ -113,6 +113,16 @@ package enum LatchkeyDescriptors {
     MigrationV1.WatchMigrationResponse.self,
     MigrationV1.RetryMigrationRequest.self,
     MigrationV1.RetryMigrationResponse.self,
+    MigrationV1.ListMigrationsRequest.self,
+    MigrationV1.ListMigrationsResponse.self,
+    MigrationV1.UndoMigrationRequest.self,
+    MigrationV1.UndoMigrationResponse.self,
+    MigrationV1.ConflictRow.self,
+    MigrationV1.Conflict.self,
+    MigrationV1.ListConflictsRequest.self,
+    MigrationV1.ListConflictsResponse.self,
+    MigrationV1.ResolveConflictRequest.self,
+    MigrationV1.ResolveConflictResponse.self,
     MigrationV1.Record.self,
     MigrationV1.PutRecordsRequest.self,
     MigrationV1.PutRecordsResponse.self,
@@ -168,6 +178,8 @@ package enum LatchkeyDescriptors {
     IdentityV1.CompleteMigrationResponse.self,
     IdentityV1.FailMigrationRequest.self,
     IdentityV1.FailMigrationResponse.self,
+    IdentityV1.RestoreGuestRequest.self,
+    IdentityV1.RestoreGuestResponse.self,
     IdentityV1.WatchRevocationsRequest.self,
     IdentityV1.WatchRevocationsResponse.self,
     IdentityV1.GetUpdatePolicyRequest.self,
@@ -722,6 +734,7 @@ package enum LatchkeyDescriptors {
         "latchkey.migration.v1.Policy",
         "latchkey.migration.v1.Step",
         "latchkey.migration.v1.MigrationState",
+        "latchkey.migration.v1.ConflictReason",
         "latchkey.migration.v1.PolicyOverride",
         "latchkey.migration.v1.PlanMigrationRequest",
         "latchkey.migration.v1.CollectionPlan",
@@ -736,12 +749,26 @@ package enum LatchkeyDescriptors {
         "latchkey.migration.v1.WatchMigrationResponse",
         "latchkey.migration.v1.RetryMigrationRequest",
         "latchkey.migration.v1.RetryMigrationResponse",
+        "latchkey.migration.v1.ListMigrationsRequest",
+        "latchkey.migration.v1.ListMigrationsResponse",
+        "latchkey.migration.v1.UndoMigrationRequest",
+        "latchkey.migration.v1.UndoMigrationResponse",
+        "latchkey.migration.v1.ConflictRow",
+        "latchkey.migration.v1.Conflict",
+        "latchkey.migration.v1.ListConflictsRequest",
+        "latchkey.migration.v1.ListConflictsResponse",
+        "latchkey.migration.v1.ResolveConflictRequest",
+        "latchkey.migration.v1.ResolveConflictResponse",
         "latchkey.migration.v1.MigrationService",
         "latchkey.migration.v1.MigrationService.PlanMigration",
         "latchkey.migration.v1.MigrationService.StartMigration",
         "latchkey.migration.v1.MigrationService.GetMigration",
         "latchkey.migration.v1.MigrationService.WatchMigration",
         "latchkey.migration.v1.MigrationService.RetryMigration",
+        "latchkey.migration.v1.MigrationService.ListMigrations",
+        "latchkey.migration.v1.MigrationService.UndoMigration",
+        "latchkey.migration.v1.MigrationService.ListConflicts",
+        "latchkey.migration.v1.MigrationService.ResolveConflict",
       ],
       base64: """
         Ci1sYXRjaGtleS9taWdyYXRpb24vdjEvbWlncmF0aW9uX3NlcnZpY2UucHJvdG8SFWxhdGNoa2V5Lm1pZ3JhdGlvbi52MRofZ29v\
@@ -758,36 +785,63 @@ package enum LatchkeyDescriptors {
         eHBpcmVzSW4SMQoVZmlyc3RfbG9naW5fb25fZGV2aWNlGAUgASgIUhJmaXJzdExvZ2luT25EZXZpY2UicQoVU3RhcnRNaWdyYXRp\
         b25SZXF1ZXN0EhcKB3BsYW5faWQYASABKAlSBnBsYW5JZBIWCgZkaWdlc3QYAiABKAlSBmRpZ2VzdBInCg9pZGVtcG90ZW5jeV9r\
         ZXkYAyABKAlSDmlkZW1wb3RlbmN5S2V5IjsKFlN0YXJ0TWlncmF0aW9uUmVzcG9uc2USIQoMbWlncmF0aW9uX2lkGAEgASgJUgtt\
-        aWdyYXRpb25JZCI4ChNHZXRNaWdyYXRpb25SZXF1ZXN0EiEKDG1pZ3JhdGlvbl9pZBgBIAEoCVILbWlncmF0aW9uSWQi+AEKEENv\
+        aWdyYXRpb25JZCI4ChNHZXRNaWdyYXRpb25SZXF1ZXN0EiEKDG1pZ3JhdGlvbl9pZBgBIAEoCVILbWlncmF0aW9uSWQijgIKEENv\
         bGxlY3Rpb25SZXBvcnQSEgoEbmFtZRgBIAEoCVIEbmFtZRI1CgZwb2xpY3kYAiABKA4yHS5sYXRjaGtleS5taWdyYXRpb24udjEu\
         UG9saWN5UgZwb2xpY3kSFAoFbW92ZWQYAyABKANSBW1vdmVkEhIKBGtlcHQYBCABKANSBGtlcHQSGgoIcmVwbGFjZWQYBSABKANS\
         CHJlcGxhY2VkEhYKBnN1bW1lZBgGIAEoA1IGc3VtbWVkEhgKB3JlZnVzZWQYByABKANSB3JlZnVzZWQSIQoMdGFyZ2V0X2NvdW50\
-        GAggASgDUgt0YXJnZXRDb3VudCLVAwoJTWlncmF0aW9uEiEKDG1pZ3JhdGlvbl9pZBgBIAEoCVILbWlncmF0aW9uSWQSOwoFc3Rh\
-        dGUYAiABKA4yJS5sYXRjaGtleS5taWdyYXRpb24udjEuTWlncmF0aW9uU3RhdGVSBXN0YXRlEi8KBHN0ZXAYAyABKA4yGy5sYXRj\
-        aGtleS5taWdyYXRpb24udjEuU3RlcFIEc3RlcBISCgRkb25lGAQgASgDUgRkb25lEhQKBXRvdGFsGAUgASgDUgV0b3RhbBI/CgZy\
-        ZXBvcnQYBiADKAsyJy5sYXRjaGtleS5taWdyYXRpb24udjEuQ29sbGVjdGlvblJlcG9ydFIGcmVwb3J0EhgKB2ZhaWx1cmUYByAB\
-        KAlSB2ZhaWx1cmUSOQoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBSCWNyZWF0ZWRBdBI7Cgtm\
-        aW5pc2hlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBSCmZpbmlzaGVkQXQSGwoJZ3Vlc3Rfc3ViGAogASgJ\
-        UghndWVzdFN1YhIdCgp0YXJnZXRfc3ViGAsgASgJUgl0YXJnZXRTdWIiVgoUR2V0TWlncmF0aW9uUmVzcG9uc2USPgoJbWlncmF0\
-        aW9uGAEgASgLMiAubGF0Y2hrZXkubWlncmF0aW9uLnYxLk1pZ3JhdGlvblIJbWlncmF0aW9uIjoKFVdhdGNoTWlncmF0aW9uUmVx\
-        dWVzdBIhCgxtaWdyYXRpb25faWQYASABKAlSC21pZ3JhdGlvbklkIlgKFldhdGNoTWlncmF0aW9uUmVzcG9uc2USPgoJbWlncmF0\
-        aW9uGAEgASgLMiAubGF0Y2hrZXkubWlncmF0aW9uLnYxLk1pZ3JhdGlvblIJbWlncmF0aW9uIjoKFVJldHJ5TWlncmF0aW9uUmVx\
-        dWVzdBIhCgxtaWdyYXRpb25faWQYASABKAlSC21pZ3JhdGlvbklkIjIKFlJldHJ5TWlncmF0aW9uUmVzcG9uc2USGAoHcmV0cmll\
-        ZBgBIAEoCFIHcmV0cmllZCq/AQoGUG9saWN5EhYKElBPTElDWV9VTlNQRUNJRklFRBAAEhYKElBPTElDWV9LRUVQX1RBUkdFVBAB\
-        EhYKElBPTElDWV9LRUVQX1NPVVJDRRACEhEKDVBPTElDWV9ORVdFU1QQAxIXChNQT0xJQ1lfVU5JT05fQllfS0VZEAQSDgoKUE9M\
-        SUNZX1NVTRAFEg4KClBPTElDWV9NQVgQBhIRCg1QT0xJQ1lfQVBQRU5EEAcSDgoKUE9MSUNZX0FTSxAIKoIBCgRTdGVwEhQKEFNU\
-        RVBfVU5TUEVDSUZJRUQQABIPCgtTVEVQX0ZSRUVaRRABEhEKDVNURVBfU05BUFNIT1QQAhIOCgpTVEVQX0FQUExZEAMSDwoLU1RF\
-        UF9WRVJJRlkQBBIPCgtTVEVQX1NXSVRDSBAFEg4KClNURVBfUFVSR0UQBiq9AQoOTWlncmF0aW9uU3RhdGUSHwobTUlHUkFUSU9O\
-        X1NUQVRFX1VOU1BFQ0lGSUVEEAASGgoWTUlHUkFUSU9OX1NUQVRFX1FVRVVFRBABEhsKF01JR1JBVElPTl9TVEFURV9SVU5OSU5H\
-        EAISGAoUTUlHUkFUSU9OX1NUQVRFX0RPTkUQAxIaChZNSUdSQVRJT05fU1RBVEVfRkFJTEVEEAQSGwoXTUlHUkFUSU9OX1NUQVRF\
-        X1VORE9JTkcQBTK2BAoQTWlncmF0aW9uU2VydmljZRJqCg1QbGFuTWlncmF0aW9uEisubGF0Y2hrZXkubWlncmF0aW9uLnYxLlBs\
-        YW5NaWdyYXRpb25SZXF1ZXN0GiwubGF0Y2hrZXkubWlncmF0aW9uLnYxLlBsYW5NaWdyYXRpb25SZXNwb25zZRJtCg5TdGFydE1p\
-        Z3JhdGlvbhIsLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5TdGFydE1pZ3JhdGlvblJlcXVlc3QaLS5sYXRjaGtleS5taWdyYXRpb24u\
-        djEuU3RhcnRNaWdyYXRpb25SZXNwb25zZRJnCgxHZXRNaWdyYXRpb24SKi5sYXRjaGtleS5taWdyYXRpb24udjEuR2V0TWlncmF0\
-        aW9uUmVxdWVzdBorLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5HZXRNaWdyYXRpb25SZXNwb25zZRJvCg5XYXRjaE1pZ3JhdGlvbhIs\
-        LmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5XYXRjaE1pZ3JhdGlvblJlcXVlc3QaLS5sYXRjaGtleS5taWdyYXRpb24udjEuV2F0Y2hN\
-        aWdyYXRpb25SZXNwb25zZTABEm0KDlJldHJ5TWlncmF0aW9uEiwubGF0Y2hrZXkubWlncmF0aW9uLnYxLlJldHJ5TWlncmF0aW9u\
-        UmVxdWVzdBotLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5SZXRyeU1pZ3JhdGlvblJlc3BvbnNlYgZwcm90bzM=
+        GAggASgDUgt0YXJnZXRDb3VudBIUCgVhc2tlZBgJIAEoA1IFYXNrZWQikAQKCU1pZ3JhdGlvbhIhCgxtaWdyYXRpb25faWQYASAB\
+        KAlSC21pZ3JhdGlvbklkEjsKBXN0YXRlGAIgASgOMiUubGF0Y2hrZXkubWlncmF0aW9uLnYxLk1pZ3JhdGlvblN0YXRlUgVzdGF0\
+        ZRIvCgRzdGVwGAMgASgOMhsubGF0Y2hrZXkubWlncmF0aW9uLnYxLlN0ZXBSBHN0ZXASEgoEZG9uZRgEIAEoA1IEZG9uZRIUCgV0\
+        b3RhbBgFIAEoA1IFdG90YWwSPwoGcmVwb3J0GAYgAygLMicubGF0Y2hrZXkubWlncmF0aW9uLnYxLkNvbGxlY3Rpb25SZXBvcnRS\
+        BnJlcG9ydBIYCgdmYWlsdXJlGAcgASgJUgdmYWlsdXJlEjkKCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGlt\
+        ZXN0YW1wUgljcmVhdGVkQXQSOwoLZmluaXNoZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wUgpmaW5pc2hl\
+        ZEF0EhsKCWd1ZXN0X3N1YhgKIAEoCVIIZ3Vlc3RTdWISHQoKdGFyZ2V0X3N1YhgLIAEoCVIJdGFyZ2V0U3ViEjkKCnVuZG9fdW50\
+        aWwYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wUgl1bmRvVW50aWwiVgoUR2V0TWlncmF0aW9uUmVzcG9uc2USPgoJ\
+        bWlncmF0aW9uGAEgASgLMiAubGF0Y2hrZXkubWlncmF0aW9uLnYxLk1pZ3JhdGlvblIJbWlncmF0aW9uIjoKFVdhdGNoTWlncmF0\
+        aW9uUmVxdWVzdBIhCgxtaWdyYXRpb25faWQYASABKAlSC21pZ3JhdGlvbklkIlgKFldhdGNoTWlncmF0aW9uUmVzcG9uc2USPgoJ\
+        bWlncmF0aW9uGAEgASgLMiAubGF0Y2hrZXkubWlncmF0aW9uLnYxLk1pZ3JhdGlvblIJbWlncmF0aW9uIjoKFVJldHJ5TWlncmF0\
+        aW9uUmVxdWVzdBIhCgxtaWdyYXRpb25faWQYASABKAlSC21pZ3JhdGlvbklkIjIKFlJldHJ5TWlncmF0aW9uUmVzcG9uc2USGAoH\
+        cmV0cmllZBgBIAEoCFIHcmV0cmllZCJyChVMaXN0TWlncmF0aW9uc1JlcXVlc3QSHQoKdGFyZ2V0X3N1YhgBIAEoCVIJdGFyZ2V0\
+        U3ViEhsKCXBhZ2Vfc2l6ZRgCIAEoBVIIcGFnZVNpemUSHQoKcGFnZV90b2tlbhgDIAEoCVIJcGFnZVRva2VuIoIBChZMaXN0TWln\
+        cmF0aW9uc1Jlc3BvbnNlEkAKCm1pZ3JhdGlvbnMYASADKAsyIC5sYXRjaGtleS5taWdyYXRpb24udjEuTWlncmF0aW9uUgptaWdy\
+        YXRpb25zEiYKD25leHRfcGFnZV90b2tlbhgCIAEoCVINbmV4dFBhZ2VUb2tlbiI5ChRVbmRvTWlncmF0aW9uUmVxdWVzdBIhCgxt\
+        aWdyYXRpb25faWQYASABKAlSC21pZ3JhdGlvbklkIi0KFVVuZG9NaWdyYXRpb25SZXNwb25zZRIUCgViZWd1bhgBIAEoCFIFYmVn\
+        dW4ikgEKC0NvbmZsaWN0Um93EhQKBXZhbHVlGAEgASgMUgV2YWx1ZRIWCgZudW1iZXIYAiABKANSBm51bWJlchI5Cgp1cGRhdGVk\
+        X2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcFIJdXBkYXRlZEF0EhoKCHJldmlzaW9uGAQgASgDUghyZXZpc2lv\
+        biLzAQoIQ29uZmxpY3QSHgoKY29sbGVjdGlvbhgBIAEoCVIKY29sbGVjdGlvbhIQCgNrZXkYAiABKAlSA2tleRI9CgZyZWFzb24Y\
+        AyABKA4yJS5sYXRjaGtleS5taWdyYXRpb24udjEuQ29uZmxpY3RSZWFzb25SBnJlYXNvbhI4CgVndWVzdBgEIAEoCzIiLmxhdGNo\
+        a2V5Lm1pZ3JhdGlvbi52MS5Db25mbGljdFJvd1IFZ3Vlc3QSPAoHYWNjb3VudBgFIAEoCzIiLmxhdGNoa2V5Lm1pZ3JhdGlvbi52\
+        MS5Db25mbGljdFJvd1IHYWNjb3VudCJ1ChRMaXN0Q29uZmxpY3RzUmVxdWVzdBIhCgxtaWdyYXRpb25faWQYASABKAlSC21pZ3Jh\
+        dGlvbklkEhsKCXBhZ2Vfc2l6ZRgCIAEoBVIIcGFnZVNpemUSHQoKcGFnZV90b2tlbhgDIAEoCVIJcGFnZVRva2VuIn4KFUxpc3RD\
+        b25mbGljdHNSZXNwb25zZRI9Cgljb25mbGljdHMYASADKAsyHy5sYXRjaGtleS5taWdyYXRpb24udjEuQ29uZmxpY3RSCWNvbmZs\
+        aWN0cxImCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlSDW5leHRQYWdlVG9rZW4i0QEKFlJlc29sdmVDb25mbGljdFJlcXVlc3QSIQoM\
+        bWlncmF0aW9uX2lkGAEgASgJUgttaWdyYXRpb25JZBIeCgpjb2xsZWN0aW9uGAIgASgJUgpjb2xsZWN0aW9uEhAKA2tleRgDIAEo\
+        CVIDa2V5EjUKBnBvbGljeRgEIAEoDjIdLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5Qb2xpY3lSBnBvbGljeRIrChFleHBlY3RlZF9y\
+        ZXZpc2lvbhgFIAEoA1IQZXhwZWN0ZWRSZXZpc2lvbiI1ChdSZXNvbHZlQ29uZmxpY3RSZXNwb25zZRIaCghyZXNvbHZlZBgBIAEo\
+        CFIIcmVzb2x2ZWQqvwEKBlBvbGljeRIWChJQT0xJQ1lfVU5TUEVDSUZJRUQQABIWChJQT0xJQ1lfS0VFUF9UQVJHRVQQARIWChJQ\
+        T0xJQ1lfS0VFUF9TT1VSQ0UQAhIRCg1QT0xJQ1lfTkVXRVNUEAMSFwoTUE9MSUNZX1VOSU9OX0JZX0tFWRAEEg4KClBPTElDWV9T\
+        VU0QBRIOCgpQT0xJQ1lfTUFYEAYSEQoNUE9MSUNZX0FQUEVORBAHEg4KClBPTElDWV9BU0sQCCqCAQoEU3RlcBIUChBTVEVQX1VO\
+        U1BFQ0lGSUVEEAASDwoLU1RFUF9GUkVFWkUQARIRCg1TVEVQX1NOQVBTSE9UEAISDgoKU1RFUF9BUFBMWRADEg8KC1NURVBfVkVS\
+        SUZZEAQSDwoLU1RFUF9TV0lUQ0gQBRIOCgpTVEVQX1BVUkdFEAYq2QEKDk1pZ3JhdGlvblN0YXRlEh8KG01JR1JBVElPTl9TVEFU\
+        RV9VTlNQRUNJRklFRBAAEhoKFk1JR1JBVElPTl9TVEFURV9RVUVVRUQQARIbChdNSUdSQVRJT05fU1RBVEVfUlVOTklORxACEhgK\
+        FE1JR1JBVElPTl9TVEFURV9ET05FEAMSGgoWTUlHUkFUSU9OX1NUQVRFX0ZBSUxFRBAEEhsKF01JR1JBVElPTl9TVEFURV9VTkRP\
+        SU5HEAUSGgoWTUlHUkFUSU9OX1NUQVRFX1VORE9ORRAGKqEBCg5Db25mbGljdFJlYXNvbhIfChtDT05GTElDVF9SRUFTT05fVU5T\
+        UEVDSUZJRUQQABIXChNDT05GTElDVF9SRUFTT05fQVNLEAESGwoXQ09ORkxJQ1RfUkVBU09OX05PX1JPT00QAhIcChhDT05GTElD\
+        VF9SRUFTT05fT1ZFUkZMT1cQAxIaChZDT05GTElDVF9SRUFTT05fTk9fS0VZEAQy7wcKEE1pZ3JhdGlvblNlcnZpY2USagoNUGxh\
+        bk1pZ3JhdGlvbhIrLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5QbGFuTWlncmF0aW9uUmVxdWVzdBosLmxhdGNoa2V5Lm1pZ3JhdGlv\
+        bi52MS5QbGFuTWlncmF0aW9uUmVzcG9uc2USbQoOU3RhcnRNaWdyYXRpb24SLC5sYXRjaGtleS5taWdyYXRpb24udjEuU3RhcnRN\
+        aWdyYXRpb25SZXF1ZXN0Gi0ubGF0Y2hrZXkubWlncmF0aW9uLnYxLlN0YXJ0TWlncmF0aW9uUmVzcG9uc2USZwoMR2V0TWlncmF0\
+        aW9uEioubGF0Y2hrZXkubWlncmF0aW9uLnYxLkdldE1pZ3JhdGlvblJlcXVlc3QaKy5sYXRjaGtleS5taWdyYXRpb24udjEuR2V0\
+        TWlncmF0aW9uUmVzcG9uc2USbwoOV2F0Y2hNaWdyYXRpb24SLC5sYXRjaGtleS5taWdyYXRpb24udjEuV2F0Y2hNaWdyYXRpb25S\
+        ZXF1ZXN0Gi0ubGF0Y2hrZXkubWlncmF0aW9uLnYxLldhdGNoTWlncmF0aW9uUmVzcG9uc2UwARJtCg5SZXRyeU1pZ3JhdGlvbhIs\
+        LmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5SZXRyeU1pZ3JhdGlvblJlcXVlc3QaLS5sYXRjaGtleS5taWdyYXRpb24udjEuUmV0cnlN\
+        aWdyYXRpb25SZXNwb25zZRJtCg5MaXN0TWlncmF0aW9ucxIsLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5MaXN0TWlncmF0aW9uc1Jl\
+        cXVlc3QaLS5sYXRjaGtleS5taWdyYXRpb24udjEuTGlzdE1pZ3JhdGlvbnNSZXNwb25zZRJqCg1VbmRvTWlncmF0aW9uEisubGF0\
+        Y2hrZXkubWlncmF0aW9uLnYxLlVuZG9NaWdyYXRpb25SZXF1ZXN0GiwubGF0Y2hrZXkubWlncmF0aW9uLnYxLlVuZG9NaWdyYXRp\
+        b25SZXNwb25zZRJqCg1MaXN0Q29uZmxpY3RzEisubGF0Y2hrZXkubWlncmF0aW9uLnYxLkxpc3RDb25mbGljdHNSZXF1ZXN0Giwu\
+        bGF0Y2hrZXkubWlncmF0aW9uLnYxLkxpc3RDb25mbGljdHNSZXNwb25zZRJwCg9SZXNvbHZlQ29uZmxpY3QSLS5sYXRjaGtleS5t\
+        aWdyYXRpb24udjEuUmVzb2x2ZUNvbmZsaWN0UmVxdWVzdBouLmxhdGNoa2V5Lm1pZ3JhdGlvbi52MS5SZXNvbHZlQ29uZmxpY3RS\
+        ZXNwb25zZWIGcHJvdG8z
         """
     ),
     DescriptorFile(
@@ -1026,6 +1080,8 @@ package enum LatchkeyDescriptors {
         "latchkey.identity.v1.CompleteMigrationResponse",
         "latchkey.identity.v1.FailMigrationRequest",
         "latchkey.identity.v1.FailMigrationResponse",
+        "latchkey.identity.v1.RestoreGuestRequest",
+        "latchkey.identity.v1.RestoreGuestResponse",
         "latchkey.identity.v1.WatchRevocationsRequest",
         "latchkey.identity.v1.WatchRevocationsResponse",
         "latchkey.identity.v1.GrantService",
@@ -1035,6 +1091,7 @@ package enum LatchkeyDescriptors {
         "latchkey.identity.v1.GrantService.DescribeSubject",
         "latchkey.identity.v1.GrantService.CompleteMigration",
         "latchkey.identity.v1.GrantService.FailMigration",
+        "latchkey.identity.v1.GrantService.RestoreGuest",
         "latchkey.identity.v1.GrantService.WatchRevocations",
       ],
       base64: """
@@ -1063,21 +1120,24 @@ package enum LatchkeyDescriptors {
         c3RTdWISHQoKdGFyZ2V0X3N1YhgDIAEoCVIJdGFyZ2V0U3ViIhsKGUNvbXBsZXRlTWlncmF0aW9uUmVzcG9uc2UijQEKFEZhaWxN\
         aWdyYXRpb25SZXF1ZXN0EiEKDG1pZ3JhdGlvbl9pZBgBIAEoCVILbWlncmF0aW9uSWQSGwoJZ3Vlc3Rfc3ViGAIgASgJUghndWVz\
         dFN1YhIdCgp0YXJnZXRfc3ViGAMgASgJUgl0YXJnZXRTdWISFgoGcmVhc29uGAQgASgJUgZyZWFzb24iFwoVRmFpbE1pZ3JhdGlv\
-        blJlc3BvbnNlIhkKF1dhdGNoUmV2b2NhdGlvbnNSZXF1ZXN0IoMBChhXYXRjaFJldm9jYXRpb25zUmVzcG9uc2USHQoKZW5kZWRf\
-        c2lkcxgBIAMoCVIJZW5kZWRTaWRzEhsKCWNhdWdodF91cBgCIAEoCFIIY2F1Z2h0VXASKwoRcmV0ZW50aW9uX3NlY29uZHMYAyAB\
-        KANSEHJldGVudGlvblNlY29uZHMqggEKC1FyR3JhbnRLaW5kEh0KGVFSX0dSQU5UX0tJTkRfVU5TUEVDSUZJRUQQABIZChVRUl9H\
-        UkFOVF9LSU5EX1NJR05fSU4QARIdChlRUl9HUkFOVF9LSU5EX0JJTkRfREVWSUNFEAISGgoWUVJfR1JBTlRfS0lORF9UUkFOU0ZF\
-        UhADMosGCgxHcmFudFNlcnZpY2USXwoKSXNzdWVGb3JRchInLmxhdGNoa2V5LmlkZW50aXR5LnYxLklzc3VlRm9yUXJSZXF1ZXN0\
-        GigubGF0Y2hrZXkuaWRlbnRpdHkudjEuSXNzdWVGb3JRclJlc3BvbnNlEnEKEFNpZ25Db25maXJtYXRpb24SLS5sYXRjaGtleS5p\
-        ZGVudGl0eS52MS5TaWduQ29uZmlybWF0aW9uUmVxdWVzdBouLmxhdGNoa2V5LmlkZW50aXR5LnYxLlNpZ25Db25maXJtYXRpb25S\
-        ZXNwb25zZRJiCgtSZXZva2VGb3JRchIoLmxhdGNoa2V5LmlkZW50aXR5LnYxLlJldm9rZUZvclFyUmVxdWVzdBopLmxhdGNoa2V5\
-        LmlkZW50aXR5LnYxLlJldm9rZUZvclFyUmVzcG9uc2USbgoPRGVzY3JpYmVTdWJqZWN0EiwubGF0Y2hrZXkuaWRlbnRpdHkudjEu\
-        RGVzY3JpYmVTdWJqZWN0UmVxdWVzdBotLmxhdGNoa2V5LmlkZW50aXR5LnYxLkRlc2NyaWJlU3ViamVjdFJlc3BvbnNlEnQKEUNv\
-        bXBsZXRlTWlncmF0aW9uEi4ubGF0Y2hrZXkuaWRlbnRpdHkudjEuQ29tcGxldGVNaWdyYXRpb25SZXF1ZXN0Gi8ubGF0Y2hrZXku\
-        aWRlbnRpdHkudjEuQ29tcGxldGVNaWdyYXRpb25SZXNwb25zZRJoCg1GYWlsTWlncmF0aW9uEioubGF0Y2hrZXkuaWRlbnRpdHku\
-        djEuRmFpbE1pZ3JhdGlvblJlcXVlc3QaKy5sYXRjaGtleS5pZGVudGl0eS52MS5GYWlsTWlncmF0aW9uUmVzcG9uc2UScwoQV2F0\
-        Y2hSZXZvY2F0aW9ucxItLmxhdGNoa2V5LmlkZW50aXR5LnYxLldhdGNoUmV2b2NhdGlvbnNSZXF1ZXN0Gi4ubGF0Y2hrZXkuaWRl\
-        bnRpdHkudjEuV2F0Y2hSZXZvY2F0aW9uc1Jlc3BvbnNlMAFiBnByb3RvMw==
+        blJlc3BvbnNlInQKE1Jlc3RvcmVHdWVzdFJlcXVlc3QSIQoMbWlncmF0aW9uX2lkGAEgASgJUgttaWdyYXRpb25JZBIbCglndWVz\
+        dF9zdWIYAiABKAlSCGd1ZXN0U3ViEh0KCnRhcmdldF9zdWIYAyABKAlSCXRhcmdldFN1YiIWChRSZXN0b3JlR3Vlc3RSZXNwb25z\
+        ZSIZChdXYXRjaFJldm9jYXRpb25zUmVxdWVzdCKDAQoYV2F0Y2hSZXZvY2F0aW9uc1Jlc3BvbnNlEh0KCmVuZGVkX3NpZHMYASAD\
+        KAlSCWVuZGVkU2lkcxIbCgljYXVnaHRfdXAYAiABKAhSCGNhdWdodFVwEisKEXJldGVudGlvbl9zZWNvbmRzGAMgASgDUhByZXRl\
+        bnRpb25TZWNvbmRzKoIBCgtRckdyYW50S2luZBIdChlRUl9HUkFOVF9LSU5EX1VOU1BFQ0lGSUVEEAASGQoVUVJfR1JBTlRfS0lO\
+        RF9TSUdOX0lOEAESHQoZUVJfR1JBTlRfS0lORF9CSU5EX0RFVklDRRACEhoKFlFSX0dSQU5UX0tJTkRfVFJBTlNGRVIQAzLyBgoM\
+        R3JhbnRTZXJ2aWNlEl8KCklzc3VlRm9yUXISJy5sYXRjaGtleS5pZGVudGl0eS52MS5Jc3N1ZUZvclFyUmVxdWVzdBooLmxhdGNo\
+        a2V5LmlkZW50aXR5LnYxLklzc3VlRm9yUXJSZXNwb25zZRJxChBTaWduQ29uZmlybWF0aW9uEi0ubGF0Y2hrZXkuaWRlbnRpdHku\
+        djEuU2lnbkNvbmZpcm1hdGlvblJlcXVlc3QaLi5sYXRjaGtleS5pZGVudGl0eS52MS5TaWduQ29uZmlybWF0aW9uUmVzcG9uc2US\
+        YgoLUmV2b2tlRm9yUXISKC5sYXRjaGtleS5pZGVudGl0eS52MS5SZXZva2VGb3JRclJlcXVlc3QaKS5sYXRjaGtleS5pZGVudGl0\
+        eS52MS5SZXZva2VGb3JRclJlc3BvbnNlEm4KD0Rlc2NyaWJlU3ViamVjdBIsLmxhdGNoa2V5LmlkZW50aXR5LnYxLkRlc2NyaWJl\
+        U3ViamVjdFJlcXVlc3QaLS5sYXRjaGtleS5pZGVudGl0eS52MS5EZXNjcmliZVN1YmplY3RSZXNwb25zZRJ0ChFDb21wbGV0ZU1p\
+        Z3JhdGlvbhIuLmxhdGNoa2V5LmlkZW50aXR5LnYxLkNvbXBsZXRlTWlncmF0aW9uUmVxdWVzdBovLmxhdGNoa2V5LmlkZW50aXR5\
+        LnYxLkNvbXBsZXRlTWlncmF0aW9uUmVzcG9uc2USaAoNRmFpbE1pZ3JhdGlvbhIqLmxhdGNoa2V5LmlkZW50aXR5LnYxLkZhaWxN\
+        aWdyYXRpb25SZXF1ZXN0GisubGF0Y2hrZXkuaWRlbnRpdHkudjEuRmFpbE1pZ3JhdGlvblJlc3BvbnNlEmUKDFJlc3RvcmVHdWVz\
+        dBIpLmxhdGNoa2V5LmlkZW50aXR5LnYxLlJlc3RvcmVHdWVzdFJlcXVlc3QaKi5sYXRjaGtleS5pZGVudGl0eS52MS5SZXN0b3Jl\
+        R3Vlc3RSZXNwb25zZRJzChBXYXRjaFJldm9jYXRpb25zEi0ubGF0Y2hrZXkuaWRlbnRpdHkudjEuV2F0Y2hSZXZvY2F0aW9uc1Jl\
+        cXVlc3QaLi5sYXRjaGtleS5pZGVudGl0eS52MS5XYXRjaFJldm9jYXRpb25zUmVzcG9uc2UwAWIGcHJvdG8z
         """
     ),
     DescriptorFile(

@@ -38,6 +38,34 @@ extension MigrationV1 {
       _ request: MigrationV1.RetryMigrationRequest,
       context: ServerContext
     ) async throws(RPCError) -> MigrationV1.RetryMigrationResponse
+
+    /// The migrations into an account, newest first, in pages. None is ever removed.
+    func listMigrations(
+      _ request: MigrationV1.ListMigrationsRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> MigrationV1.ListMigrationsResponse
+
+    /// Takes back a migration that is done, until its undo_until: the account gets what it had, the guest is one again and
+    /// has its rows again. What the account's owner changed since stays. UNDO_EXPIRED when it is too late. Idempotent; where
+    /// the undoing stands is told by GetMigration and WatchMigration, and a guest whose device has another guest by now
+    /// stays merged: the migration is DONE again then, and `failure` says why.
+    func undoMigration(
+      _ request: MigrationV1.UndoMigrationRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> MigrationV1.UndoMigrationResponse
+
+    /// The guest's rows that are set aside: those of collections with the policy ASK that the account has too, and those
+    /// that it could not take. In the order of their names, in pages. They wait until they are resolved.
+    func listConflicts(
+      _ request: MigrationV1.ListConflictsRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> MigrationV1.ListConflictsResponse
+
+    /// Decides about one of them, by any policy but ASK, once the migration is DONE.
+    func resolveConflict(
+      _ request: MigrationV1.ResolveConflictRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> MigrationV1.ResolveConflictResponse
   }
 
   /// Every method of `MigrationService`, by its path on the wire.
@@ -47,10 +75,14 @@ extension MigrationV1 {
     case getMigration = "/latchkey.migration.v1.MigrationService/GetMigration"
     case watchMigration = "/latchkey.migration.v1.MigrationService/WatchMigration"
     case retryMigration = "/latchkey.migration.v1.MigrationService/RetryMigration"
+    case listMigrations = "/latchkey.migration.v1.MigrationService/ListMigrations"
+    case undoMigration = "/latchkey.migration.v1.MigrationService/UndoMigration"
+    case listConflicts = "/latchkey.migration.v1.MigrationService/ListConflicts"
+    case resolveConflict = "/latchkey.migration.v1.MigrationService/ResolveConflict"
 
     package var rpc: RPCMethod {
       switch self {
-      case .planMigration, .startMigration, .getMigration, .retryMigration: RPCMethod(path: rawValue, kind: .unary)
+      case .planMigration, .startMigration, .getMigration, .retryMigration, .listMigrations, .undoMigration, .listConflicts, .resolveConflict: RPCMethod(path: rawValue, kind: .unary)
       case .watchMigration: RPCMethod(path: rawValue, kind: .serverStreaming)
       }
     }
@@ -94,6 +126,34 @@ extension MigrationV1 {
           context: ServerContext
         ) async throws(RPCError) -> MigrationV1.RetryMigrationResponse in
         try await service.retryMigration(request, context: context)
+      },
+      .unary(MigrationServiceMethod.listMigrations.rpc) {
+        (
+          request: MigrationV1.ListMigrationsRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> MigrationV1.ListMigrationsResponse in
+        try await service.listMigrations(request, context: context)
+      },
+      .unary(MigrationServiceMethod.undoMigration.rpc) {
+        (
+          request: MigrationV1.UndoMigrationRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> MigrationV1.UndoMigrationResponse in
+        try await service.undoMigration(request, context: context)
+      },
+      .unary(MigrationServiceMethod.listConflicts.rpc) {
+        (
+          request: MigrationV1.ListConflictsRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> MigrationV1.ListConflictsResponse in
+        try await service.listConflicts(request, context: context)
+      },
+      .unary(MigrationServiceMethod.resolveConflict.rpc) {
+        (
+          request: MigrationV1.ResolveConflictRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> MigrationV1.ResolveConflictResponse in
+        try await service.resolveConflict(request, context: context)
       },
     ]
   }
@@ -146,6 +206,42 @@ extension MigrationV1 {
     ) async throws(RPCError) -> MigrationV1.RetryMigrationResponse {
       try await channel.unary(MigrationServiceMethod.retryMigration.rpc, request, options: options)
     }
+
+    /// The migrations into an account, newest first, in pages. None is ever removed.
+    package func listMigrations(
+      _ request: MigrationV1.ListMigrationsRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> MigrationV1.ListMigrationsResponse {
+      try await channel.unary(MigrationServiceMethod.listMigrations.rpc, request, options: options)
+    }
+
+    /// Takes back a migration that is done, until its undo_until: the account gets what it had, the guest is one again and
+    /// has its rows again. What the account's owner changed since stays. UNDO_EXPIRED when it is too late. Idempotent; where
+    /// the undoing stands is told by GetMigration and WatchMigration, and a guest whose device has another guest by now
+    /// stays merged: the migration is DONE again then, and `failure` says why.
+    package func undoMigration(
+      _ request: MigrationV1.UndoMigrationRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> MigrationV1.UndoMigrationResponse {
+      try await channel.unary(MigrationServiceMethod.undoMigration.rpc, request, options: options)
+    }
+
+    /// The guest's rows that are set aside: those of collections with the policy ASK that the account has too, and those
+    /// that it could not take. In the order of their names, in pages. They wait until they are resolved.
+    package func listConflicts(
+      _ request: MigrationV1.ListConflictsRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> MigrationV1.ListConflictsResponse {
+      try await channel.unary(MigrationServiceMethod.listConflicts.rpc, request, options: options)
+    }
+
+    /// Decides about one of them, by any policy but ASK, once the migration is DONE.
+    package func resolveConflict(
+      _ request: MigrationV1.ResolveConflictRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> MigrationV1.ResolveConflictResponse {
+      try await channel.unary(MigrationServiceMethod.resolveConflict.rpc, request, options: options)
+    }
   }
 
   package enum Policy: Sendable, Hashable, RawRepresentable {
@@ -162,9 +258,9 @@ extension MigrationV1 {
     case sum
     /// The larger number stays.
     case max
-    /// The guest's items follow the account's. Reserved: this version refuses it with INVALID_ARGUMENT.
+    /// Both rows stay. The guest's gets a key of its own: the account's, "~" and the first characters of the migration's id.
     case append
-    /// A person decides, row by row. Reserved: this version refuses it with INVALID_ARGUMENT.
+    /// The account's row stays and the guest's is set aside, until a person decides by ListConflicts and ResolveConflict.
     case ask
     /// A number that this build has no name for.
     case unrecognized(Int32)
@@ -245,8 +341,10 @@ extension MigrationV1 {
     case done
     /// Everybody has the rows that they had before. The guest may be tried again, by RetryMigration or a new plan.
     case failed
-    /// It cannot go on; what was merged is being taken back.
+    /// It cannot go on, or somebody asked for it; what was merged is being taken back.
     case undoing
+    /// Taken back by UndoMigration.
+    case undone
     /// A number that this build has no name for.
     case unrecognized(Int32)
 
@@ -258,6 +356,7 @@ extension MigrationV1 {
       case 3: self = .done
       case 4: self = .failed
       case 5: self = .undoing
+      case 6: self = .undone
       default: self = .unrecognized(rawValue)
       }
     }
@@ -270,6 +369,44 @@ extension MigrationV1 {
       case .done: 3
       case .failed: 4
       case .undoing: 5
+      case .undone: 6
+      case .unrecognized(let number): number
+      }
+    }
+  }
+
+  /// Why a row was set aside.
+  package enum ConflictReason: Sendable, Hashable, RawRepresentable {
+    case unspecified
+    /// The collection's policy is ASK.
+    case ask
+    /// The account holds as many rows of the collection as it may.
+    case noRoom
+    /// The sum of the two numbers is larger than a number can be.
+    case overflow
+    /// No key could be made for APPEND.
+    case noKey
+    /// A number that this build has no name for.
+    case unrecognized(Int32)
+
+    package init(rawValue: Int32) {
+      switch rawValue {
+      case 0: self = .unspecified
+      case 1: self = .ask
+      case 2: self = .noRoom
+      case 3: self = .overflow
+      case 4: self = .noKey
+      default: self = .unrecognized(rawValue)
+      }
+    }
+
+    package var rawValue: Int32 {
+      switch self {
+      case .unspecified: 0
+      case .ask: 1
+      case .noRoom: 2
+      case .overflow: 3
+      case .noKey: 4
       case .unrecognized(let number): number
       }
     }
@@ -399,6 +536,8 @@ extension MigrationV1 {
     package var refused: Int64
     /// Rows that the account holds now.
     package var targetCount: Int64
+    /// Conflicts that were left to a person.
+    package var asked: Int64
 
     package init(
       name: String = "",
@@ -408,7 +547,8 @@ extension MigrationV1 {
       replaced: Int64 = 0,
       summed: Int64 = 0,
       refused: Int64 = 0,
-      targetCount: Int64 = 0
+      targetCount: Int64 = 0,
+      asked: Int64 = 0
     ) {
       self.name = name
       self.policy = policy
@@ -418,6 +558,7 @@ extension MigrationV1 {
       self.summed = summed
       self.refused = refused
       self.targetCount = targetCount
+      self.asked = asked
     }
   }
 
@@ -428,12 +569,14 @@ extension MigrationV1 {
     package var done: Int64
     package var total: Int64
     package var report: [MigrationV1.CollectionReport]
-    /// Why it failed, for state FAILED.
+    /// Why it failed, for state FAILED; for state DONE, why it was not undone.
     package var failure: String
     package var createdAt: GoogleProtobuf.Timestamp?
     package var finishedAt: GoogleProtobuf.Timestamp?
     package var guestSub: String
     package var targetSub: String
+    /// Until when UndoMigration takes it back; absent when it does not.
+    package var undoUntil: GoogleProtobuf.Timestamp?
 
     package init(
       migrationID: String = "",
@@ -446,7 +589,8 @@ extension MigrationV1 {
       createdAt: GoogleProtobuf.Timestamp? = nil,
       finishedAt: GoogleProtobuf.Timestamp? = nil,
       guestSub: String = "",
-      targetSub: String = ""
+      targetSub: String = "",
+      undoUntil: GoogleProtobuf.Timestamp? = nil
     ) {
       self.migrationID = migrationID
       self.state = state
@@ -459,6 +603,7 @@ extension MigrationV1 {
       self.finishedAt = finishedAt
       self.guestSub = guestSub
       self.targetSub = targetSub
+      self.undoUntil = undoUntil
     }
   }
 
@@ -500,6 +645,148 @@ extension MigrationV1 {
 
     package init(retried: Bool = false) {
       self.retried = retried
+    }
+  }
+
+  package struct ListMigrationsRequest: Sendable, Equatable {
+    /// Whose, when a service asks. Others ask for their own and leave it empty.
+    package var targetSub: String
+    /// At most 1000; 0 means 100.
+    package var pageSize: Int32
+    package var pageToken: String
+
+    package init(targetSub: String = "", pageSize: Int32 = 0, pageToken: String = "") {
+      self.targetSub = targetSub
+      self.pageSize = pageSize
+      self.pageToken = pageToken
+    }
+  }
+
+  package struct ListMigrationsResponse: Sendable, Equatable {
+    /// Without their reports.
+    package var migrations: [MigrationV1.Migration]
+    package var nextPageToken: String
+
+    package init(migrations: [MigrationV1.Migration] = [], nextPageToken: String = "") {
+      self.migrations = migrations
+      self.nextPageToken = nextPageToken
+    }
+  }
+
+  package struct UndoMigrationRequest: Sendable, Equatable {
+    package var migrationID: String
+
+    package init(migrationID: String = "") {
+      self.migrationID = migrationID
+    }
+  }
+
+  package struct UndoMigrationResponse: Sendable, Equatable {
+    /// False when it was taken back before, or is being taken back.
+    package var begun: Bool
+
+    package init(begun: Bool = false) {
+      self.begun = begun
+    }
+  }
+
+  /// One of the two rows of a conflict.
+  package struct ConflictRow: Sendable, Equatable {
+    package var value: [UInt8]
+    package var number: Int64
+    package var updatedAt: GoogleProtobuf.Timestamp?
+    /// Of the account's row, for ResolveConflict.
+    package var revision: Int64
+
+    package init(
+      value: [UInt8] = [],
+      number: Int64 = 0,
+      updatedAt: GoogleProtobuf.Timestamp? = nil,
+      revision: Int64 = 0
+    ) {
+      self.value = value
+      self.number = number
+      self.updatedAt = updatedAt
+      self.revision = revision
+    }
+  }
+
+  package struct Conflict: Sendable, Equatable {
+    package var collection: String
+    package var key: String
+    package var reason: MigrationV1.ConflictReason
+    package var guest: MigrationV1.ConflictRow?
+    /// What the account holds under this name now; absent when it holds nothing.
+    package var account: MigrationV1.ConflictRow?
+
+    package init(
+      collection: String = "",
+      key: String = "",
+      reason: MigrationV1.ConflictReason = .unspecified,
+      guest: MigrationV1.ConflictRow? = nil,
+      account: MigrationV1.ConflictRow? = nil
+    ) {
+      self.collection = collection
+      self.key = key
+      self.reason = reason
+      self.guest = guest
+      self.account = account
+    }
+  }
+
+  package struct ListConflictsRequest: Sendable, Equatable {
+    package var migrationID: String
+    /// At most 1000; 0 means 100. A page ends early when its values become large.
+    package var pageSize: Int32
+    package var pageToken: String
+
+    package init(migrationID: String = "", pageSize: Int32 = 0, pageToken: String = "") {
+      self.migrationID = migrationID
+      self.pageSize = pageSize
+      self.pageToken = pageToken
+    }
+  }
+
+  package struct ListConflictsResponse: Sendable, Equatable {
+    package var conflicts: [MigrationV1.Conflict]
+    package var nextPageToken: String
+
+    package init(conflicts: [MigrationV1.Conflict] = [], nextPageToken: String = "") {
+      self.conflicts = conflicts
+      self.nextPageToken = nextPageToken
+    }
+  }
+
+  package struct ResolveConflictRequest: Sendable, Equatable {
+    package var migrationID: String
+    package var collection: String
+    package var key: String
+    /// What to do: KEEP_TARGET drops the guest's row.
+    package var policy: MigrationV1.Policy
+    /// When set, only while the account's row has this revision: REVISION_MISMATCH otherwise.
+    package var expectedRevision: Int64
+
+    package init(
+      migrationID: String = "",
+      collection: String = "",
+      key: String = "",
+      policy: MigrationV1.Policy = .unspecified,
+      expectedRevision: Int64 = 0
+    ) {
+      self.migrationID = migrationID
+      self.collection = collection
+      self.key = key
+      self.policy = policy
+      self.expectedRevision = expectedRevision
+    }
+  }
+
+  package struct ResolveConflictResponse: Sendable, Equatable {
+    /// False when there is no such conflict any more.
+    package var resolved: Bool
+
+    package init(resolved: Bool = false) {
+      self.resolved = resolved
     }
   }
 }
@@ -785,7 +1072,8 @@ extension MigrationV1.CollectionReport: RPCMessage {
       replaced: c.pointee.replaced,
       summed: c.pointee.summed,
       refused: c.pointee.refused,
-      targetCount: c.pointee.target_count
+      targetCount: c.pointee.target_count,
+      asked: c.pointee.asked
     )
   }
 
@@ -803,6 +1091,7 @@ extension MigrationV1.CollectionReport: RPCMessage {
     unsafe c.pointee.summed = summed
     unsafe c.pointee.refused = refused
     unsafe c.pointee.target_count = targetCount
+    unsafe c.pointee.asked = asked
     return unsafe c
   }
 }
@@ -838,7 +1127,8 @@ extension MigrationV1.Migration: RPCMessage {
         c.pointee.finished_at, "finished_at", GoogleProtobuf.Timestamp.init(reading:)
       ),
       guestSub: try FieldReader.string(c.pointee.guest_sub, "guest_sub"),
-      targetSub: try FieldReader.string(c.pointee.target_sub, "target_sub")
+      targetSub: try FieldReader.string(c.pointee.target_sub, "target_sub"),
+      undoUntil: try FieldReader.message(c.pointee.undo_until, "undo_until", GoogleProtobuf.Timestamp.init(reading:))
     )
   }
 
@@ -857,6 +1147,7 @@ extension MigrationV1.Migration: RPCMessage {
     if let finishedAt { unsafe c.pointee.finished_at = try finishedAt.filled(in: arena) }
     unsafe c.pointee.guest_sub = try arena.string(guestSub)
     unsafe c.pointee.target_sub = try arena.string(targetSub)
+    if let undoUntil { unsafe c.pointee.undo_until = try undoUntil.filled(in: arena) }
     return unsafe c
   }
 }
@@ -1011,6 +1302,358 @@ extension MigrationV1.RetryMigrationResponse: RPCMessage {
     let c = unsafe try arena.allocate(Latchkey__Migration__V1__RetryMigrationResponse.self)
     unsafe latchkey__migration__v1__retry_migration_response__init(c)
     unsafe c.pointee.retried = retried ? 1 : 0
+    return unsafe c
+  }
+}
+
+extension MigrationV1.ListMigrationsRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__migration__v1__list_migrations_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__migration__v1__list_migrations_request__get_packed_size,
+      latchkey__migration__v1__list_migrations_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Migration__V1__ListMigrationsRequest>) throws(ProtobufError) {
+    unsafe self.init(
+      targetSub: try FieldReader.string(c.pointee.target_sub, "target_sub"),
+      pageSize: c.pointee.page_size,
+      pageToken: try FieldReader.string(c.pointee.page_token, "page_token")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__ListMigrationsRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Migration__V1__ListMigrationsRequest.self)
+    unsafe latchkey__migration__v1__list_migrations_request__init(c)
+    unsafe c.pointee.target_sub = try arena.string(targetSub)
+    unsafe c.pointee.page_size = pageSize
+    unsafe c.pointee.page_token = try arena.string(pageToken)
+    return unsafe c
+  }
+}
+
+extension MigrationV1.ListMigrationsResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__migration__v1__list_migrations_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__migration__v1__list_migrations_response__get_packed_size,
+      latchkey__migration__v1__list_migrations_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Migration__V1__ListMigrationsResponse>) throws(ProtobufError) {
+    unsafe self.init(
+      migrations: try FieldReader.messages(
+        c.pointee.n_migrations, c.pointee.migrations, "migrations", MigrationV1.Migration.init(reading:)
+      ),
+      nextPageToken: try FieldReader.string(c.pointee.next_page_token, "next_page_token")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__ListMigrationsResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Migration__V1__ListMigrationsResponse.self)
+    unsafe latchkey__migration__v1__list_migrations_response__init(c)
+    unsafe (c.pointee.n_migrations, c.pointee.migrations) = try arena.messages(
+      migrations, MigrationV1.Migration.filled(in:)
+    )
+    unsafe c.pointee.next_page_token = try arena.string(nextPageToken)
+    return unsafe c
+  }
+}
+
+extension MigrationV1.UndoMigrationRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__migration__v1__undo_migration_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__migration__v1__undo_migration_request__get_packed_size,
+      latchkey__migration__v1__undo_migration_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Migration__V1__UndoMigrationRequest>) throws(ProtobufError) {
+    unsafe self.init(migrationID: try FieldReader.string(c.pointee.migration_id, "migration_id"))
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__UndoMigrationRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Migration__V1__UndoMigrationRequest.self)
+    unsafe latchkey__migration__v1__undo_migration_request__init(c)
+    unsafe c.pointee.migration_id = try arena.string(migrationID)
+    return unsafe c
+  }
+}
+
+extension MigrationV1.UndoMigrationResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__migration__v1__undo_migration_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__migration__v1__undo_migration_response__get_packed_size,
+      latchkey__migration__v1__undo_migration_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Migration__V1__UndoMigrationResponse>) throws(ProtobufError) {
+    unsafe self.init(begun: c.pointee.begun != 0)
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__UndoMigrationResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Migration__V1__UndoMigrationResponse.self)
+    unsafe latchkey__migration__v1__undo_migration_response__init(c)
+    unsafe c.pointee.begun = begun ? 1 : 0
+    return unsafe c
+  }
+}
+
+extension MigrationV1.ConflictRow: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__migration__v1__conflict_row__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__migration__v1__conflict_row__get_packed_size,
+      latchkey__migration__v1__conflict_row__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Migration__V1__ConflictRow>) throws(ProtobufError) {
+    unsafe self.init(
+      value: FieldReader.bytes(c.pointee.value),
+      number: c.pointee.number,
+      updatedAt: try FieldReader.message(c.pointee.updated_at, "updated_at", GoogleProtobuf.Timestamp.init(reading:)),
+      revision: c.pointee.revision
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__ConflictRow> {
+    let c = unsafe try arena.allocate(Latchkey__Migration__V1__ConflictRow.self)
+    unsafe latchkey__migration__v1__conflict_row__init(c)
+    unsafe c.pointee.value = try arena.bytes(value)
+    unsafe c.pointee.number = number
+    if let updatedAt { unsafe c.pointee.updated_at = try updatedAt.filled(in: arena) }
+    unsafe c.pointee.revision = revision
+    return unsafe c
+  }
+}
+
+extension MigrationV1.Conflict: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__migration__v1__conflict__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__migration__v1__conflict__get_packed_size,
+      latchkey__migration__v1__conflict__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Migration__V1__Conflict>) throws(ProtobufError) {
+    unsafe self.init(
+      collection: try FieldReader.string(c.pointee.collection, "collection"),
+      key: try FieldReader.string(c.pointee.key, "key"),
+      reason: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.reason.rawValue)),
+      guest: try FieldReader.message(c.pointee.guest, "guest", MigrationV1.ConflictRow.init(reading:)),
+      account: try FieldReader.message(c.pointee.account, "account", MigrationV1.ConflictRow.init(reading:))
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__Conflict> {
+    let c = unsafe try arena.allocate(Latchkey__Migration__V1__Conflict.self)
+    unsafe latchkey__migration__v1__conflict__init(c)
+    unsafe c.pointee.collection = try arena.string(collection)
+    unsafe c.pointee.key = try arena.string(key)
+    unsafe c.pointee.reason = .init(rawValue: .init(truncatingIfNeeded: reason.rawValue))
+    if let guest { unsafe c.pointee.guest = try guest.filled(in: arena) }
+    if let account { unsafe c.pointee.account = try account.filled(in: arena) }
+    return unsafe c
+  }
+}
+
+extension MigrationV1.ListConflictsRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__migration__v1__list_conflicts_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__migration__v1__list_conflicts_request__get_packed_size,
+      latchkey__migration__v1__list_conflicts_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Migration__V1__ListConflictsRequest>) throws(ProtobufError) {
+    unsafe self.init(
+      migrationID: try FieldReader.string(c.pointee.migration_id, "migration_id"),
+      pageSize: c.pointee.page_size,
+      pageToken: try FieldReader.string(c.pointee.page_token, "page_token")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__ListConflictsRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Migration__V1__ListConflictsRequest.self)
+    unsafe latchkey__migration__v1__list_conflicts_request__init(c)
+    unsafe c.pointee.migration_id = try arena.string(migrationID)
+    unsafe c.pointee.page_size = pageSize
+    unsafe c.pointee.page_token = try arena.string(pageToken)
+    return unsafe c
+  }
+}
+
+extension MigrationV1.ListConflictsResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__migration__v1__list_conflicts_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__migration__v1__list_conflicts_response__get_packed_size,
+      latchkey__migration__v1__list_conflicts_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Migration__V1__ListConflictsResponse>) throws(ProtobufError) {
+    unsafe self.init(
+      conflicts: try FieldReader.messages(
+        c.pointee.n_conflicts, c.pointee.conflicts, "conflicts", MigrationV1.Conflict.init(reading:)
+      ),
+      nextPageToken: try FieldReader.string(c.pointee.next_page_token, "next_page_token")
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__ListConflictsResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Migration__V1__ListConflictsResponse.self)
+    unsafe latchkey__migration__v1__list_conflicts_response__init(c)
+    unsafe (c.pointee.n_conflicts, c.pointee.conflicts) = try arena.messages(
+      conflicts, MigrationV1.Conflict.filled(in:)
+    )
+    unsafe c.pointee.next_page_token = try arena.string(nextPageToken)
+    return unsafe c
+  }
+}
+
+extension MigrationV1.ResolveConflictRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__migration__v1__resolve_conflict_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__migration__v1__resolve_conflict_request__get_packed_size,
+      latchkey__migration__v1__resolve_conflict_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Migration__V1__ResolveConflictRequest>) throws(ProtobufError) {
+    unsafe self.init(
+      migrationID: try FieldReader.string(c.pointee.migration_id, "migration_id"),
+      collection: try FieldReader.string(c.pointee.collection, "collection"),
+      key: try FieldReader.string(c.pointee.key, "key"),
+      policy: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.policy.rawValue)),
+      expectedRevision: c.pointee.expected_revision
+    )
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__ResolveConflictRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Migration__V1__ResolveConflictRequest.self)
+    unsafe latchkey__migration__v1__resolve_conflict_request__init(c)
+    unsafe c.pointee.migration_id = try arena.string(migrationID)
+    unsafe c.pointee.collection = try arena.string(collection)
+    unsafe c.pointee.key = try arena.string(key)
+    unsafe c.pointee.policy = .init(rawValue: .init(truncatingIfNeeded: policy.rawValue))
+    unsafe c.pointee.expected_revision = expectedRevision
+    return unsafe c
+  }
+}
+
+extension MigrationV1.ResolveConflictResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__migration__v1__resolve_conflict_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__migration__v1__resolve_conflict_response__get_packed_size,
+      latchkey__migration__v1__resolve_conflict_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Migration__V1__ResolveConflictResponse>) throws(ProtobufError) {
+    unsafe self.init(resolved: c.pointee.resolved != 0)
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(
+    in arena: Arena
+  ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Migration__V1__ResolveConflictResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Migration__V1__ResolveConflictResponse.self)
+    unsafe latchkey__migration__v1__resolve_conflict_response__init(c)
+    unsafe c.pointee.resolved = resolved ? 1 : 0
     return unsafe c
   }
 }

@@ -8,7 +8,8 @@ internal import Protobuf
 extension MigrationV1 {
   /// The built-in store for what people make in an app, by subject, collection and key.
   package protocol RecordService: Sendable {
-    /// Writes rows as they stream in, each message one transaction; the answer counts what is durable.
+    /// Writes rows as they stream in, each message one transaction; the answer counts what is durable. A message that would
+    /// take the caller beyond what a subject may store is refused with RECORDS_FULL.
     func putRecords(
       _ requests: RequestStream<MigrationV1.PutRecordsRequest>,
       context: ServerContext
@@ -130,7 +131,8 @@ extension MigrationV1 {
       self.channel = channel
     }
 
-    /// Writes rows as they stream in, each message one transaction; the answer counts what is durable.
+    /// Writes rows as they stream in, each message one transaction; the answer counts what is durable. A message that would
+    /// take the caller beyond what a subject may store is refused with RECORDS_FULL.
     package func putRecords(
       options: CallOptions = CallOptions(),
       _ send: @escaping @Sendable (RequestWriter<MigrationV1.PutRecordsRequest>) async throws(RPCError) -> Void

@@ -21,6 +21,15 @@ package struct IdentitySubjectSwitch: SubjectSwitch {
       options: options)
   }
 
+  package func restore(_ migration: Migration) async throws(RPCError) {
+    _ = try await client.restoreGuest(
+      IdentityV1.RestoreGuestRequest(
+        migrationID: migration.id.description,
+        guestSub: migration.guest.description,
+        targetSub: migration.target.description),
+      options: options)
+  }
+
   package func fail(_ migration: Migration, reason: String) async throws(RPCError) {
     _ = try await client.failMigration(
       IdentityV1.FailMigrationRequest(

@@ -73,12 +73,13 @@ struct MigrationWorker {
       switch action {
       case .switchSubject: try await subjects.complete(migration)
       case .tellFailure(let reason): try await subjects.fail(migration, reason: reason)
-      case .freezeGuest, .countRecords, .applyRecords, .verify, .purgeRecords, .undoRecords: break
+      case .recallSubject: try await subjects.restore(migration)
+      case .freezeGuest, .countRecords, .applyRecords, .verify, .purgeRecords, .undoRecords, .restoreRecords: break
       }
     } catch {
       let cause = "identity answered \(error.code): \(error.message)"
-      guard action == .switchSubject, Self.isFinal(error) else { return .failed(cause) }
-      return await giveUp(migration, cause)
+      guard action == .switchSubject || action == .recallSubject, Self.isFinal(error) else { return .failed(cause) }
+      return await giveUp(action, of: migration, cause)
     }
     do throws(StorageError) {
       let moved = try await core.migrations.perform(action, of: migration.id, lease: lease, at: core.clock.now())
@@ -92,15 +93,20 @@ struct MigrationWorker {
   /// been identity that answered.
   private static func isFinal(_ error: RPCError) -> Bool {
     switch (error.code, error.details.reason) {
-    case (.notFound, "GUEST_NOT_FOUND"), (.notFound, "ACCOUNT_NOT_FOUND"), (.failedPrecondition, "GUEST_GONE"): true
+    case (.notFound, "GUEST_NOT_FOUND"), (.notFound, "ACCOUNT_NOT_FOUND"), (.failedPrecondition, "GUEST_GONE"),
+      (.failedPrecondition, "GUEST_REPLACED"):
+      true
     default: false
     }
   }
 
-  private func giveUp(_ migration: Migration, _ cause: String) async -> StepOutcome {
+  private func giveUp(_ action: Migration.Action, of migration: Migration, _ cause: String) async -> StepOutcome {
+    let now = core.clock.now()
     do throws(StorageError) {
-      let moved = try await core.migrations.refuseSwitch(
-        of: migration.id, reason: cause, lease: lease, at: core.clock.now())
+      let moved =
+        action == .recallSubject
+        ? try await core.migrations.refuseUndo(of: migration.id, reason: cause, lease: lease, at: now)
+        : try await core.migrations.refuseSwitch(of: migration.id, reason: cause, lease: lease, at: now)
       return moved.map { .moved($0) } ?? .lost
     } catch {
       return .failed("\(error)")
@@ -126,11 +132,19 @@ struct MigrationWorker {
   }
 
   private func report(_ migration: Migration) {
-    if case .failed(let step, let reason, _) = migration.state {
+    switch migration.state {
+    case .failed(let step, let reason, _):
       core.logger.critical(
         "a migration failed; everybody has the records that they had before",
         metadata: ["migration": "\(migration.id)", "step": "\(step.rawValue)", "cause": "\(reason)"])
-    } else {
+    case .undone:
+      core.logger.notice("a migration was taken back", metadata: ["migration": "\(migration.id)"])
+    default:
+      if let refusal = migration.undoRefusal {
+        core.logger.notice(
+          "a migration cannot be taken back", metadata: ["migration": "\(migration.id)", "cause": "\(refusal)"])
+        return
+      }
       core.logger.notice(
         "a migration is done", metadata: ["migration": "\(migration.id)", "records": "\(migration.total)"])
     }

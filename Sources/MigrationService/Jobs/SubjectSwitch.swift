@@ -7,6 +7,9 @@ import LatchkeyModel
 package protocol SubjectSwitch: Sendable {
   func complete(_ migration: Migration) async throws(RPCError)
 
+  /// Makes the guest of a migration that was done one again. Idempotent.
+  func restore(_ migration: Migration) async throws(RPCError)
+
   /// Says that the migration will not come about, so that the guest is a guest like any other again. Idempotent.
   func fail(_ migration: Migration, reason: String) async throws(RPCError)
 }

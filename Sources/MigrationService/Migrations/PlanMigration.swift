@@ -18,6 +18,8 @@ extension MigrationHandlers {
       throw RPCError(
         .permissionDenied, "the caller is not the account that takes the records", reason: "NOT_THE_TARGET")
     }
+    // A guest that became the account a moment ago has nothing to move, and must not be frozen for it.
+    guard guest != target else { throw .invalid("guest_proof", "must not be of the account itself") }
     let rules = core.rules.overriding(try RequestFields.overrides(request.policyOverrides))
     let outcome = try await core.stored { () throws(StorageError) in
       try await core.migrations.plan(

@@ -13,7 +13,7 @@ extension RecordHandlers {
     let subject = try context.callingSubject()
     let collection = try RequestFields.collection(request.collection, "collection")
     let count = try RequestFields.pageSize(request.pageSize)
-    let position = try RequestFields.position(request.pageToken)
+    let position = try RequestFields.pagePlace(request.pageToken) { RecordPosition(pageToken: $0) }
     let page = try await core.stored { () throws(StorageError) in
       try await core.records.records(
         in: collection, of: subject, beyond: position, count: count, bytes: Limits.pageBytes)

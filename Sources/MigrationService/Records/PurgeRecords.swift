@@ -18,8 +18,8 @@ extension RecordHandlers {
         try await core.records.purge(subject, limit: Limits.purgeRecords)
       }
       let step = try outcome.value
-      deleted += Int64(step)
-      guard step == Limits.purgeRecords else { break }
+      deleted += Int64(step.count)
+      if step.isLast { break }
     }
     return MigrationV1.PurgeRecordsResponse(deleted: deleted)
   }

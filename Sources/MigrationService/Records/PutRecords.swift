@@ -10,11 +10,13 @@ extension RecordHandlers {
     _ requests: RequestStream<MigrationV1.PutRecordsRequest>,
     context: ServerContext
   ) async throws(RPCError) -> MigrationV1.PutRecordsResponse {
-    let subject = try context.callingSubject()
+    let caller = try context.requireSubject()
+    let subject = try caller.id
+    let bounds = caller.isGuest ? core.guestBounds : core.accountBounds
     var written: Int64 = 0
     var messages = requests.makeAsyncIterator()
     while let request = try await messages.next() {
-      if case .subject(let caller) = context.caller { try core.tokens.checkSession(of: caller) }
+      try core.tokens.checkSession(of: caller)
       guard request.records.count <= Limits.recordsPerMessage else {
         throw .invalid("records", "must be at most \(Limits.recordsPerMessage) in one message")
       }
@@ -26,7 +28,7 @@ extension RecordHandlers {
       }
       let complete = drafts
       let outcome = try await core.stored { () throws(StorageError) in
-        try await core.records.put(complete, of: subject)
+        try await core.records.put(complete, of: subject, within: bounds)
       }
       written += Int64(try outcome.value)
     }

@@ -9,7 +9,7 @@ extension GoogleProtobuf.Timestamp {
 }
 
 extension MigrationPolicy {
-  /// Nil for a policy that is not carried out: APPEND and ASK, and numbers of later releases.
+  /// Nil for no policy, and for numbers of later releases.
   init?(_ policy: MigrationV1.Policy) {
     switch policy {
     case .keepTarget: self = .keepTarget
@@ -18,7 +18,9 @@ extension MigrationPolicy {
     case .unionByKey: self = .unionByKey
     case .sum: self = .sum
     case .max: self = .max
-    case .unspecified, .append, .ask, .unrecognized: return nil
+    case .append: self = .append
+    case .ask: self = .ask
+    case .unspecified, .unrecognized: return nil
     }
   }
 }
@@ -33,6 +35,8 @@ extension MigrationV1.Policy {
       case .unionByKey: .unionByKey
       case .sum: .sum
       case .max: .max
+      case .append: .append
+      case .ask: .ask
       }
   }
 }
@@ -86,20 +90,25 @@ extension MigrationV1.CollectionReport {
       replaced: Int64(report[.replaced]),
       summed: Int64(report[.summed]),
       refused: Int64(report[.refused]),
-      targetCount: Int64(collection.targetCount))
+      targetCount: Int64(collection.targetCount),
+      asked: Int64(report[.asked]))
   }
 }
 
 extension MigrationV1.Migration {
   init(_ report: MigrationReport) {
-    let migration = report.migration
+    self.init(report.migration, report: report.collections.map { MigrationV1.CollectionReport($0) })
+  }
+
+  init(_ migration: Migration, report: [MigrationV1.CollectionReport] = []) {
     var state = MigrationV1.MigrationState.running
-    var failure = ""
+    var failure = migration.undoRefusal ?? ""
     var finishedAt: Timestamp?
     switch migration.state {
     // Frozen by the call that started it, and not yet counted: no worker has had it.
     case .freezing, .counting: state = .queued
     case .applying, .verifying, .switching, .purging: break
+    case .recalling, .restoring, .returning: state = .undoing
     case .undoing(_, let reason), .telling(_, let reason):
       state = .undoing
       failure = reason
@@ -110,6 +119,9 @@ extension MigrationV1.Migration {
       state = .failed
       failure = reason
       finishedAt = time
+    case .undone(let time):
+      state = .undone
+      finishedAt = time
     }
     self.init(
       migrationID: migration.id.description,
@@ -117,11 +129,43 @@ extension MigrationV1.Migration {
       step: MigrationV1.Step(migration.step),
       done: Int64(migration.done),
       total: Int64(migration.total),
-      report: report.collections.map { MigrationV1.CollectionReport($0) },
+      report: report,
       failure: failure,
       createdAt: GoogleProtobuf.Timestamp(migration.createdAt),
       finishedAt: finishedAt.map { GoogleProtobuf.Timestamp($0) },
       guestSub: migration.guest.description,
-      targetSub: migration.target.description)
+      targetSub: migration.target.description,
+      undoUntil: migration.undoUntil.map { GoogleProtobuf.Timestamp($0) })
+  }
+}
+
+extension MigrationV1.ConflictReason {
+  init(_ reason: ConflictReason) {
+    self =
+      switch reason {
+      case .ask: .ask
+      case .noRoom: .noRoom
+      case .overflow: .overflow
+      case .noKey: .noKey
+      }
+  }
+}
+
+extension MigrationV1.Conflict {
+  init(_ conflict: MigrationConflict) {
+    self.init(
+      collection: conflict.name.collection.description,
+      key: conflict.name.key.description,
+      reason: MigrationV1.ConflictReason(conflict.reason),
+      guest: MigrationV1.ConflictRow(conflict.guest),
+      account: conflict.account.map { MigrationV1.ConflictRow($0.content, revision: $0.revision) })
+  }
+}
+
+extension MigrationV1.ConflictRow {
+  init(_ content: RecordContent, revision: Int64 = 0) {
+    self.init(
+      value: content.value, number: content.number, updatedAt: GoogleProtobuf.Timestamp(content.updatedAt),
+      revision: revision)
   }
 }

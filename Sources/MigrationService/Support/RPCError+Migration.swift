@@ -1,4 +1,5 @@
 import GRPC
+import LatchkeyModel
 
 /// The refusals of the migrator, each with its code and machine-readable reason in one place.
 extension RPCError {
@@ -14,6 +15,13 @@ extension RPCError {
 
   static var subjectDeleted: RPCError {
     RPCError(.failedPrecondition, "whose records these are was deleted", reason: "SUBJECT_DELETED")
+  }
+
+  /// No time to come back is named: it does not help to try again before something was deleted.
+  static func recordsFull(_ kind: RecordBounds.Kind) -> RPCError {
+    RPCError(
+      .resourceExhausted, "the subject would store more \(kind.rawValue) than it may", reason: "RECORDS_FULL",
+      info: [KeyValue("bound", kind.rawValue)])
   }
 
   static var stalePlan: RPCError {
@@ -34,10 +42,33 @@ extension RPCError {
     RPCError(.notFound, "there is no such record", reason: "RECORD_NOT_FOUND")
   }
 
-  static func revisionMismatch(current: Int64) -> RPCError {
+  /// `current` is nil where there is no record any more.
+  static func revisionMismatch(current: Int64?) -> RPCError {
     RPCError(
       .aborted, "the record has been written since", reason: "REVISION_MISMATCH",
-      info: [KeyValue("revision", "\(current)")])
+      info: [KeyValue("revision", "\(current ?? 0)")])
+  }
+
+  /// Too late, or nothing was kept for it.
+  static var undoExpired: RPCError {
+    RPCError(.failedPrecondition, "the migration can be taken back no longer", reason: "UNDO_EXPIRED")
+  }
+
+  static var migrationNotDone: RPCError {
+    RPCError(.failedPrecondition, "the migration is not done, or was taken back", reason: "MIGRATION_NOT_DONE")
+  }
+
+  /// The policy leaves the record where it is.
+  static func conflictRemains(_ reason: ConflictReason) -> RPCError {
+    let why =
+      switch reason {
+      case .ask: "ASK decides nothing"
+      case .noRoom: "the account holds as many records of the collection as it may"
+      case .overflow: "the sum of the two numbers is larger than a number can be"
+      case .noKey: "no key of its own can be made for the guest's record"
+      }
+    return RPCError(
+      .failedPrecondition, "policy: \(why)", reason: "CONFLICT_REMAINS", info: [KeyValue("conflict", reason.rawValue)])
   }
 
   static var idempotencyKeyReused: RPCError {

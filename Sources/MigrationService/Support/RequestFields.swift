@@ -50,12 +50,11 @@ enum RequestFields {
     return size == 0 ? Limits.defaultPageSize : Int(size)
   }
 
-  static func position(_ token: String) throws(RPCError) -> RecordPosition? {
+  /// A place in a list, as the page before it named it; nil for the first page.
+  static func pagePlace<Place>(_ token: String, _ parse: (String) -> Place?) throws(RPCError) -> Place? {
     if token.isEmpty { return nil }
-    guard let position = RecordPosition(pageToken: token) else {
-      throw .invalid("page_token", "must be a next_page_token as it was received")
-    }
-    return position
+    guard let place = parse(token) else { throw .invalid("page_token", "must be a next_page_token as it was received") }
+    return place
   }
 
   static func overrides(
@@ -69,7 +68,7 @@ enum RequestFields {
       let field = "policy_overrides[\(index)]"
       let name = try collection(override.collection, "\(field).collection")
       guard let policy = MigrationPolicy(override.policy) else {
-        throw .invalid("\(field).policy", "is not a policy that this server carries out")
+        throw .invalid("\(field).policy", "is not a policy that this server knows")
       }
       guard policies.updateValue(policy, forKey: name) == nil else {
         throw .invalid("\(field).collection", "is named twice")

@@ -2,7 +2,7 @@ import GRPC
 import Storage
 
 extension WriteOutcome {
-  /// What was done, or the refusal of a frozen subject.
+  /// What was done, or why it was refused.
   var value: Value {
     get throws(RPCError) {
       switch self {
@@ -10,6 +10,7 @@ extension WriteOutcome {
       case .migrating: throw .subjectMigrating
       case .migrated: throw .subjectMigrated
       case .deleted: throw .subjectDeleted
+      case .full(let kind): throw .recordsFull(kind)
       }
     }
   }

@@ -27,7 +27,11 @@ package enum InstallationKeys {
         "risk.farKilometres", "risk.geoFiles", "limits.issuesPerMinute", "limits.outstandingCodes",
         "limits.scansPerMinute", "limits.decisionsPerMinute",
       ]
-    case .migrator: ["migration.collections"]
+    case .migrator:
+      [
+        "migration.collections", "migration.undoWindow", "records.accountCount", "records.accountMib",
+        "records.guestCount", "records.guestMib",
+      ]
     }
   }
 

@@ -24,6 +24,7 @@ package struct AuditNote: Sendable, Equatable {
     case guestExported = "guest_exported"
     case adminChanged = "admin_changed"
     case guestMerged = "guest_merged"
+    case guestRestored = "guest_restored"
     case mergeAbandoned = "merge_abandoned"
     case callRefused = "call_refused"
     case refusalsDropped = "refusals_dropped"

@@ -30,4 +30,7 @@ package protocol MergeStore: Sendable {
   func complete(
     migration: String, guest: SubjectID, target: SubjectID, at now: Timestamp
   ) async throws(StorageError) -> CompletionOutcome
+
+  /// The merge is taken back: the guest is one again, on the devices that it was on. Idempotent.
+  func restore(guest: SubjectID, from target: SubjectID, at now: Timestamp) async throws(StorageError) -> RestoreOutcome
 }

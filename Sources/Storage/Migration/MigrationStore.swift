@@ -57,6 +57,28 @@ package protocol MigrationStore: Sendable {
     at now: Timestamp
   ) async throws(StorageError) -> Migration?
 
+  /// Begins to take back what is done, while its time lasts.
+  func undo(_ id: MigrationID, at now: Timestamp) async throws(StorageError) -> UndoOutcome
+
+  /// Notes that identity will not make the guest one again: the migration is done, as before. Nil as in `perform`.
+  func refuseUndo(
+    of id: MigrationID,
+    reason: String,
+    lease: JobLease,
+    at now: Timestamp
+  ) async throws(StorageError) -> Migration?
+
+  /// Forgets a bounded number of rows that only taking back would need, of migrations whose time for that is over.
+  /// Returns how many.
+  func forgetUndo(at now: Timestamp, limit: Int) async throws(StorageError) -> Int
+
+  /// Migrations into `target`, at most `count`, newest first, beyond `position`.
+  func migrations(
+    into target: SubjectID,
+    beyond position: MigrationPosition?,
+    count: Int
+  ) async throws(StorageError) -> (migrations: [Migration], hasMore: Bool)
+
   /// Begins a failed migration again, if the guest's records are still those that were planned for. Idempotent.
   func retry(_ id: MigrationID, at now: Timestamp) async throws(StorageError) -> RetryOutcome
 
@@ -69,6 +91,20 @@ package protocol MigrationStore: Sendable {
   /// When the next migration that nobody holds is due; nil when there is none.
   func nextDue() async throws(StorageError) -> Timestamp?
 
-  /// The records that the account did not take, at most `count`, in the order of their names.
-  func refusedRecords(of id: MigrationID, count: Int) async throws(StorageError) -> [RefusedRecord]
+  /// The records that were set aside and not decided about, at most `count`, in the order of their names, beyond `name`.
+  /// Their values hold at most `bytes` together, except that there is at least one when there are any.
+  func conflicts(
+    of id: MigrationID,
+    beyond name: RecordName?,
+    count: Int,
+    bytes: Int
+  ) async throws(StorageError) -> (conflicts: [MigrationConflict], hasMore: Bool)
+
+  /// Decides about a record that was set aside. With `revision`, only while the account's record has it.
+  func resolve(
+    _ name: RecordName,
+    of id: MigrationID,
+    by policy: MigrationPolicy,
+    revision: Int64?
+  ) async throws(StorageError) -> ResolveOutcome
 }

@@ -4,8 +4,13 @@ import LatchkeyModel
 ///
 /// Errors: ``StorageError``. Every write is durable when it returns, or did not happen.
 package protocol RecordStore: Sendable {
-  /// Writes all of `records`, or none. Records of the same name take each other's place.
-  func put(_ records: [RecordDraft], of subject: SubjectID) async throws(StorageError) -> WriteOutcome<Int>
+  /// Writes all of `records`, or none. Records of the same name take each other's place. What the subject stores is
+  /// compared with `bounds` in the same transaction.
+  func put(
+    _ records: [RecordDraft],
+    of subject: SubjectID,
+    within bounds: RecordBounds
+  ) async throws(StorageError) -> WriteOutcome<Int>
 
   func record(_ name: RecordName, of subject: SubjectID) async throws(StorageError) -> Record?
 
@@ -29,9 +34,9 @@ package protocol RecordStore: Sendable {
   /// How many records the subject has, and how often they were changed.
   func summary(of subject: SubjectID) async throws(StorageError) -> (count: Int, version: Int64)
 
-  /// Deletes at most `limit` records of a subject that was deleted, and refuses every change of them from now on.
-  /// Fewer than `limit` say that none is left.
-  func purge(_ subject: SubjectID, limit: Int) async throws(StorageError) -> WriteOutcome<Int>
+  /// Deletes at most `limit` records of a subject that was deleted, with what migrations keep of them, and refuses every
+  /// change of them from now on.
+  func purge(_ subject: SubjectID, limit: Int) async throws(StorageError) -> WriteOutcome<PurgedRecords>
 
   /// The collections in which the subject has records, with how many.
   func collections(of subject: SubjectID) async throws(StorageError) -> [CollectionCount]

@@ -1,3 +1,5 @@
+import LatchkeyModel
+
 /// What became of a change to a subject's records.
 package enum WriteOutcome<Value: Sendable & Equatable>: Sendable, Equatable {
   case done(Value)
@@ -7,4 +9,6 @@ package enum WriteOutcome<Value: Sendable & Equatable>: Sendable, Equatable {
   case migrated
   /// The subject was deleted.
   case deleted
+  /// The subject would store more than it may.
+  case full(RecordBounds.Kind)
 }

@@ -157,6 +157,7 @@ struct DeviceRow {
     try db.execute(
       moveUnlocks, .text(oldKey), .text(newKey))
     try db.execute("DELETE FROM unlocks WHERE key_thumbprint = ?", .text(oldKey))
+    try db.execute("UPDATE merged_guests SET device_key = ?2 WHERE device_key = ?1", .text(oldKey), .text(newKey))
     try db.execute(
       """
       UPDATE devices SET guest_sub = NULL, last_account_sub = NULL, last_login_method = NULL, last_login_mask = NULL,

@@ -354,8 +354,17 @@ extension SQLiteSchema {
     ALTER TABLE devices ADD COLUMN proof_window INTEGER;
     """,
 
-    // 15: what is over is forgotten everywhere.
+    // 15: what is over is forgotten everywhere, and a merge can be taken back.
     """
+    CREATE TABLE merged_guests (
+      guest_sub  BLOB NOT NULL,
+      -- A device that the guest was on when it was merged.
+      device_key TEXT NOT NULL,
+      merged_at  INTEGER NOT NULL,
+      PRIMARY KEY (guest_sub, device_key)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX merged_guests_by_device ON merged_guests (device_key);
+    CREATE INDEX merged_guests_by_time ON merged_guests (merged_at);
     CREATE INDEX merges_over ON merges (changed_at) WHERE state IN (2, 3);
     -- A grant goes with its session from now on. What is left here is of sessions that went before.
     DELETE FROM qr_grants WHERE sid IS NOT NULL AND sid NOT IN (SELECT sid FROM sessions);

@@ -83,6 +83,41 @@ package struct SQLiteMergeStore: MergeStore {
     }
   }
 
+  private static let noteDevices = """
+    INSERT INTO merged_guests (guest_sub, device_key, merged_at)
+    SELECT guest_sub, key_thumbprint, ?2 FROM devices WHERE guest_sub = ?1
+    ON CONFLICT (guest_sub, device_key) DO UPDATE SET merged_at = excluded.merged_at
+    """
+  private static let selectDevices = "SELECT device_key FROM merged_guests WHERE guest_sub = ? ORDER BY device_key"
+  private static let forgetDevices = "DELETE FROM merged_guests WHERE guest_sub = ?"
+
+  package func restore(
+    guest: SubjectID, from target: SubjectID, at now: Timestamp
+  ) async throws(StorageError) -> RestoreOutcome {
+    try await database.write { db, changes throws(StorageError) in
+      guard var subject = try SubjectRow.find(guest, in: db) else { return .unknownGuest }
+      switch subject.restore(from: target) {
+      case .already: return .already
+      case .refused: return .refused
+      case .done: break
+      }
+      let keys = try db.all(Self.selectDevices, .id(guest)) { $0.text(0) }
+      var isReachable = false
+      for key in keys {
+        guard let device = try DeviceRow.find(key, in: db) else { continue }
+        // Whoever uses that device as a guest by now would lose what they made.
+        guard device.guest == nil else { return .replaced }
+        isReachable = true
+      }
+      guard isReachable else { return .replaced }
+      try SubjectRow.update(subject, at: now, in: db)
+      for key in keys { try DeviceRow.setGuest(guest, of: key, in: db) }
+      try db.execute(Self.forgetDevices, .id(guest))
+      changes.notes.append(AuditNote(.guestRestored, at: now, subject: guest, detail: "from \(target)"))
+      return .restored
+    }
+  }
+
   private static func note(
     _ merge: PendingMerge, _ reason: String, at now: Timestamp, _ changes: inout SessionChanges
   ) {
@@ -103,6 +138,7 @@ package struct SQLiteMergeStore: MergeStore {
       case .done: break
       }
       try SubjectRow.update(subject, at: now, in: db)
+      try db.execute(Self.noteDevices, .id(guest), .time(now))
       try DeviceRow.releaseGuest(guest, in: db)
       try GuideRow.merge(guest, into: target, at: now, in: db)
       try SessionRow.endAll(of: guest, because: .merged, at: now, in: db, noting: &changes)

@@ -220,5 +220,11 @@ package struct SQLiteSessionStore: SessionStore {
         (SELECT merge_id FROM merges WHERE state IN (2, 3) AND changed_at < ? ORDER BY changed_at LIMIT ?)
       """, false
     ),
+    (
+      """
+      DELETE FROM merged_guests WHERE (guest_sub, device_key) IN
+        (SELECT guest_sub, device_key FROM merged_guests WHERE merged_at < ? ORDER BY merged_at LIMIT ?)
+      """, false
+    ),
   ]
 }

@@ -4,7 +4,7 @@ import Storage
 /// The counts of each collection, and the check that they account for every record.
 enum MigrationReports {
   private static let select = """
-    SELECT name, policy, maximum_rows, source_count, moved, kept, replaced, summed, refused
+    SELECT name, policy, maximum_rows, source_count, moved, kept, replaced, summed, refused, asked
     FROM migration_collections WHERE migration = ? ORDER BY name
     """
 
@@ -17,20 +17,20 @@ enum MigrationReports {
         sourceCount: Int(row.integer(3)),
         counts: [
           .moved: Int(row.integer(4)), .kept: Int(row.integer(5)), .replaced: Int(row.integer(6)),
-          .summed: Int(row.integer(7)), .refused: Int(row.integer(8)),
+          .summed: Int(row.integer(7)), .refused: Int(row.integer(8)), .asked: Int(row.integer(9)),
         ])
     }
   }
 
   private static let update = """
-    UPDATE migration_collections SET moved = ?3, kept = ?4, replaced = ?5, summed = ?6, refused = ?7
+    UPDATE migration_collections SET moved = ?3, kept = ?4, replaced = ?5, summed = ?6, refused = ?7, asked = ?8
     WHERE migration = ?1 AND name = ?2
     """
 
   static func store(_ report: CollectionReport, of id: MigrationID, in db: SQLiteConnection) throws(StorageError) {
     try db.execute(
       update, .id(id), .name(report.collection), .integer(report[.moved]), .integer(report[.kept]),
-      .integer(report[.replaced]), .integer(report[.summed]), .integer(report[.refused]))
+      .integer(report[.replaced]), .integer(report[.summed]), .integer(report[.refused]), .integer(report[.asked]))
   }
 
   // MARK: VERIFY
@@ -68,7 +68,7 @@ enum MigrationReports {
       if report.counts != outcomes[report.collection] ?? [:] { return "\(report.collection): the counts differ" }
     }
     let refused = try count(countRefused, .id(migration.id))
-    if refused != reports.reduce(0, { $0 + $1[.refused] }) { return "a refused record was not set aside" }
+    if refused != reports.reduce(0, { $0 + $1[.refused] + $1[.asked] }) { return "a refused record was not set aside" }
     if migration.done != migration.total { return "\(migration.done) of \(migration.total) records were merged" }
     return nil
   }

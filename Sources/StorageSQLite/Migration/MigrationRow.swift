@@ -6,7 +6,7 @@ enum MigrationRow {
   /// The columns that `migration(_:)` reads, in its order.
   static let columns = """
     id, guest, target, phase, cursor_collection, cursor_updated_at, cursor_key, done, total, failed_step, failure,
-    created_at, finished_at
+    created_at, finished_at, undo_until
     """
 
   private static let select = "SELECT \(columns) FROM migrations WHERE id = ?"
@@ -16,14 +16,19 @@ enum MigrationRow {
   }
 
   static func migration(_ row: SQLiteRow) throws(StorageError) -> Migration {
-    Migration(
+    let state = try state(row)
+    var undoRefusal: String?
+    if case .done = state { undoRefusal = row.optionalText(10) }
+    return Migration(
       id: try row.opaqueID(0),
       guest: try row.opaqueID(1),
       target: try row.opaqueID(2),
       createdAt: row.timestamp(11),
-      state: try state(row),
+      state: state,
       done: Int(row.integer(7)),
-      total: Int(row.integer(8)))
+      total: Int(row.integer(8)),
+      undoUntil: row.optionalInteger(13).map { Timestamp(millisecondsSinceEpoch: $0) },
+      undoRefusal: undoRefusal)
   }
 
   private static func state(_ row: SQLiteRow) throws(StorageError) -> Migration.State {
@@ -43,6 +48,10 @@ enum MigrationRow {
     case .undo: return .undoing(try row.named(9), reason: row.text(10))
     case .tell: return .telling(try row.named(9), reason: row.text(10))
     case .failed: return .failed(try row.named(9), reason: row.text(10), at: row.timestamp(12))
+    case .recall: return .recalling
+    case .restore: return .restoring
+    case .return: return .returning
+    case .undone: return .undone(at: row.timestamp(12))
     }
   }
 
@@ -66,7 +75,7 @@ enum MigrationRow {
 
   private static let update = """
     UPDATE migrations SET phase = ?2, cursor_collection = ?3, cursor_updated_at = ?4, cursor_key = ?5, done = ?6,
-      total = ?7, failed_step = ?8, failure = ?9, finished_at = ?10, lease_until = ?11,
+      total = ?7, failed_step = ?8, failure = ?9, finished_at = ?10, lease_until = ?11, undo_until = ?12,
       lease = iif(?10 IS NULL, lease, NULL), failures = 0
     WHERE id = ?1
     """
@@ -74,28 +83,38 @@ enum MigrationRow {
   /// Stores a new state; the lease goes on, or ends with the migration.
   static func update(_ migration: Migration, leaseUntil: Timestamp, in db: SQLiteConnection) throws(StorageError) {
     var cursor: Migration.Cursor?
-    var failure: (step: MigrationStep, reason: String)?
+    var failedStep: MigrationStep?
+    var failure = migration.undoRefusal
     var finishedAt: Timestamp?
     switch migration.state {
     case .applying(let after): cursor = after
-    case .done(let time): finishedAt = time
+    case .done(let time), .undone(let time): finishedAt = time
     case .failed(let step, let reason, let time):
-      failure = (step, reason)
+      (failedStep, failure) = (step, reason)
       finishedAt = time
-    case .undoing(let step, let reason), .telling(let step, let reason): failure = (step, reason)
-    case .freezing, .counting, .verifying, .switching, .purging: break
+    case .undoing(let step, let reason), .telling(let step, let reason): (failedStep, failure) = (step, reason)
+    case .freezing, .counting, .verifying, .switching, .purging, .recalling, .restoring, .returning: break
     }
     try db.execute(
       update, .id(migration.id), .text(Phase(migration.state).rawValue),
       .optional(cursor?.collection.description), .optional(cursor?.position.updatedAt.millisecondsSinceEpoch),
       .optional(cursor?.position.key.description), .integer(migration.done), .integer(migration.total),
-      .optional(failure?.step.rawValue), .optional(failure?.reason), .optional(finishedAt?.millisecondsSinceEpoch),
-      .time(leaseUntil))
+      .optional(failedStep?.rawValue), .optional(failure), .optional(finishedAt?.millisecondsSinceEpoch),
+      .time(leaseUntil), .optional(migration.undoUntil?.millisecondsSinceEpoch))
+  }
+
+  private static let makeDue = "UPDATE migrations SET run_at = ?2, lease_until = NULL WHERE id = ?1"
+
+  /// Stores a new state of what was finished, and has it taken on now.
+  static func requeue(_ migration: Migration, at now: Timestamp, in db: SQLiteConnection) throws(StorageError) {
+    try update(migration, leaseUntil: now, in: db)
+    try db.execute(makeDue, .id(migration.id), .time(now))
   }
 
   /// The state without what it carries.
   private enum Phase: String {
     case freeze, snapshot, apply, verify, `switch`, purge, done, undo, tell, failed
+    case recall, restore, `return`, undone
 
     init(_ state: Migration.State) {
       self =
@@ -110,6 +129,10 @@ enum MigrationRow {
         case .undoing: .undo
         case .telling: .tell
         case .failed: .failed
+        case .recalling: .recall
+        case .restoring: .restore
+        case .returning: .return
+        case .undone: .undone
         }
     }
   }

@@ -2,7 +2,45 @@ package enum MigrationSchema {
   /// The versions of `migrator.db`.
   ///
   /// Subjects, plans and migrations are named by their 16 bytes; times are milliseconds since 1970 in UTC.
-  package static let schema = SQLiteSchema(versions: [version1, version2])
+  package static let schema = SQLiteSchema(versions: [version1, version2, version3, version4])
+
+  /// What is done can be taken back for a while, guests' records go beside the account's, and people decide.
+  private static let version4 = """
+    -- Until when a migration that is done can be taken back. Then what that needs is forgotten, and this with it.
+    ALTER TABLE migrations ADD COLUMN undo_until INTEGER;
+    CREATE INDEX migrations_undo ON migrations (undo_until) WHERE undo_until IS NOT NULL;
+    -- A guest may be moved again after a migration of it failed or was taken back.
+    DROP INDEX migrations_guest;
+    CREATE UNIQUE INDEX migrations_guest ON migrations (guest) WHERE phase NOT IN ('failed', 'undone');
+
+    ALTER TABLE migration_collections ADD COLUMN asked INTEGER NOT NULL DEFAULT 0;
+    -- Where the account has the record, when that is not under its own key.
+    ALTER TABLE migration_records ADD COLUMN target_key TEXT;
+    -- By which policy somebody decided about it; null for the collection's.
+    ALTER TABLE migration_records ADD COLUMN policy TEXT;
+
+    -- What the guest had, once it is gone from the records.
+    CREATE TABLE moved_records (
+      migration BLOB NOT NULL,
+      collection TEXT NOT NULL,
+      key TEXT NOT NULL,
+      value BLOB NOT NULL,
+      number INTEGER NOT NULL,
+      updated_at INTEGER NOT NULL,
+      PRIMARY KEY (migration, collection, key)
+    ) STRICT;
+    """
+
+  /// How much a subject stores is known without reading it, and migrations of an account are found.
+  private static let version3 = """
+    ALTER TABLE subjects ADD COLUMN records INTEGER NOT NULL DEFAULT 0;
+    -- Of values and names.
+    ALTER TABLE subjects ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+    UPDATE subjects SET (records, bytes) = (
+      SELECT count(*), coalesce(sum(length(value) + length(CAST(collection AS BLOB)) + length(CAST(key AS BLOB))), 0)
+      FROM records WHERE records.sub = subjects.sub);
+    CREATE INDEX migrations_by_target ON migrations (target, created_at, id);
+    """
 
   /// Subjects are deleted, and migrations that cannot go on are undone.
   private static let version2 = """
@@ -119,7 +157,7 @@ package enum MigrationSchema {
       PRIMARY KEY (migration, collection, key)
     ) STRICT, WITHOUT ROWID;
 
-    -- Records that the account did not take. They outlive the guest.
+    -- Records that the account did not take, or about which a person is to decide. They outlive the guest.
     CREATE TABLE refused_records (
       migration BLOB NOT NULL REFERENCES migrations (id) ON DELETE CASCADE,
       collection TEXT NOT NULL,

@@ -5,6 +5,8 @@ import Storage
 struct MigrationSteps {
   let db: SQLiteConnection
   let now: Timestamp
+  /// How long what is done can be taken back; zero for not at all.
+  let undoWindow: Duration
 
   /// Does the step and tells `migration` about it. Nil: the migration does not stand at that step.
   func perform(
@@ -22,7 +24,9 @@ struct MigrationSteps {
       case .verify: moved.verified(problem: problem) != nil
       case .switchSubject: try markMigrated(&moved)
       case .purgeRecords: try purge(&moved)
-      case .undoRecords: try MigrationUndo(db: db).undo(&moved)
+      case .undoRecords: try MigrationUndo(db: db, now: now).undo(&moved)
+      case .recallSubject: moved.subjectRecalled() != nil
+      case .restoreRecords: try MigrationUndo(db: db, now: now).restore(&moved)
       case .tellFailure: moved.failureTold(at: now) != nil || moved.isFinished
       }
     return isAccepted ? moved : nil
@@ -70,8 +74,9 @@ struct MigrationSteps {
   // MARK: APPLY
 
   private static let insertOutcome = """
-    INSERT INTO migration_records (migration, collection, key, outcome, revision, old_value, old_number, old_updated_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO migration_records (
+      migration, collection, key, outcome, revision, old_value, old_number, old_updated_at, target_key
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
     """
   private static let insertRefused = """
     INSERT INTO refused_records (migration, collection, key, value, number, updated_at, reason)
@@ -120,32 +125,46 @@ struct MigrationSteps {
     let target = SubjectRecords(subject: migration.target, db: db)
     var targetCount = try target.count(in: report.collection)
     var drafts: [RecordDraft] = []
-    var merged: [(record: Record, decision: MergeDecision, held: RecordContent?)] = []
+    // Where APPEND puts a record is a name that the guest may have as well, so what this chunk writes counts as held.
+    var written: [RecordName: RecordContent] = [:]
+    var merged: [(record: Record, decision: MergeDecision, held: RecordContent?, name: RecordName)] = []
     for record in records {
       let hasRoom = report.maximumRows.map { targetCount < $0 } ?? true
-      // Names are unique within the guest, so no draft of this chunk can be what the account is asked for.
-      let held = try target.record(record.name)?.content
-      let decision = report.policy.merge(record.content, into: held, hasRoom: hasRoom)
-      if case .move = decision { targetCount += 1 }
-      if let content = decision.content { drafts.append(RecordDraft(name: record.name, content: content)) }
-      if case .refuse(let reason) = decision { try setAside(record, reason, of: migration.id) }
-      merged.append((record, decision, held))
+      var held = written[record.name]
+      if held == nil { held = try target.record(record.name)?.content }
+      var decision = report.policy.merge(record.content, into: held, hasRoom: hasRoom)
+      var name = record.name
+      if case .append = decision {
+        if let free = try target.freeName(for: name, appendedBy: migration.id), written[free] == nil {
+          name = free
+        } else {
+          decision = .refuse(.noKey)
+        }
+      }
+      if decision.outcome == .moved { targetCount += 1 }
+      if let content = decision.content {
+        drafts.append(RecordDraft(name: name, content: content))
+        written[name] = content
+      }
+      if let reason = decision.conflict { try setAside(record, reason, of: migration.id) }
+      merged.append((record, decision, held, name))
       report.count(decision.outcome)
     }
     var revision = try target.put(drafts)
-    for (record, decision, held) in merged {
+    for (record, decision, held, name) in merged {
       let isWritten = decision.content != nil
       // What was not changed needs no memory of how it was.
-      let old = isWritten ? held : nil
+      let old = isWritten && name == record.name ? held : nil
       try db.execute(
         Self.insertOutcome, .id(migration.id), .name(record.name.collection), .key(record.name.key),
         .text(decision.outcome.rawValue), isWritten ? .integer(revision) : .null, .optional(old?.value),
-        .optional(old?.number), .optional(old?.updatedAt.millisecondsSinceEpoch))
+        .optional(old?.number), .optional(old?.updatedAt.millisecondsSinceEpoch),
+        name == record.name ? .null : .key(name.key))
       if isWritten { revision += 1 }
     }
   }
 
-  private func setAside(_ record: Record, _ reason: RefusalReason, of id: MigrationID) throws(StorageError) {
+  private func setAside(_ record: Record, _ reason: ConflictReason, of id: MigrationID) throws(StorageError) {
     try db.execute(
       Self.insertRefused, .id(id), .name(record.name.collection), .key(record.name.key), .blob(record.content.value),
       .integer(record.content.number), .time(record.content.updatedAt), .text(reason.rawValue))
@@ -164,20 +183,51 @@ struct MigrationSteps {
 
   // MARK: PURGE
 
+  private static let selectLengths = """
+    SELECT length(value) FROM records WHERE sub = ? ORDER BY collection, key LIMIT ?
+    """
+  private static let keepRecords = """
+    INSERT INTO moved_records (migration, collection, key, value, number, updated_at)
+    SELECT ?1, collection, key, value, number, updated_at FROM records WHERE sub = ?2 ORDER BY collection, key LIMIT ?3
+    """
   private static let deleteRecords = """
-    DELETE FROM records WHERE rowid IN (SELECT rowid FROM records WHERE sub = ? LIMIT ?)
+    DELETE FROM records WHERE rowid IN (SELECT rowid FROM records WHERE sub = ? ORDER BY collection, key LIMIT ?)
     """
-  private static let deleteOutcomes = """
-    DELETE FROM migration_records WHERE migration = ?1 AND (collection, key) IN (
-      SELECT collection, key FROM migration_records WHERE migration = ?1 LIMIT ?2)
+  /// What was planned is told by the report from here on.
+  private static let deletePlanned = """
+    DELETE FROM plan_collections WHERE plan = (SELECT plan FROM migrations WHERE id = ?)
     """
-  private static let deleteCounts = "DELETE FROM collections WHERE sub = ?"
 
+  /// The guest's records go, or wait where taking back finds them.
   private func purge(_ migration: inout Migration) throws(StorageError) -> Bool {
-    let records = try db.execute(Self.deleteRecords, .id(migration.guest), .integer(Limits.purgeRecords))
-    let outcomes = try db.execute(Self.deleteOutcomes, .id(migration.id), .integer(Limits.purgeRecords))
-    let isLast = records < Limits.purgeRecords && outcomes < Limits.purgeRecords
-    if isLast { try db.execute(Self.deleteCounts, .id(migration.guest)) }
-    return migration.recordsPurged(isLast: isLast, at: now) != nil || migration.isFinished
+    let guest = SubjectRecords(subject: migration.guest, db: db)
+    let isKept = undoWindow > .zero
+    var count = Limits.purgeRecords
+    var outcomes = 0
+    if isKept {
+      count = try keptAtOnce(of: migration.guest)
+      try db.execute(Self.keepRecords, .id(migration.id), .id(migration.guest), .integer(count))
+    } else {
+      outcomes = try MigrationUndo(db: db, now: now).forget(.outcomes, of: migration.id, limit: Limits.purgeRecords)
+    }
+    let records = try db.execute(Self.deleteRecords, .id(migration.guest), .integer(count))
+    let isLast = isKept ? records == 0 : records < Limits.purgeRecords && outcomes < Limits.purgeRecords
+    if isLast {
+      try guest.forgetCounts()
+      try db.execute(Self.deletePlanned, .id(migration.id))
+    }
+    let undoUntil = isKept ? now + undoWindow : nil
+    return migration.recordsPurged(isLast: isLast, at: now, undoUntil: undoUntil) != nil || migration.isFinished
+  }
+
+  /// How many of the guest's records one transaction copies.
+  private func keptAtOnce(of guest: SubjectID) throws(StorageError) -> Int {
+    var (count, bytes) = (0, 0)
+    try db.forEach(Self.selectLengths, .id(guest), .integer(Limits.applyRecords)) { row in
+      count += 1
+      bytes += Int(row.integer(0))
+      return bytes < Limits.applyBytes
+    }
+    return count
   }
 }

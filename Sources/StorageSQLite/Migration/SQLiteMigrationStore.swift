@@ -5,8 +5,13 @@ import Storage
 package struct SQLiteMigrationStore: MigrationStore {
   private let database: SQLiteDatabase
 
-  package init(_ database: SQLiteDatabase) {
+  private let undoWindow: Duration
+
+  /// - Parameter undoWindow: how long what is done can be taken back. Meanwhile what a guest had is kept. Zero for not
+  ///   at all.
+  package init(_ database: SQLiteDatabase, undoWindow: Duration) {
     self.database = database
+    self.undoWindow = undoWindow
   }
 
   // MARK: Plans
@@ -144,7 +149,7 @@ package struct SQLiteMigrationStore: MigrationStore {
       else { return .stale }
       var migration = Migration(id: id, guest: planned.guest, target: planned.target, createdAt: now)
       // From here on nobody can change what was planned for.
-      guard try MigrationSteps(db: db, now: now).freeze(&migration) else { return .migrating }
+      guard try steps(db, now).freeze(&migration) else { return .migrating }
       try db.execute(Self.markStarted, .id(plan))
       try MigrationRow.insert(migration, plan: plan, idempotencyKey: idempotencyKey, in: db)
       return .started(id)
@@ -166,19 +171,73 @@ package struct SQLiteMigrationStore: MigrationStore {
     }
   }
 
-  private static let selectRefused = """
+  private static let selectConflicts = """
     SELECT collection, key, value, number, updated_at, reason FROM refused_records
-    WHERE migration = ? ORDER BY collection, key LIMIT ?
+    WHERE migration = ? AND (collection, key) > (?, ?) ORDER BY collection, key LIMIT ?
     """
 
-  package func refusedRecords(of id: MigrationID, count: Int) async throws(StorageError) -> [RefusedRecord] {
+  package func conflicts(
+    of id: MigrationID,
+    beyond name: RecordName?,
+    count: Int,
+    bytes: Int
+  ) async throws(StorageError) -> (conflicts: [MigrationConflict], hasMore: Bool) {
     try await database.read { db throws(StorageError) in
-      try db.all(Self.selectRefused, .id(id), .integer(count)) { row throws(StorageError) in
-        RefusedRecord(
-          name: RecordName(collection: try row.collection(0), key: try row.recordKey(1)),
-          content: row.content(2),
-          reason: try row.named(5))
+      guard let migration = try MigrationRow.find(id, in: db) else { return ([], false) }
+      let account = SubjectRecords(subject: migration.target, db: db)
+      var found: [MigrationConflict] = []
+      var size = 0
+      var hasMore = false
+      try db.forEach(
+        Self.selectConflicts, .id(id), .text(name?.collection.description ?? ""),
+        .text(name?.key.description ?? ""), .integer(count + 1)
+      ) { row throws(StorageError) in
+        let name = RecordName(collection: try row.collection(0), key: try row.recordKey(1))
+        let conflict = MigrationConflict(
+          name: name, reason: try row.named(5), guest: row.content(2), account: try account.record(name))
+        size += conflict.guest.value.count + (conflict.account?.content.value.count ?? 0) + name.bytes
+        guard found.count < count, size <= bytes || found.isEmpty else {
+          hasMore = true
+          return false
+        }
+        found.append(conflict)
+        return true
       }
+      return (found, hasMore)
+    }
+  }
+
+  package func resolve(
+    _ name: RecordName,
+    of id: MigrationID,
+    by policy: MigrationPolicy,
+    revision: Int64?
+  ) async throws(StorageError) -> ResolveOutcome {
+    try await database.write { db throws(StorageError) in
+      guard let migration = try MigrationRow.find(id, in: db) else { return .unknown }
+      guard case .done = migration.state else { return .notDone }
+      return try MigrationResolution(migration: migration, db: db).resolve(name, by: policy, revision: revision)
+    }
+  }
+
+  private static let selectNewest = """
+    SELECT \(MigrationRow.columns) FROM migrations WHERE target = ? AND (created_at, id) < (?, ?)
+    ORDER BY created_at DESC, id DESC LIMIT ?
+    """
+
+  package func migrations(
+    into target: SubjectID,
+    beyond position: MigrationPosition?,
+    count: Int
+  ) async throws(StorageError) -> (migrations: [Migration], hasMore: Bool) {
+    // Nothing is as late as this with an id as large.
+    let createdAt = position?.createdAt ?? Timestamp(millisecondsSinceEpoch: .max)
+    let id = position?.id.bytes ?? [UInt8](repeating: .max, count: 17)
+    return try await database.read { db throws(StorageError) in
+      let found = try db.all(
+        Self.selectNewest, .id(target), .time(createdAt), .blob(id), .integer(count + 1)
+      ) { row throws(StorageError) in try MigrationRow.migration(row) }
+      return (Array(found.prefix(count)), found.count > count)
     }
   }
 
@@ -199,7 +258,7 @@ package struct SQLiteMigrationStore: MigrationStore {
         Self.claim, .blob(lease.holder.bytes), .time(now + lease.duration), .time(now),
         .time(now + JobLease.longestPause)
       ) { row throws(StorageError) in
-        ClaimedMigration(migration: try MigrationRow.migration(row), failures: Int(row.integer(13)))
+        ClaimedMigration(migration: try MigrationRow.migration(row), failures: Int(row.integer(14)))
       }
     }
   }
@@ -218,7 +277,7 @@ package struct SQLiteMigrationStore: MigrationStore {
     return try await database.write { db throws(StorageError) in
       let isHeld = try db.first(Self.selectLease, .id(id), .blob(lease.holder.bytes), .time(now)) { _ in true } ?? false
       guard isHeld, let migration = try MigrationRow.find(id, in: db),
-        let moved = try MigrationSteps(db: db, now: now).perform(action, on: migration, problem: problem)
+        let moved = try steps(db, now).perform(action, on: migration, problem: problem)
       else { return nil }
       try MigrationRow.update(moved, leaseUntil: now + lease.duration, in: db)
       return moved
@@ -241,6 +300,71 @@ package struct SQLiteMigrationStore: MigrationStore {
     }
   }
 
+  // MARK: Taking back
+
+  package func undo(_ id: MigrationID, at now: Timestamp) async throws(StorageError) -> UndoOutcome {
+    try await database.write { db throws(StorageError) in
+      guard var migration = try MigrationRow.find(id, in: db) else { return .unknown }
+      switch migration.state {
+      case .recalling, .restoring, .returning, .undone: return .already
+      case .freezing, .counting, .applying, .verifying, .switching, .purging, .undoing, .telling, .failed:
+        return .notDone
+      case .done: break
+      }
+      if try SubjectRecords(subject: migration.target, db: db).standing().isDeleted { return .deleted }
+      guard migration.undoAsked(at: now) != nil else { return .expired }
+      try MigrationUndo(db: db, now: now).mark(migration, isMigrated: false)
+      try MigrationRow.requeue(migration, at: now, in: db)
+      return .begun
+    }
+  }
+
+  package func refuseUndo(
+    of id: MigrationID,
+    reason: String,
+    lease: JobLease,
+    at now: Timestamp
+  ) async throws(StorageError) -> Migration? {
+    try await database.write { db throws(StorageError) in
+      let isHeld = try db.first(Self.selectLease, .id(id), .blob(lease.holder.bytes), .time(now)) { _ in true } ?? false
+      guard isHeld, var migration = try MigrationRow.find(id, in: db),
+        migration.recallRefused(reason: reason, at: now)
+      else { return nil }
+      try MigrationUndo(db: db, now: now).mark(migration, isMigrated: true)
+      try MigrationRow.update(migration, leaseUntil: now + lease.duration, in: db)
+      return migration
+    }
+  }
+
+  private static let selectForgettable = """
+    SELECT id FROM migrations WHERE undo_until <= ? AND finished_at IS NOT NULL ORDER BY undo_until LIMIT 1
+    """
+  private static let forgetUndo = "UPDATE migrations SET undo_until = NULL WHERE id = ?"
+
+  package func forgetUndo(at now: Timestamp, limit: Int) async throws(StorageError) -> Int {
+    try await database.write { db throws(StorageError) in
+      let found = try db.first(Self.selectForgettable, .time(now)) { row throws(StorageError) in
+        try row.opaqueID(0, as: MigrationID.self)
+      }
+      guard let id = found else { return 0 }
+      var forgotten = 0
+      for memory in MigrationUndo.Memory.allCases where forgotten < limit {
+        forgotten += try MigrationUndo(db: db, now: now).forget(memory, of: id, limit: limit - forgotten)
+      }
+      if forgotten < limit {
+        try db.execute(Self.forgetUndo, .id(id))
+        forgotten += 1
+      }
+      return forgotten
+    }
+  }
+
+  private func steps(_ db: SQLiteConnection, _ now: Timestamp) -> MigrationSteps {
+    MigrationSteps(db: db, now: now, undoWindow: undoWindow)
+  }
+
+  // MARK: Trying again
+
   private static let selectPlanned = """
     SELECT guest_version FROM plans WHERE id = (SELECT plan FROM migrations WHERE id = ?)
     """
@@ -256,7 +380,7 @@ package struct SQLiteMigrationStore: MigrationStore {
       let planned = try db.first(Self.selectPlanned, .id(id)) { $0.integer(0) }
       guard planned == guest.version, !guest.isDeleted, target.migration == nil, !target.isMigrated, !target.isDeleted
       else { return .stale }
-      guard try MigrationSteps(db: db, now: now).refreeze(migration), migration.retried() != nil else {
+      guard try steps(db, now).refreeze(migration), migration.retried() != nil else {
         return .migrating
       }
       try MigrationRow.update(migration, leaseUntil: now, in: db)

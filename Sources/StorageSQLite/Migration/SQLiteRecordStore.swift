@@ -11,12 +11,15 @@ package struct SQLiteRecordStore: RecordStore {
 
   package func put(
     _ records: [RecordDraft],
-    of subject: SubjectID
+    of subject: SubjectID,
+    within bounds: RecordBounds
   ) async throws(StorageError) -> WriteOutcome<Int> {
     try await database.write { db throws(StorageError) in
       let owner = SubjectRecords(subject: subject, db: db)
       if let refusal = try owner.standing().refusal(Int.self) { return refusal }
-      try owner.put(records)
+      let change = try owner.change(by: records)
+      if let kind = try owner.bound(of: bounds, brokenBy: change) { return .full(kind) }
+      try owner.put(records, change)
       return .done(records.count)
     }
   }
@@ -49,7 +52,7 @@ package struct SQLiteRecordStore: RecordStore {
       if let refusal = try owner.standing().refusal(DeleteOutcome.self) { return refusal }
       guard let current = try owner.record(name) else { return .done(.notFound) }
       if let revision, revision != current.revision { return .done(.revisionMismatch(current: current.revision)) }
-      try owner.delete(name)
+      try owner.delete(current)
       return .done(.deleted)
     }
   }
@@ -61,7 +64,7 @@ package struct SQLiteRecordStore: RecordStore {
     }
   }
 
-  package func purge(_ subject: SubjectID, limit: Int) async throws(StorageError) -> WriteOutcome<Int> {
+  package func purge(_ subject: SubjectID, limit: Int) async throws(StorageError) -> WriteOutcome<PurgedRecords> {
     try await database.write { db throws(StorageError) in
       let owner = SubjectRecords(subject: subject, db: db)
       let standing = try owner.standing()

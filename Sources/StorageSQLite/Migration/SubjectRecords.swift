@@ -38,14 +38,17 @@ struct SubjectRecords {
   }
 
   private static let upsertVersion = """
-    INSERT INTO subjects (sub, version) VALUES (?1, ?2)
-    ON CONFLICT (sub) DO UPDATE SET version = version + ?2 RETURNING version
+    INSERT INTO subjects (sub, version, records, bytes) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT (sub) DO UPDATE SET version = version + ?2, records = records + ?3, bytes = bytes + ?4
+    RETURNING version
     """
 
-  /// The first of `count` new revisions.
-  private func newRevisions(_ count: Int) throws(StorageError) -> Int64 {
-    let last = try db.first(Self.upsertVersion, .id(subject), .integer(count)) { $0.integer(0) } ?? Int64(count)
-    return last - Int64(count) + 1
+  /// The first of `count` new revisions, with what the writes that have them add to the subject's records.
+  private func newRevisions(_ count: Int, records: Int, bytes: Int) throws(StorageError) -> Int64 {
+    let last = try db.first(
+      Self.upsertVersion, .id(subject), .integer(count), .integer(records), .integer(bytes)
+    ) { $0.integer(0) }
+    return (last ?? Int64(count)) - Int64(count) + 1
   }
 
   private static let selectRecord = """
@@ -58,7 +61,71 @@ struct SubjectRecords {
     }
   }
 
-  private static let selectRevision = "SELECT revision FROM records WHERE sub = ? AND collection = ? AND key = ?"
+  /// Whether there is such a record, and how long its value is, without reading it.
+  private static let selectLength = "SELECT length(value) FROM records WHERE sub = ? AND collection = ? AND key = ?"
+
+  /// What writing records changes, found out before they are written.
+  struct Change {
+    /// For each record in its order: whether one of its name is there by then.
+    fileprivate(set) var replaces: [Bool] = []
+    /// New records.
+    fileprivate(set) var added: [CollectionName: Int] = [:]
+    fileprivate(set) var bytes = 0
+    fileprivate var records: Int { added.values.reduce(0, +) }
+  }
+
+  func change(by drafts: [RecordDraft]) throws(StorageError) -> Change {
+    var change = Change()
+    change.replaces.reserveCapacity(drafts.count)
+    // Those of the same name take each other's place.
+    var lengths: [RecordName: Int] = [:]
+    for draft in drafts {
+      let name = draft.name
+      var held = lengths[name]
+      if held == nil {
+        held = try db.first(Self.selectLength, .id(subject), .name(name.collection), .key(name.key)) {
+          Int($0.integer(0))
+        }
+      }
+      let length = draft.content.value.count
+      lengths[name] = length
+      change.replaces.append(held != nil)
+      if let held {
+        change.bytes += length - held
+      } else {
+        change.bytes += length + name.bytes
+        change.added[name.collection, default: 0] += 1
+      }
+    }
+    return change
+  }
+
+  private static let selectUsage = "SELECT records, bytes FROM subjects WHERE sub = ?"
+  private static let countCollections = "SELECT count(*) FROM collections WHERE sub = ?"
+
+  /// The bound that a change goes beyond; nil when it stays within all of them.
+  func bound(of bounds: RecordBounds, brokenBy change: Change) throws(StorageError) -> RecordBounds.Kind? {
+    let used = try db.first(Self.selectUsage, .id(subject)) { (Int($0.integer(0)), Int($0.integer(1))) } ?? (0, 0)
+    var before = RecordBounds.Usage(records: used.0, bytes: used.1, collections: 0)
+    var newCollections = 0
+    for collection in change.added.keys where try count(in: collection) == 0 { newCollections += 1 }
+    if newCollections > 0 {
+      before.collections = try db.first(Self.countCollections, .id(subject)) { Int($0.integer(0)) } ?? 0
+    }
+    let after = RecordBounds.Usage(
+      records: before.records + change.records, bytes: before.bytes + change.bytes,
+      collections: before.collections + newCollections)
+    return bounds.broken(from: before, to: after)
+  }
+
+  /// Where APPEND puts a record of this name. Nil when there is no such place.
+  func freeName(for name: RecordName, appendedBy id: MigrationID) throws(StorageError) -> RecordName? {
+    guard let key = name.key.appended(by: id) else { return nil }
+    let free = RecordName(collection: name.collection, key: key)
+    let isTaken =
+      try db.first(Self.selectLength, .id(subject), .name(free.collection), .key(free.key)) { _ in true } ?? false
+    return isTaken ? nil : free
+  }
 
   private static let insert = """
     INSERT INTO records (sub, collection, key, value, number, updated_at, revision) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -72,30 +139,34 @@ struct SubjectRecords {
   /// Writes the records in their order. Returns the revision of the first; each has one more than the one before.
   @discardableResult
   func put(_ drafts: [RecordDraft]) throws(StorageError) -> Int64 {
+    try put(drafts, change(by: drafts))
+  }
+
+  /// `change` is what these records were found to change, in this transaction.
+  @discardableResult
+  func put(_ drafts: [RecordDraft], _ change: Change) throws(StorageError) -> Int64 {
     guard !drafts.isEmpty else { return 0 }
-    let first = try newRevisions(drafts.count)
+    let first = try newRevisions(drafts.count, records: change.records, bytes: change.bytes)
     var revision = first
-    var added: [CollectionName: Int] = [:]
-    for draft in drafts {
+    for (draft, replaces) in zip(drafts, change.replaces) {
       let (name, content) = (draft.name, draft.content)
-      let exists =
-        try db.first(Self.selectRevision, .id(subject), .name(name.collection), .key(name.key)) { _ in true } ?? false
       try db.execute(
-        exists ? Self.update : Self.insert, .id(subject), .name(name.collection), .key(name.key), .blob(content.value),
-        .integer(content.number), .time(content.updatedAt), .integer(revision))
-      if !exists { added[name.collection, default: 0] += 1 }
+        replaces ? Self.update : Self.insert, .id(subject), .name(name.collection), .key(name.key),
+        .blob(content.value), .integer(content.number), .time(content.updatedAt), .integer(revision))
       revision += 1
     }
-    for (collection, count) in added { try addCount(count, to: collection) }
+    for (collection, count) in change.added { try addCount(count, to: collection) }
     return first
   }
 
   private static let deleteRecord = "DELETE FROM records WHERE sub = ? AND collection = ? AND key = ?"
 
-  func delete(_ name: RecordName) throws(StorageError) {
-    _ = try newRevisions(1)
-    let count = try db.execute(Self.deleteRecord, .id(subject), .name(name.collection), .key(name.key))
-    if count > 0 { try addCount(-count, to: name.collection) }
+  /// Deletes a record that is there.
+  func delete(_ record: Record) throws(StorageError) {
+    let name = record.name
+    _ = try newRevisions(1, records: -1, bytes: -(record.content.value.count + name.bytes))
+    try db.execute(Self.deleteRecord, .id(subject), .name(name.collection), .key(name.key))
+    try addCount(-1, to: name.collection)
   }
 
   private static let upsertCount = """
@@ -130,21 +201,46 @@ struct SubjectRecords {
     DELETE FROM records WHERE rowid IN (SELECT rowid FROM records WHERE sub = ? LIMIT ?)
     """
   private static let deleteCounts = "DELETE FROM collections WHERE sub = ?"
+  private static let zeroUsage = "UPDATE subjects SET records = 0, bytes = 0 WHERE sub = ?"
   private static let deletePlans = "DELETE FROM plans WHERE guest = ? AND is_started = 0"
-  private static let deleteRefused = """
-    DELETE FROM refused_records WHERE migration IN (SELECT id FROM migrations WHERE target = ?1 OR guest = ?1)
+  /// What migrations into the subject keep. The records that are set aside are the account's to look at, so they outlive
+  /// their guest.
+  private static let deleteKept = [
     """
+    DELETE FROM moved_records WHERE rowid IN (
+      SELECT r.rowid FROM migrations m JOIN moved_records r ON r.migration = m.id WHERE m.target = ?1 LIMIT ?2)
+    """,
+    """
+    DELETE FROM refused_records WHERE rowid IN (
+      SELECT r.rowid FROM migrations m JOIN refused_records r ON r.migration = m.id WHERE m.target = ?1 LIMIT ?2)
+    """,
+    """
+    DELETE FROM migration_records WHERE (migration, collection, key) IN (
+      SELECT r.migration, r.collection, r.key FROM migrations m JOIN migration_records r ON r.migration = m.id
+      WHERE m.target = ?1 LIMIT ?2)
+    """,
+  ]
+  private static let forgetUndo = "UPDATE migrations SET undo_until = NULL WHERE target = ?"
 
-  /// Deletes at most `limit` records, and with the last ones all else that the subject left here.
-  func purge(limit: Int) throws(StorageError) -> Int {
+  /// Deletes at most `limit` rows, and with the last ones all else that the subject left here.
+  func purge(limit: Int) throws(StorageError) -> PurgedRecords {
     try db.execute(Self.markDeleted, .id(subject))
     let count = try db.execute(Self.deleteSome, .id(subject), .integer(limit))
-    if count < limit {
-      for statement in [Self.deleteCounts, Self.deletePlans, Self.deleteRefused] {
-        try db.execute(statement, .id(subject))
-      }
+    var left = limit - count
+    for statement in Self.deleteKept where left > 0 {
+      left -= try db.execute(statement, .id(subject), .integer(left))
     }
-    return count
+    if left > 0 {
+      try forgetCounts()
+      for statement in [Self.deletePlans, Self.forgetUndo] { try db.execute(statement, .id(subject)) }
+    }
+    return PurgedRecords(count: count, isLast: left > 0)
+  }
+
+  /// For when the last record is gone.
+  func forgetCounts() throws(StorageError) {
+    try db.execute(Self.deleteCounts, .id(subject))
+    try db.execute(Self.zeroUsage, .id(subject))
   }
 
   private static let selectCounts = "SELECT name, records FROM collections WHERE sub = ? ORDER BY name"

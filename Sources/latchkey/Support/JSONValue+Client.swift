@@ -141,6 +141,8 @@ extension JSONValue {
       "done": .integer(merge.done),
       "total": .integer(merge.total),
       "failure": .string(merge.failure),
+      "created_at": merge.createdAt.map { .string(RFC3339.text($0)) } ?? .null,
+      "undo_until": merge.undoUntil.map { .string(RFC3339.text($0)) } ?? .null,
       "report": .array(
         merge.report.map { collection in
           [
@@ -151,6 +153,7 @@ extension JSONValue {
             "replaced": .integer(collection.replaced),
             "summed": .integer(collection.combined),
             "refused": .integer(collection.refused),
+            "asked": .integer(collection.asked),
             "target_count": .integer(collection.accountRows),
           ]
         }

@@ -236,8 +236,10 @@ struct SessionEndTests {
     harness.clock.advance(by: .seconds(29 * 86_400))
     await Upkeep(harness.core).purgeOnce()
     #expect(try await count(harness, "merges") == 1)
+    #expect(try await count(harness, "merged_guests") == 1)
     harness.clock.advance(by: .seconds(2 * 86_400))
     await Upkeep(harness.core).purgeOnce()
     #expect(try await count(harness, "merges") == 0)
+    #expect(try await count(harness, "merged_guests") == 0)
   }
 }

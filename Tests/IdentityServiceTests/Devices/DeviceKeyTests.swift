@@ -175,6 +175,25 @@ struct DeviceKeyTests {
     }
   }
 
+  @Test("R39: a guest whose merge is taken back is found by the key that its device has by then")
+  func rotatedMeanwhile() async throws {
+    let harness = try await IdentityHarness()
+    let (old, new) = (try TestDevice(), try TestDevice())
+    let account = try await harness.register("ada@example.com")
+    let guest = try await harness.issueGuest(old)
+    let signedIn = try await harness.signIn("ada@example.com", guest: guest.tokens, onConflict: .switch)
+    let (guestSub, accountSub) = (guest.subject?.sub ?? "", account.subject?.sub ?? "")
+    _ = try await harness.grants.completeMigration(
+      IdentityV1.CompleteMigrationRequest(migrationID: "m", guestSub: guestSub, targetSub: accountSub),
+      options: .service)
+    _ = try await harness.devices.rotateDeviceKey(
+      try await rotation(harness, old, new), options: .bearer(signedIn.tokens))
+    _ = try await harness.grants.restoreGuest(
+      IdentityV1.RestoreGuestRequest(migrationID: "m", guestSub: guestSub, targetSub: accountSub), options: .service)
+    #expect(try await harness.issueGuest(new).subject?.sub == guestSub)
+    #expect(try await harness.issueGuest(old).created)
+  }
+
   /// An account with a session on `device`, which a QR code bound to it.
   private func bound(
     _ device: TestDevice, _ harness: IdentityHarness

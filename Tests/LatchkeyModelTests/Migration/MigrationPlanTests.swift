@@ -41,6 +41,7 @@ import Testing
     #expect(try plan(policy: .newest).collections[0].refused == 0)
     #expect(try plan(policy: .sum).collections[0].refused == 1)
     // 8 new records, room for 7, 0 and none at all.
+    #expect(try plan(policy: .append, maximum: 10).collections[0].refused == 3)
     #expect(try plan(policy: .newest, maximum: 10).collections[0].refused == 1)
     #expect(try plan(policy: .newest, maximum: 3).collections[0].refused == 8)
     #expect(try plan(policy: .newest, maximum: 1).collections[0].refused == 8)

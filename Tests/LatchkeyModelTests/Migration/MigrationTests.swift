@@ -16,13 +16,17 @@ import Testing
   }
 
   private static func migration(_ state: Migration.State = .freezing) -> Migration {
-    Migration(id: id(1), guest: id(2), target: id(3), createdAt: start, state: state, done: 0, total: 0)
+    var undoUntil: Timestamp?
+    if case .done = state { undoUntil = later }
+    return Migration(
+      id: id(1), guest: id(2), target: id(3), createdAt: start, state: state, done: 0, total: 0, undoUntil: undoUntil)
   }
 
   private static let states: [Migration.State] = [
     .freezing, .counting, .applying(after: nil), .applying(after: cursor), .verifying, .switching, .purging,
     .done(at: later), .failed(.verify, reason: "lost", at: later),
     .undoing(.switch, reason: "gone"), .telling(.verify, reason: "lost"),
+    .recalling, .restoring, .returning, .undone(at: later),
   ]
 
   @Test(
@@ -36,8 +40,8 @@ import Testing
     actions.append(migration.recordsApplied(1, through: Self.cursor, isLast: true))
     actions.append(migration.verified(problem: nil))
     actions.append(migration.subjectSwitched())
-    actions.append(migration.recordsPurged(isLast: false, at: Self.later))
-    actions.append(migration.recordsPurged(isLast: true, at: Self.later))
+    actions.append(migration.recordsPurged(isLast: false, at: Self.later, undoUntil: nil))
+    actions.append(migration.recordsPurged(isLast: true, at: Self.later, undoUntil: nil))
     #expect(
       actions == [
         .freezeGuest, .countRecords, .applyRecords(after: nil), .applyRecords(after: Self.cursor), .verify,
@@ -62,14 +66,40 @@ import Testing
     for (var migration, step, reason) in [
       (unverified, MigrationStep.verify, "1 record was not merged"), (refused, .switch, "no such account"),
     ] {
-      #expect(migration.recordsUndone(isLast: false) == .undoRecords)
-      #expect(migration.recordsUndone(isLast: true) == .tellFailure(reason: reason))
+      var isUndone = migration.recordsUndone(isLast: false, at: Self.later)
+      #expect(isUndone && migration.action == .undoRecords)
+      isUndone = migration.recordsUndone(isLast: true, at: Self.later)
+      #expect(isUndone && migration.action == .tellFailure(reason: reason))
       #expect(!migration.isFinished && migration.step == step)
       #expect(migration.failureTold(at: Self.later) == nil)
       #expect(migration.state == .failed(step, reason: reason, at: Self.later) && migration.isFinished)
       #expect(migration.retried() == .countRecords)
       #expect(migration.done == 0 && migration.total == 0)
     }
+  }
+
+  @Test(
+    "R39: what is done is taken back while its time lasts: the guest first, as identity may refuse, then the records")
+  func takenBack() {
+    var migration = Self.migration(.purging)
+    _ = migration.recordsPurged(isLast: true, at: Self.start, undoUntil: Self.later)
+    var late = migration
+    #expect(late.undoAsked(at: Self.later) == nil)
+    #expect(late == migration)
+    let isRefused = late.recallRefused(reason: "no", at: Self.later)
+    #expect(!isRefused)
+    #expect(migration.undoAsked(at: Self.start) == .recallSubject)
+    var refused = migration
+    let isDone = refused.recallRefused(reason: "replaced", at: Self.later)
+    #expect(isDone && refused.state == .done(at: Self.later) && refused.undoRefusal == "replaced")
+    #expect(refused.undoAsked(at: Self.start) == .recallSubject)
+    #expect(refused.undoRefusal == nil)
+    #expect(migration.subjectRecalled() == .restoreRecords)
+    #expect(migration.recordsRestored(isLast: false) == .restoreRecords)
+    #expect(migration.recordsRestored(isLast: true) == .undoRecords)
+    let isReturned = migration.recordsUndone(isLast: true, at: Self.later)
+    #expect(isReturned && migration.state == .undone(at: Self.later))
+    #expect(migration.isFinished && migration.undoUntil == nil)
   }
 
   @Test("R38: an event that does not fit the state changes nothing: no step is skipped, reordered or done twice")
@@ -83,11 +113,15 @@ import Testing
       ),
       ("verified", { $0 == .verifying }, { $0.verified(problem: nil) }),
       ("subjectSwitched", { $0 == .switching }, { $0.subjectSwitched() }),
-      ("recordsPurged", { $0 == .purging }, { $0.recordsPurged(isLast: false, at: Self.later) }),
+      ("recordsPurged", { $0 == .purging }, { $0.recordsPurged(isLast: false, at: Self.later, undoUntil: nil) }),
       ("switchRefused", { $0 == .switching }, { $0.switchRefused(reason: "gone") }),
       (
-        "recordsUndone", { if case .undoing = $0 { true } else { false } }, { $0.recordsUndone(isLast: true) }
+        "recordsUndone", { if case .undoing = $0 { true } else { $0 == .returning } },
+        { $0.recordsUndone(isLast: false, at: Self.later) ? $0.action : nil }
       ),
+      ("undoAsked", { if case .done = $0 { true } else { false } }, { $0.undoAsked(at: Self.start) }),
+      ("subjectRecalled", { $0 == .recalling }, { $0.subjectRecalled() }),
+      ("recordsRestored", { $0 == .restoring }, { $0.recordsRestored(isLast: true) }),
       ("retried", { if case .failed = $0 { true } else { false } }, { $0.retried() }),
     ]
     for state in Self.states {
@@ -109,10 +143,10 @@ import Testing
     #expect(
       Self.states.map { Self.migration($0).step } == [
         .freeze, .snapshot, .apply, .apply, .verify, .switch, .purge, .purge, .verify,
-        .switch, .verify,
+        .switch, .verify, .switch, .purge, .apply, .apply,
       ])
     #expect(
       Self.states.map { Self.migration($0).isFinished }
-        == [Bool](repeating: false, count: 7) + [true, true, false, false])
+        == [Bool](repeating: false, count: 7) + [true, true, false, false, false, false, false, true])
   }
 }

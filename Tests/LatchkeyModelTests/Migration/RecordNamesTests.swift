@@ -32,6 +32,22 @@ import Testing
       #expect(RecordPosition(pageToken: position.pageToken + "A") != position)
       #expect(RecordPosition(pageToken: String(position.pageToken.dropLast())) != position)
     }
+    for (collection, key) in [("a", "b"), ("cart", "x/y"), ("cart", String(repeating: "é", count: 128))] {
+      let name = RecordName(
+        collection: try #require(CollectionName(collection)), key: try #require(RecordKey(key)))
+      #expect(RecordName(pageToken: name.pageToken) == name)
+      #expect(RecordPosition(pageToken: name.pageToken) == nil && MigrationPosition(pageToken: name.pageToken) == nil)
+    }
+    let id = MigrationID(from: RandomSource { [UInt8](repeating: 0xF7, count: $0) })
+    for time in [0, .min, .max] as [Int64] {
+      let position = MigrationPosition(createdAt: Timestamp(millisecondsSinceEpoch: time), id: id)
+      #expect(MigrationPosition(pageToken: position.pageToken) == position)
+      #expect(MigrationPosition(pageToken: position.pageToken + "A") == nil)
+      #expect(RecordName(pageToken: position.pageToken) == nil)
+    }
+    for bytes in [[], [3], [3, 47], [3, 97, 47], [3, 47, 97], [3, 97, 47, 0], [3, 0xFF, 47, 97]] as [[UInt8]] {
+      #expect(RecordName(pageToken: Base64URL.encode(bytes)) == nil)
+    }
     let wrong: [[UInt8]] = [
       [], [1], [1, 0, 0, 0, 0, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0, 0, 0, 97], [1, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF],
       [1, 0, 0, 0, 0, 0, 0, 0, 0, 0],

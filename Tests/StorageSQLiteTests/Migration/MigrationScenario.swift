@@ -15,7 +15,7 @@ struct MigrationScenario: Sendable {
   /// What the account must hold in the end, what must be refused, and the counts.
   struct Expectation: Equatable {
     var records: [RecordName: RecordContent] = [:]
-    var refused: [RecordName: RefusalReason] = [:]
+    var refused: [RecordName: ConflictReason] = [:]
     var counts: [CollectionName: [MergeOutcome: Int]] = [:]
   }
 
@@ -33,8 +33,12 @@ struct MigrationScenario: Sendable {
       let held = expected.records.keys.count { $0.collection == name.collection }
       let hasRoom = rule.maximumRows.map { held < $0 } ?? true
       let decision = rule.policy.merge(content, into: expected.records[name], hasRoom: hasRoom)
-      if let merged = decision.content { expected.records[name] = merged }
-      if case .refuse(let reason) = decision { expected.refused[name] = reason }
+      if case .append(let content) = decision, let key = name.key.appended(by: Self.id) {
+        expected.records[RecordName(collection: name.collection, key: key)] = content
+      } else if let merged = decision.content {
+        expected.records[name] = merged
+      }
+      if let reason = decision.conflict { expected.refused[name] = reason }
       expected.counts[name.collection, default: [:]][decision.outcome, default: 0] += 1
     }
     return expected
@@ -42,7 +46,7 @@ struct MigrationScenario: Sendable {
 
   // MARK: Making one
 
-  /// Six collections, one for each policy, with some bounds on how much an account may hold.
+  /// A collection for each policy and one without a rule, with some bounds on how much an account may hold.
   static func random(_ random: inout SeededRandom, guestRecords: Int, accountRecords: Int) -> MigrationScenario {
     var rules = CollectionRules([:])
     for (index, policy) in MigrationPolicy.allCases.enumerated() {
@@ -50,7 +54,7 @@ struct MigrationScenario: Sendable {
       rules.rules[collection(index)] = CollectionRules.Rule(
         policy: policy, maximumRows: isBounded ? Int.random(in: 0...accountRecords, using: &random) : nil)
     }
-    let keys = max(4, (guestRecords + accountRecords) / 6)
+    let keys = max(4, (guestRecords + accountRecords) / MigrationPolicy.allCases.count)
     func drafts(_ count: Int) -> [RecordDraft] {
       (0..<count).map { _ in
         let number: Int64 =
@@ -60,7 +64,8 @@ struct MigrationScenario: Sendable {
           default: .random(in: -1000...1000, using: &random)
           }
         return draft(
-          collection: Int.random(in: 0...6, using: &random), key: Int.random(in: 0..<keys, using: &random),
+          collection: Int.random(in: 0...MigrationPolicy.allCases.count, using: &random),
+          key: Int.random(in: 0..<keys, using: &random),
           number: number, time: .random(in: 0...50, using: &random), salt: random.next())
       }
     }
@@ -99,6 +104,7 @@ struct MigrationScenario: Sendable {
 
   // MARK: Playing it
 
+  static let id = MigrationID(from: RandomSource { [UInt8](repeating: 4, count: $0) })
   static let now = Timestamp(millisecondsSinceEpoch: 1_000_000)
 
   /// Stores both subjects' records and starts the migration.
@@ -111,7 +117,7 @@ struct MigrationScenario: Sendable {
     let planID = PlanID(from: RandomSource { [UInt8](repeating: 3, count: $0) })
     try await stores.migrations.save(
       plan, as: planID, digest: [1], at: Self.now, expiresAt: Self.now + .seconds(600))
-    let id = MigrationID(from: RandomSource { [UInt8](repeating: 4, count: $0) })
+    let id = Self.id
     let outcome = try await stores.migrations.start(planID, as: id, idempotencyKey: "key", at: Self.now)
     guard outcome == .started(id) else { throw Unexpected("\(outcome)") }
     return id
@@ -132,10 +138,10 @@ struct MigrationScenario: Sendable {
       #expect(page.records.count == count.count, comment, sourceLocation: sourceLocation)
       for record in page.records { actual.records[record.name] = record.content }
     }
-    for refused in try await stores.migrations.refusedRecords(of: id, count: .max) {
+    for refused in try await stores.migrations.conflicts(of: id, beyond: nil, count: .max - 1, bytes: .max).conflicts {
       actual.refused[refused.name] = refused.reason
       let original = guestRecords.last { $0.name == refused.name }
-      #expect(refused.content == original?.content, comment, sourceLocation: sourceLocation)
+      #expect(refused.guest == original?.content, comment, sourceLocation: sourceLocation)
     }
     let report = try #require(try await stores.migrations.migration(id))
     for collection in report.collections {

@@ -45,7 +45,7 @@ struct MigrationStoreTests {
     "R39: a crash after any transaction of any step, chunks included, changes nothing of the outcome",
     arguments: StorageEngine.allCases)
   func crashAtEachStep(engine: StorageEngine) async throws {
-    // Three chunks of APPLY, two of PURGE.
+    // Three chunks of APPLY, as many of PURGE and one that finds nothing left.
     let scenario = MigrationScenario.large(1200)
     let undisturbed = try TemporaryFolder()
     let stores = try engine.openMigrator(in: undisturbed)
@@ -379,7 +379,7 @@ struct MigrationStoreTests {
       let guest = try await records(stores, of: MigrationScenario.guest)
       #expect(account == Dictionary(scenario.accountRecords.map { ($0.name, $0.content) }) { $1 })
       #expect(guest == Dictionary(scenario.guestRecords.map { ($0.name, $0.content) }) { $1 })
-      #expect(try await stores.migrations.refusedRecords(of: id, count: 10).isEmpty)
+      #expect(try await stores.migrations.conflicts(of: id, beyond: nil, count: 10, bytes: 100).conflicts.isEmpty)
       // The guest is one like any other again.
       #expect(
         try await stores.records.put(scenario.guestRecords, of: MigrationScenario.guest)
@@ -454,6 +454,288 @@ struct MigrationStoreTests {
     _ = try await others.records.put(Array(scenario.guestRecords.prefix(1)), of: MigrationScenario.guest)
     #expect(try await others.migrations.retry(second, at: MigrationScenario.now) == .stale)
     await others.close()
+  }
+
+  // MARK: Taking back
+
+  @Test(
+    "R39: what is done is taken back, with a crash after any transaction: both have what they had",
+    arguments: StorageEngine.allCases)
+  func takenBack(engine: StorageEngine) async throws {
+    let seed = SeededRandom.seed()
+    var random = SeededRandom(seed: seed)
+    let scenario = MigrationScenario.random(&random, guestRecords: 900, accountRecords: 900)
+    var transactions = 0
+    var crash = 0
+    repeat {
+      let comment: Comment = "LATCHKEY_TEST_SEED=\(seed), after \(crash) transactions"
+      let folder = try TemporaryFolder()
+      var stores = try engine.openMigrator(in: folder)
+      let id = try await scenario.start(stores)
+      _ = try await finish(stores, .worker(1))
+      try await scenario.expectOutcome(stores, id, comment)
+      #expect(try await stores.migrations.undo(id, at: MigrationScenario.now) == .begun)
+      var migration: Migration?
+      var count = 0
+      repeat {
+        if count == crash {
+          await stores.close()
+          stores = try engine.openMigrator(in: folder)
+          try await stores.migrations.releaseAll()
+          migration = nil
+        }
+        // Nobody changes the guest's records meanwhile, and nobody asks twice.
+        #expect(try await stores.records.put(scenario.guestRecords, of: MigrationScenario.guest) == .migrating)
+        #expect(try await stores.migrations.undo(id, at: MigrationScenario.now) == .already)
+        migration = try await step(stores, .worker(1), migration)
+        count += 1
+      } while migration?.isFinished == false
+      transactions = count
+      #expect(migration?.state == .undone(at: MigrationScenario.now), comment)
+      #expect(
+        try await records(stores, of: MigrationScenario.account)
+          == Dictionary(scenario.accountRecords.map { ($0.name, $0.content) }) { $1 }, comment)
+      #expect(
+        try await records(stores, of: MigrationScenario.guest)
+          == Dictionary(scenario.guestRecords.map { ($0.name, $0.content) }) { $1 }, comment)
+      #expect(try await stores.migrations.conflicts(of: id, beyond: nil, count: 10, bytes: 100).conflicts.isEmpty)
+      #expect(try await stores.migrations.undo(id, at: MigrationScenario.now) == .already)
+      #expect(try await stores.migrations.retry(id, at: MigrationScenario.now) == .notFailed)
+      if crash == 0 {
+        // The same guest again, by another plan.
+        let plan = try await save(stores, scenario.rules, number: 50)
+        let again = try await stores.migrations.start(
+          plan, as: migrationID(51), idempotencyKey: "again", at: MigrationScenario.now)
+        #expect(again == .started(migrationID(51)))
+        _ = try await finish(stores, .worker(1))
+        let listed = try await stores.migrations.migrations(into: MigrationScenario.account, beyond: nil, count: 10)
+        #expect(Set(listed.migrations.map(\.id)) == [id, migrationID(51)] && !listed.hasMore)
+      }
+      await stores.close()
+      crash += 1
+    } while crash <= transactions
+    #expect(transactions >= 6)
+  }
+
+  @Test("R39: each step of taking back is done once, however often it is asked for", arguments: StorageEngine.allCases)
+  func takenBackTwice(engine: StorageEngine) async throws {
+    let scenario = MigrationScenario.large(1200)
+    let stores = try engine.openMigrator(in: try TemporaryFolder())
+    let id = try await scenario.start(stores)
+    _ = try await finish(stores, .worker(1))
+    _ = try await stores.migrations.undo(id, at: MigrationScenario.now)
+    var migration = try await step(stores, .worker(1), nil)
+    var actions: [Migration.Action] = []
+    while let current = migration, let action = current.action {
+      if actions.last != action { actions.append(action) }
+      migration = try await stores.migrations.perform(action, of: id, lease: .worker(1), at: MigrationScenario.now)
+      // A step of several chunks goes on where it stands; any other finds that the migration has left it.
+      if action == .recallSubject {
+        let again = try await stores.migrations.perform(action, of: id, lease: .worker(1), at: MigrationScenario.now)
+        #expect(again == nil)
+      }
+    }
+    #expect(actions == [.recallSubject, .restoreRecords, .undoRecords])
+    let account = try await records(stores, of: MigrationScenario.account)
+    #expect(account == Dictionary(scenario.accountRecords.map { ($0.name, $0.content) }) { $1 })
+    await stores.close()
+  }
+
+  @Test(
+    "R39: a migration is taken back within its time only, and what that needs is forgotten then",
+    arguments: StorageEngine.allCases)
+  func undoWindow(engine: StorageEngine) async throws {
+    let (scenario, now) = (MigrationScenario.large(600), MigrationScenario.now)
+    let window = MigratorStores.undoWindow
+    let stores = try engine.openMigrator(in: try TemporaryFolder())
+    let id = try await scenario.start(stores)
+    #expect(try await stores.migrations.undo(id, at: now) == .notDone)
+    #expect(try await stores.migrations.undo(migrationID(99), at: now) == .unknown)
+    _ = try await finish(stores, .worker(1))
+    #expect(try await stores.migrations.migration(id)?.migration.undoUntil == now + window)
+    #expect(try await stores.migrations.forgetUndo(at: now + window - .milliseconds(1), limit: 100) == 0)
+    #expect(try await stores.migrations.undo(id, at: now + window) == .expired)
+    var forgotten = 0
+    while true {
+      let count = try await stores.migrations.forgetUndo(at: now + window, limit: 100)
+      #expect(count <= 100)
+      if count == 0 { break }
+      forgotten += count
+    }
+    // What became of each record, each record, and the mark on the migration.
+    #expect(forgotten == 600 + 600 + 1)
+    #expect(try await stores.migrations.migration(id)?.migration.undoUntil == nil)
+    #expect(try await stores.migrations.undo(id, at: now) == .expired)
+    try await scenario.expectOutcome(stores, id)
+    await stores.close()
+
+    let without = try engine.openMigrator(in: try TemporaryFolder(), undoWindow: .zero)
+    let other = try await scenario.start(without)
+    _ = try await finish(without, .worker(1))
+    #expect(try await without.migrations.undo(other, at: now) == .expired)
+    try await scenario.expectOutcome(without, other)
+    await without.close()
+  }
+
+  @Test(
+    "R39: where identity will not have the guest again, the migration is done as before, and may be tried again",
+    arguments: StorageEngine.allCases)
+  func undoRefused(engine: StorageEngine) async throws {
+    let (scenario, now) = (MigrationScenario.large(40), MigrationScenario.now)
+    let stores = try engine.openMigrator(in: try TemporaryFolder())
+    let id = try await scenario.start(stores)
+    _ = try await finish(stores, .worker(1))
+    _ = try await stores.migrations.undo(id, at: now)
+    let claimed = try await stores.migrations.claim(.worker(1), at: now)
+    #expect(claimed?.migration.action == .recallSubject)
+    let refused = try await stores.migrations.refuseUndo(of: id, reason: "replaced", lease: .worker(1), at: now)
+    #expect(refused?.undoRefusal == "replaced")
+    let stored = try await stores.migrations.migration(id)?.migration
+    #expect(stored == refused && stored?.state == .done(at: now))
+    #expect(try await stores.records.put(scenario.guestRecords, of: MigrationScenario.guest) == .migrated)
+    try await scenario.expectOutcome(stores, id)
+    #expect(try await stores.migrations.undo(id, at: now) == .begun)
+    _ = try await finish(stores, .worker(1))
+    #expect(try await stores.migrations.migration(id)?.migration.state == .undone(at: now))
+    await stores.close()
+  }
+
+  @Test(
+    "R10: an account that was deleted leaves nothing of its migrations behind, and gets nothing back",
+    arguments: StorageEngine.allCases)
+  func deletedAccount(engine: StorageEngine) async throws {
+    var random = SeededRandom(seed: 7)
+    let scenario = MigrationScenario.random(&random, guestRecords: 400, accountRecords: 400)
+    let stores = try engine.openMigrator(in: try TemporaryFolder())
+    let id = try await scenario.start(stores)
+    _ = try await finish(stores, .worker(1))
+    #expect(try await !stores.migrations.conflicts(of: id, beyond: nil, count: 1, bytes: 1).conflicts.isEmpty)
+    while true {
+      guard case .done(let step) = try await stores.records.purge(MigrationScenario.account, limit: 100) else {
+        throw MigrationScenario.Unexpected("the purge was refused")
+      }
+      if step.isLast { break }
+    }
+    #expect(try await stores.migrations.undo(id, at: MigrationScenario.now) == .deleted)
+    #expect(try await stores.migrations.conflicts(of: id, beyond: nil, count: 1, bytes: 1).conflicts.isEmpty)
+    #expect(try await stores.migrations.forgetUndo(at: MigrationScenario.now + .seconds(86_400 * 30), limit: 10) == 0)
+    #expect(try await stores.migrations.migration(id) != nil)
+    await stores.close()
+  }
+
+  // MARK: Conflicts
+
+  @Test(
+    "G17: ASK and APPEND lose nothing: what is asked waits for a person, and each policy decides it as it would have",
+    arguments: StorageEngine.allCases)
+  func conflicts(engine: StorageEngine) async throws {
+    let ask = try #require(CollectionName("ask"))
+    let full = try #require(CollectionName("full"))
+    var rules = CollectionRules([ask: CollectionRules.Rule(policy: .ask)])
+    rules.rules[full] = CollectionRules.Rule(policy: .newest, maximumRows: 1)
+    func draft(_ collection: CollectionName, _ key: String, _ value: String, _ number: Int64, _ time: Int64) throws
+      -> RecordDraft
+    {
+      RecordDraft(
+        name: RecordName(collection: collection, key: try #require(RecordKey(key))),
+        content: RecordContent(
+          value: Array(value.utf8), number: number, updatedAt: Timestamp(millisecondsSinceEpoch: time)))
+    }
+    let policies = MigrationPolicy.allCases.filter { $0 != .ask }
+    let scenario = MigrationScenario(
+      guestRecords: try policies.map { try draft(ask, $0.rawValue, "g", 5, 2) } + [
+        try draft(full, "a", "g", 0, 1), try draft(full, "b", "g", 0, 2),
+      ],
+      accountRecords: try policies.map { try draft(ask, $0.rawValue, "a", 3, 1) }, rules: rules)
+    let stores = try engine.openMigrator(in: try TemporaryFolder())
+    let id = try await scenario.start(stores)
+    let name = scenario.guestRecords[0].name
+    let early = try await stores.migrations.resolve(name, of: id, by: .keepSource, revision: nil)
+    #expect(early == .notDone)
+    _ = try await finish(stores, .worker(1))
+    try await scenario.expectOutcome(stores, id)
+    // In pages, each once.
+    var seen: [MigrationConflict] = []
+    while true {
+      let page = try await stores.migrations.conflicts(of: id, beyond: seen.last?.name, count: 2, bytes: .max)
+      seen += page.conflicts
+      if !page.hasMore { break }
+    }
+    #expect(seen.map(\.name.key.description) == policies.map(\.rawValue).sorted() + ["a"])
+    #expect(seen.map(\.reason) == [ConflictReason](repeating: .ask, count: policies.count) + [.noRoom])
+    #expect(seen.allSatisfy { ($0.account != nil) == ($0.reason == .ask) })
+
+    for policy in policies {
+      let name = RecordName(collection: ask, key: try #require(RecordKey(policy.rawValue)))
+      let conflict = try #require(seen.first { $0.name == name })
+      let account = try #require(conflict.account)
+      let stale = try await stores.migrations.resolve(name, of: id, by: policy, revision: account.revision + 1)
+      #expect(stale == .revisionMismatch(current: account.revision))
+      let outcome = try await stores.migrations.resolve(name, of: id, by: policy, revision: account.revision)
+      #expect(outcome == .resolved)
+      let decision = policy.merge(conflict.guest, into: account.content, hasRoom: true)
+      let held = try await stores.records.record(name, of: MigrationScenario.account)?.content
+      if case .append = decision {
+        let key = try #require(name.key.appended(by: id))
+        let appended = try await stores.records.record(
+          RecordName(collection: ask, key: key), of: MigrationScenario.account)
+        #expect(appended?.content == conflict.guest && held == account.content)
+      } else {
+        #expect(held == decision.content ?? account.content, "\(policy)")
+      }
+      // Once decided, deciding again changes nothing.
+      #expect(try await stores.migrations.resolve(name, of: id, by: policy, revision: nil) == .notFound)
+      #expect(try await stores.records.record(name, of: MigrationScenario.account)?.content == held)
+    }
+    let beyond = RecordName(collection: full, key: try #require(RecordKey("a")))
+    #expect(try await stores.migrations.resolve(beyond, of: id, by: .keepSource, revision: nil) == .remains(.noRoom))
+    let room = RecordName(collection: full, key: try #require(RecordKey("b")))
+    _ = try await stores.records.delete(room, revision: nil, of: MigrationScenario.account)
+    #expect(try await stores.migrations.resolve(beyond, of: id, by: .keepSource, revision: nil) == .resolved)
+    #expect(try await stores.migrations.conflicts(of: id, beyond: nil, count: 9, bytes: .max).conflicts.isEmpty)
+
+    // What a person decided is taken back with the rest; what the owner deleted stays deleted.
+    #expect(try await stores.migrations.undo(id, at: MigrationScenario.now) == .begun)
+    #expect(try await stores.migrations.resolve(name, of: id, by: .sum, revision: nil) == .notDone)
+    _ = try await finish(stores, .worker(1))
+    let account = try await records(stores, of: MigrationScenario.account)
+    #expect(account == Dictionary(scenario.accountRecords.map { ($0.name, $0.content) }) { $1 })
+    let guest = try await records(stores, of: MigrationScenario.guest)
+    #expect(guest == Dictionary(scenario.guestRecords.map { ($0.name, $0.content) }) { $1 })
+    await stores.close()
+  }
+
+  @Test(
+    "G17: a record that APPEND finds no key for is set aside, and one of that name is never overwritten",
+    arguments: StorageEngine.allCases)
+  func appendWithoutKey(engine: StorageEngine) async throws {
+    let list = try #require(CollectionName("list"))
+    func draft(_ key: String, _ value: String) throws -> RecordDraft {
+      RecordDraft(
+        name: RecordName(collection: list, key: try #require(RecordKey(key))),
+        content: RecordContent(
+          value: Array(value.utf8), number: 0, updatedAt: Timestamp(millisecondsSinceEpoch: 1)))
+    }
+    let (long, taken) = (String(repeating: "k", count: 256), "taken")
+    let key = try #require(RecordKey(taken)?.appended(by: MigrationScenario.id)?.description)
+    let ownKey = try #require(RecordKey("own")?.appended(by: MigrationScenario.id)?.description)
+    let scenario = MigrationScenario(
+      guestRecords: [
+        try draft(long, "g"), try draft(taken, "g"), try draft("own", "g"), try draft(ownKey, "g2"),
+      ],
+      accountRecords: [try draft(long, "a"), try draft(taken, "a"), try draft(key, "a2"), try draft("own", "a")],
+      rules: CollectionRules([list: CollectionRules.Rule(policy: .append)]))
+    let stores = try engine.openMigrator(in: try TemporaryFolder())
+    let id = try await scenario.start(stores)
+    _ = try await finish(stores, .worker(1))
+    let set = try await stores.migrations.conflicts(of: id, beyond: nil, count: 10, bytes: .max).conflicts
+    #expect(set.map(\.reason).allSatisfy { $0 == .noKey })
+    let account = try await records(stores, of: MigrationScenario.account)
+    for draft in scenario.accountRecords { #expect(account[draft.name] == draft.content) }
+    // Each of the guest's is with the account or set aside.
+    let texts = account.values.filter { $0.value.first == UInt8(ascii: "g") }.count
+    #expect(texts + set.count == 4 && set.count >= 2)
+    await stores.close()
   }
 
   private func save(

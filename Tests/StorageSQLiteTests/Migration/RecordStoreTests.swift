@@ -79,6 +79,71 @@ struct RecordStoreTests {
     await stores.close()
   }
 
+  @Test(
+    "what a subject stores stays within its bounds to the byte, whatever is written, rewritten and deleted",
+    arguments: StorageEngine.allCases)
+  func bounds(engine: StorageEngine) async throws {
+    let stores = try engine.openMigrator(in: try TemporaryFolder())
+    let seed = SeededRandom.seed()
+    var random = SeededRandom(seed: seed)
+    let bounds = RecordBounds(records: 12, bytes: 400, collections: 3)
+    var model: [RecordName: Int] = [:]
+    func usage(_ model: [RecordName: Int]) -> RecordBounds {
+      RecordBounds(
+        records: model.count, bytes: model.reduce(0) { $0 + $1.key.bytes + $1.value },
+        collections: Set(model.keys.map(\.collection)).count)
+    }
+    var refusals: Set<RecordBounds.Kind> = []
+    for round in 0..<600 {
+      let comment: Comment = "LATCHKEY_TEST_SEED=\(seed), round \(round)"
+      let drafts = try (0..<Int.random(in: 1...4, using: &random)).map { _ in
+        RecordDraft(
+          name: RecordName(
+            collection: try #require(CollectionName("c\(Int.random(in: 0..<5, using: &random))")),
+            key: try #require(RecordKey("key-\(Int.random(in: 0..<6, using: &random))"))),
+          content: RecordContent(
+            value: [UInt8](repeating: 7, count: .random(in: 0...60, using: &random)), number: 0,
+            updatedAt: Timestamp(millisecondsSinceEpoch: 1)))
+      }
+      if Int.random(in: 0..<3, using: &random) == 0 {
+        _ = try await stores.records.delete(drafts[0].name, revision: nil, of: owner)
+        model[drafts[0].name] = nil
+        continue
+      }
+      var after = model
+      for draft in drafts { after[draft.name] = draft.content.value.count }
+      let broken = bounds.broken(from: usage(model), to: usage(after))
+      let outcome = try await stores.records.put(drafts, of: owner, within: bounds)
+      if let broken {
+        #expect(outcome == .full(broken), comment)
+        refusals.insert(broken)
+      } else {
+        #expect(outcome == .done(drafts.count), comment)
+        model = after
+      }
+    }
+    #expect(refusals == Set(RecordBounds.Kind.allCases), "LATCHKEY_TEST_SEED=\(seed)")
+    let counted = try await stores.records.collections(of: owner)
+    #expect(counted.reduce(0) { $0 + $1.count } == model.count)
+    // Another subject has bounds of its own.
+    #expect(try await stores.records.put([try draft("theirs")], of: other, within: bounds) == .done(1))
+    await stores.close()
+  }
+
+  @Test(
+    "who is beyond a bound, as after a change of it, may still write what does not go further",
+    arguments: StorageEngine.allCases)
+  func beyondBounds(engine: StorageEngine) async throws {
+    let stores = try engine.openMigrator(in: try TemporaryFolder())
+    let tight = RecordBounds(records: 1, bytes: 30, collections: 1)
+    _ = try await stores.records.put([try draft("a", [1, 2, 3]), try draft("b")], of: owner)
+    #expect(try await stores.records.put([try draft("a", [1])], of: owner, within: tight) == .done(1))
+    #expect(try await stores.records.put([try draft("c")], of: owner, within: tight) == .full(.records))
+    let longer = try draft("a", [UInt8](repeating: 1, count: 31))
+    #expect(try await stores.records.put([longer], of: owner, within: tight) == .full(.bytes))
+    await stores.close()
+  }
+
   @Test("counts follow every write, rewrite and deletion", arguments: StorageEngine.allCases)
   func counts(engine: StorageEngine) async throws {
     let folder = try TemporaryFolder()

@@ -6,6 +6,7 @@ struct MigrateCommand: AsyncParsableCommand {
     abstract: "Move what the guest of this device made into the account that uses it now.",
     subcommands: [
       MigratePlanCommand.self, MigrateStartCommand.self, MigrateStatusCommand.self, MigrateWatchCommand.self,
+      MigrateListCommand.self, MigrateUndoCommand.self, MigrateConflictsCommand.self, MigrateResolveCommand.self,
     ]
   )
 }

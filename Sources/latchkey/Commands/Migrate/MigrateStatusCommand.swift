@@ -31,16 +31,19 @@ struct MigrateStatusCommand: DeviceCommand {
     case .queued: return "The merge waits for its turn."
     case .running: return "\(merge.step): \(merge.done) of \(merge.total)"
     case .undoing: return "The merge is being undone: \(merge.failure)"
+    case .undone: return "The merge was taken back."
     case .failed: return "The merge failed: \(merge.failure). Nothing of the guest's was lost."
     case .done:
       let rows = merge.report.map { collection in
         [
           collection.name, collection.policy?.rawValue ?? "?", "\(collection.moved)", "\(collection.kept)",
-          "\(collection.replaced)", "\(collection.combined)", "\(collection.refused)", "\(collection.accountRows)",
+          "\(collection.replaced)", "\(collection.combined)", "\(collection.refused)", "\(collection.asked)",
+          "\(collection.accountRows)",
         ]
       }
-      let headings = ["collection", "policy", "moved", "kept", "replaced", "summed", "refused", "now"]
-      return "The merge is done.\n" + Output.table(headings, rows)
+      let headings = ["collection", "policy", "moved", "kept", "replaced", "summed", "refused", "asked", "now"]
+      let undone = merge.failure.isEmpty ? "" : "\nIt could not be taken back: \(merge.failure)"
+      return "The merge is done.\n" + Output.table(headings, rows) + undone
     }
   }
 }

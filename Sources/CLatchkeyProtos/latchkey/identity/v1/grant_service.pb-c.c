@@ -547,6 +547,96 @@ void   latchkey__identity__v1__fail_migration_response__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__fail_migration_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__identity__v1__restore_guest_request__init
+                     (Latchkey__Identity__V1__RestoreGuestRequest         *message)
+{
+  static const Latchkey__Identity__V1__RestoreGuestRequest init_value = LATCHKEY__IDENTITY__V1__RESTORE_GUEST_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__restore_guest_request__get_packed_size
+                     (const Latchkey__Identity__V1__RestoreGuestRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__restore_guest_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__restore_guest_request__pack
+                     (const Latchkey__Identity__V1__RestoreGuestRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__restore_guest_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__restore_guest_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__RestoreGuestRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__restore_guest_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__RestoreGuestRequest *
+       latchkey__identity__v1__restore_guest_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__RestoreGuestRequest *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__restore_guest_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__restore_guest_request__free_unpacked
+                     (Latchkey__Identity__V1__RestoreGuestRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__restore_guest_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__restore_guest_response__init
+                     (Latchkey__Identity__V1__RestoreGuestResponse         *message)
+{
+  static const Latchkey__Identity__V1__RestoreGuestResponse init_value = LATCHKEY__IDENTITY__V1__RESTORE_GUEST_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__restore_guest_response__get_packed_size
+                     (const Latchkey__Identity__V1__RestoreGuestResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__restore_guest_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__restore_guest_response__pack
+                     (const Latchkey__Identity__V1__RestoreGuestResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__restore_guest_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__restore_guest_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__RestoreGuestResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__restore_guest_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__RestoreGuestResponse *
+       latchkey__identity__v1__restore_guest_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__RestoreGuestResponse *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__restore_guest_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__restore_guest_response__free_unpacked
+                     (Latchkey__Identity__V1__RestoreGuestResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__restore_guest_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 void   latchkey__identity__v1__watch_revocations_request__init
                      (Latchkey__Identity__V1__WatchRevocationsRequest         *message)
 {
@@ -1454,6 +1544,88 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__fail_migration_response
   latchkey__identity__v1__fail_migration_response__field_indices_by_name,
   0,  latchkey__identity__v1__fail_migration_response__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__fail_migration_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__restore_guest_request__field_descriptors[3] =
+{
+  {
+    "migration_id",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RestoreGuestRequest, migration_id),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "guest_sub",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RestoreGuestRequest, guest_sub),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "target_sub",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__RestoreGuestRequest, target_sub),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__restore_guest_request__field_indices_by_name[] = {
+  1,   /* field[1] = guest_sub */
+  0,   /* field[0] = migration_id */
+  2,   /* field[2] = target_sub */
+};
+static const ProtobufCIntRange latchkey__identity__v1__restore_guest_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 3 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__restore_guest_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.RestoreGuestRequest",
+  "RestoreGuestRequest",
+  "Latchkey__Identity__V1__RestoreGuestRequest",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__RestoreGuestRequest),
+  3,
+  latchkey__identity__v1__restore_guest_request__field_descriptors,
+  latchkey__identity__v1__restore_guest_request__field_indices_by_name,
+  1,  latchkey__identity__v1__restore_guest_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__restore_guest_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+#define latchkey__identity__v1__restore_guest_response__field_descriptors NULL
+#define latchkey__identity__v1__restore_guest_response__field_indices_by_name NULL
+#define latchkey__identity__v1__restore_guest_response__number_ranges NULL
+const ProtobufCMessageDescriptor latchkey__identity__v1__restore_guest_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.RestoreGuestResponse",
+  "RestoreGuestResponse",
+  "Latchkey__Identity__V1__RestoreGuestResponse",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__RestoreGuestResponse),
+  0,
+  latchkey__identity__v1__restore_guest_response__field_descriptors,
+  latchkey__identity__v1__restore_guest_response__field_indices_by_name,
+  0,  latchkey__identity__v1__restore_guest_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__restore_guest_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
 #define latchkey__identity__v1__watch_revocations_request__field_descriptors NULL

@@ -637,6 +637,456 @@ void   latchkey__migration__v1__retry_migration_response__free_unpacked
   assert(message->base.descriptor == &latchkey__migration__v1__retry_migration_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__migration__v1__list_migrations_request__init
+                     (Latchkey__Migration__V1__ListMigrationsRequest         *message)
+{
+  static const Latchkey__Migration__V1__ListMigrationsRequest init_value = LATCHKEY__MIGRATION__V1__LIST_MIGRATIONS_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__migration__v1__list_migrations_request__get_packed_size
+                     (const Latchkey__Migration__V1__ListMigrationsRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__list_migrations_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__migration__v1__list_migrations_request__pack
+                     (const Latchkey__Migration__V1__ListMigrationsRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__list_migrations_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__migration__v1__list_migrations_request__pack_to_buffer
+                     (const Latchkey__Migration__V1__ListMigrationsRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__list_migrations_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Migration__V1__ListMigrationsRequest *
+       latchkey__migration__v1__list_migrations_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Migration__V1__ListMigrationsRequest *)
+     protobuf_c_message_unpack (&latchkey__migration__v1__list_migrations_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__migration__v1__list_migrations_request__free_unpacked
+                     (Latchkey__Migration__V1__ListMigrationsRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__migration__v1__list_migrations_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__migration__v1__list_migrations_response__init
+                     (Latchkey__Migration__V1__ListMigrationsResponse         *message)
+{
+  static const Latchkey__Migration__V1__ListMigrationsResponse init_value = LATCHKEY__MIGRATION__V1__LIST_MIGRATIONS_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__migration__v1__list_migrations_response__get_packed_size
+                     (const Latchkey__Migration__V1__ListMigrationsResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__list_migrations_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__migration__v1__list_migrations_response__pack
+                     (const Latchkey__Migration__V1__ListMigrationsResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__list_migrations_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__migration__v1__list_migrations_response__pack_to_buffer
+                     (const Latchkey__Migration__V1__ListMigrationsResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__list_migrations_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Migration__V1__ListMigrationsResponse *
+       latchkey__migration__v1__list_migrations_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Migration__V1__ListMigrationsResponse *)
+     protobuf_c_message_unpack (&latchkey__migration__v1__list_migrations_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__migration__v1__list_migrations_response__free_unpacked
+                     (Latchkey__Migration__V1__ListMigrationsResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__migration__v1__list_migrations_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__migration__v1__undo_migration_request__init
+                     (Latchkey__Migration__V1__UndoMigrationRequest         *message)
+{
+  static const Latchkey__Migration__V1__UndoMigrationRequest init_value = LATCHKEY__MIGRATION__V1__UNDO_MIGRATION_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__migration__v1__undo_migration_request__get_packed_size
+                     (const Latchkey__Migration__V1__UndoMigrationRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__undo_migration_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__migration__v1__undo_migration_request__pack
+                     (const Latchkey__Migration__V1__UndoMigrationRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__undo_migration_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__migration__v1__undo_migration_request__pack_to_buffer
+                     (const Latchkey__Migration__V1__UndoMigrationRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__undo_migration_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Migration__V1__UndoMigrationRequest *
+       latchkey__migration__v1__undo_migration_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Migration__V1__UndoMigrationRequest *)
+     protobuf_c_message_unpack (&latchkey__migration__v1__undo_migration_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__migration__v1__undo_migration_request__free_unpacked
+                     (Latchkey__Migration__V1__UndoMigrationRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__migration__v1__undo_migration_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__migration__v1__undo_migration_response__init
+                     (Latchkey__Migration__V1__UndoMigrationResponse         *message)
+{
+  static const Latchkey__Migration__V1__UndoMigrationResponse init_value = LATCHKEY__MIGRATION__V1__UNDO_MIGRATION_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__migration__v1__undo_migration_response__get_packed_size
+                     (const Latchkey__Migration__V1__UndoMigrationResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__undo_migration_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__migration__v1__undo_migration_response__pack
+                     (const Latchkey__Migration__V1__UndoMigrationResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__undo_migration_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__migration__v1__undo_migration_response__pack_to_buffer
+                     (const Latchkey__Migration__V1__UndoMigrationResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__undo_migration_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Migration__V1__UndoMigrationResponse *
+       latchkey__migration__v1__undo_migration_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Migration__V1__UndoMigrationResponse *)
+     protobuf_c_message_unpack (&latchkey__migration__v1__undo_migration_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__migration__v1__undo_migration_response__free_unpacked
+                     (Latchkey__Migration__V1__UndoMigrationResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__migration__v1__undo_migration_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__migration__v1__conflict_row__init
+                     (Latchkey__Migration__V1__ConflictRow         *message)
+{
+  static const Latchkey__Migration__V1__ConflictRow init_value = LATCHKEY__MIGRATION__V1__CONFLICT_ROW__INIT;
+  *message = init_value;
+}
+size_t latchkey__migration__v1__conflict_row__get_packed_size
+                     (const Latchkey__Migration__V1__ConflictRow *message)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__conflict_row__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__migration__v1__conflict_row__pack
+                     (const Latchkey__Migration__V1__ConflictRow *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__conflict_row__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__migration__v1__conflict_row__pack_to_buffer
+                     (const Latchkey__Migration__V1__ConflictRow *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__conflict_row__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Migration__V1__ConflictRow *
+       latchkey__migration__v1__conflict_row__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Migration__V1__ConflictRow *)
+     protobuf_c_message_unpack (&latchkey__migration__v1__conflict_row__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__migration__v1__conflict_row__free_unpacked
+                     (Latchkey__Migration__V1__ConflictRow *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__migration__v1__conflict_row__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__migration__v1__conflict__init
+                     (Latchkey__Migration__V1__Conflict         *message)
+{
+  static const Latchkey__Migration__V1__Conflict init_value = LATCHKEY__MIGRATION__V1__CONFLICT__INIT;
+  *message = init_value;
+}
+size_t latchkey__migration__v1__conflict__get_packed_size
+                     (const Latchkey__Migration__V1__Conflict *message)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__conflict__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__migration__v1__conflict__pack
+                     (const Latchkey__Migration__V1__Conflict *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__conflict__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__migration__v1__conflict__pack_to_buffer
+                     (const Latchkey__Migration__V1__Conflict *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__conflict__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Migration__V1__Conflict *
+       latchkey__migration__v1__conflict__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Migration__V1__Conflict *)
+     protobuf_c_message_unpack (&latchkey__migration__v1__conflict__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__migration__v1__conflict__free_unpacked
+                     (Latchkey__Migration__V1__Conflict *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__migration__v1__conflict__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__migration__v1__list_conflicts_request__init
+                     (Latchkey__Migration__V1__ListConflictsRequest         *message)
+{
+  static const Latchkey__Migration__V1__ListConflictsRequest init_value = LATCHKEY__MIGRATION__V1__LIST_CONFLICTS_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__migration__v1__list_conflicts_request__get_packed_size
+                     (const Latchkey__Migration__V1__ListConflictsRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__list_conflicts_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__migration__v1__list_conflicts_request__pack
+                     (const Latchkey__Migration__V1__ListConflictsRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__list_conflicts_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__migration__v1__list_conflicts_request__pack_to_buffer
+                     (const Latchkey__Migration__V1__ListConflictsRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__list_conflicts_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Migration__V1__ListConflictsRequest *
+       latchkey__migration__v1__list_conflicts_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Migration__V1__ListConflictsRequest *)
+     protobuf_c_message_unpack (&latchkey__migration__v1__list_conflicts_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__migration__v1__list_conflicts_request__free_unpacked
+                     (Latchkey__Migration__V1__ListConflictsRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__migration__v1__list_conflicts_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__migration__v1__list_conflicts_response__init
+                     (Latchkey__Migration__V1__ListConflictsResponse         *message)
+{
+  static const Latchkey__Migration__V1__ListConflictsResponse init_value = LATCHKEY__MIGRATION__V1__LIST_CONFLICTS_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__migration__v1__list_conflicts_response__get_packed_size
+                     (const Latchkey__Migration__V1__ListConflictsResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__list_conflicts_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__migration__v1__list_conflicts_response__pack
+                     (const Latchkey__Migration__V1__ListConflictsResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__list_conflicts_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__migration__v1__list_conflicts_response__pack_to_buffer
+                     (const Latchkey__Migration__V1__ListConflictsResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__list_conflicts_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Migration__V1__ListConflictsResponse *
+       latchkey__migration__v1__list_conflicts_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Migration__V1__ListConflictsResponse *)
+     protobuf_c_message_unpack (&latchkey__migration__v1__list_conflicts_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__migration__v1__list_conflicts_response__free_unpacked
+                     (Latchkey__Migration__V1__ListConflictsResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__migration__v1__list_conflicts_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__migration__v1__resolve_conflict_request__init
+                     (Latchkey__Migration__V1__ResolveConflictRequest         *message)
+{
+  static const Latchkey__Migration__V1__ResolveConflictRequest init_value = LATCHKEY__MIGRATION__V1__RESOLVE_CONFLICT_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__migration__v1__resolve_conflict_request__get_packed_size
+                     (const Latchkey__Migration__V1__ResolveConflictRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__resolve_conflict_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__migration__v1__resolve_conflict_request__pack
+                     (const Latchkey__Migration__V1__ResolveConflictRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__resolve_conflict_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__migration__v1__resolve_conflict_request__pack_to_buffer
+                     (const Latchkey__Migration__V1__ResolveConflictRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__resolve_conflict_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Migration__V1__ResolveConflictRequest *
+       latchkey__migration__v1__resolve_conflict_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Migration__V1__ResolveConflictRequest *)
+     protobuf_c_message_unpack (&latchkey__migration__v1__resolve_conflict_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__migration__v1__resolve_conflict_request__free_unpacked
+                     (Latchkey__Migration__V1__ResolveConflictRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__migration__v1__resolve_conflict_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__migration__v1__resolve_conflict_response__init
+                     (Latchkey__Migration__V1__ResolveConflictResponse         *message)
+{
+  static const Latchkey__Migration__V1__ResolveConflictResponse init_value = LATCHKEY__MIGRATION__V1__RESOLVE_CONFLICT_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__migration__v1__resolve_conflict_response__get_packed_size
+                     (const Latchkey__Migration__V1__ResolveConflictResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__resolve_conflict_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__migration__v1__resolve_conflict_response__pack
+                     (const Latchkey__Migration__V1__ResolveConflictResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__resolve_conflict_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__migration__v1__resolve_conflict_response__pack_to_buffer
+                     (const Latchkey__Migration__V1__ResolveConflictResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__migration__v1__resolve_conflict_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Migration__V1__ResolveConflictResponse *
+       latchkey__migration__v1__resolve_conflict_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Migration__V1__ResolveConflictResponse *)
+     protobuf_c_message_unpack (&latchkey__migration__v1__resolve_conflict_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__migration__v1__resolve_conflict_response__free_unpacked
+                     (Latchkey__Migration__V1__ResolveConflictResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__migration__v1__resolve_conflict_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 static const ProtobufCFieldDescriptor latchkey__migration__v1__policy_override__field_descriptors[2] =
 {
   {
@@ -1098,7 +1548,7 @@ const ProtobufCMessageDescriptor latchkey__migration__v1__get_migration_request_
   (ProtobufCMessageInit) latchkey__migration__v1__get_migration_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__migration__v1__collection_report__field_descriptors[8] =
+static const ProtobufCFieldDescriptor latchkey__migration__v1__collection_report__field_descriptors[9] =
 {
   {
     "name",
@@ -1196,8 +1646,21 @@ static const ProtobufCFieldDescriptor latchkey__migration__v1__collection_report
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "asked",
+    9,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__CollectionReport, asked),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__migration__v1__collection_report__field_indices_by_name[] = {
+  8,   /* field[8] = asked */
   3,   /* field[3] = kept */
   2,   /* field[2] = moved */
   0,   /* field[0] = name */
@@ -1210,7 +1673,7 @@ static const unsigned latchkey__migration__v1__collection_report__field_indices_
 static const ProtobufCIntRange latchkey__migration__v1__collection_report__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 8 }
+  { 0, 9 }
 };
 const ProtobufCMessageDescriptor latchkey__migration__v1__collection_report__descriptor =
 {
@@ -1220,14 +1683,14 @@ const ProtobufCMessageDescriptor latchkey__migration__v1__collection_report__des
   "Latchkey__Migration__V1__CollectionReport",
   "latchkey.migration.v1",
   sizeof(Latchkey__Migration__V1__CollectionReport),
-  8,
+  9,
   latchkey__migration__v1__collection_report__field_descriptors,
   latchkey__migration__v1__collection_report__field_indices_by_name,
   1,  latchkey__migration__v1__collection_report__number_ranges,
   (ProtobufCMessageInit) latchkey__migration__v1__collection_report__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__migration__v1__migration__field_descriptors[11] =
+static const ProtobufCFieldDescriptor latchkey__migration__v1__migration__field_descriptors[12] =
 {
   {
     "migration_id",
@@ -1361,6 +1824,18 @@ static const ProtobufCFieldDescriptor latchkey__migration__v1__migration__field_
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "undo_until",
+    12,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__Migration, undo_until),
+    &google__protobuf__timestamp__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__migration__v1__migration__field_indices_by_name[] = {
   7,   /* field[7] = created_at */
@@ -1374,11 +1849,12 @@ static const unsigned latchkey__migration__v1__migration__field_indices_by_name[
   2,   /* field[2] = step */
   10,   /* field[10] = target_sub */
   4,   /* field[4] = total */
+  11,   /* field[11] = undo_until */
 };
 static const ProtobufCIntRange latchkey__migration__v1__migration__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 11 }
+  { 0, 12 }
 };
 const ProtobufCMessageDescriptor latchkey__migration__v1__migration__descriptor =
 {
@@ -1388,7 +1864,7 @@ const ProtobufCMessageDescriptor latchkey__migration__v1__migration__descriptor 
   "Latchkey__Migration__V1__Migration",
   "latchkey.migration.v1",
   sizeof(Latchkey__Migration__V1__Migration),
-  11,
+  12,
   latchkey__migration__v1__migration__field_descriptors,
   latchkey__migration__v1__migration__field_indices_by_name,
   1,  latchkey__migration__v1__migration__number_ranges,
@@ -1585,6 +2061,607 @@ const ProtobufCMessageDescriptor latchkey__migration__v1__retry_migration_respon
   (ProtobufCMessageInit) latchkey__migration__v1__retry_migration_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
+static const ProtobufCFieldDescriptor latchkey__migration__v1__list_migrations_request__field_descriptors[3] =
+{
+  {
+    "target_sub",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ListMigrationsRequest, target_sub),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "page_size",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT32,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ListMigrationsRequest, page_size),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "page_token",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ListMigrationsRequest, page_token),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__migration__v1__list_migrations_request__field_indices_by_name[] = {
+  1,   /* field[1] = page_size */
+  2,   /* field[2] = page_token */
+  0,   /* field[0] = target_sub */
+};
+static const ProtobufCIntRange latchkey__migration__v1__list_migrations_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 3 }
+};
+const ProtobufCMessageDescriptor latchkey__migration__v1__list_migrations_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.ListMigrationsRequest",
+  "ListMigrationsRequest",
+  "Latchkey__Migration__V1__ListMigrationsRequest",
+  "latchkey.migration.v1",
+  sizeof(Latchkey__Migration__V1__ListMigrationsRequest),
+  3,
+  latchkey__migration__v1__list_migrations_request__field_descriptors,
+  latchkey__migration__v1__list_migrations_request__field_indices_by_name,
+  1,  latchkey__migration__v1__list_migrations_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__migration__v1__list_migrations_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__migration__v1__list_migrations_response__field_descriptors[2] =
+{
+  {
+    "migrations",
+    1,
+    PROTOBUF_C_LABEL_REPEATED,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Migration__V1__ListMigrationsResponse, n_migrations),
+    offsetof(Latchkey__Migration__V1__ListMigrationsResponse, migrations),
+    &latchkey__migration__v1__migration__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "next_page_token",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ListMigrationsResponse, next_page_token),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__migration__v1__list_migrations_response__field_indices_by_name[] = {
+  0,   /* field[0] = migrations */
+  1,   /* field[1] = next_page_token */
+};
+static const ProtobufCIntRange latchkey__migration__v1__list_migrations_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 2 }
+};
+const ProtobufCMessageDescriptor latchkey__migration__v1__list_migrations_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.ListMigrationsResponse",
+  "ListMigrationsResponse",
+  "Latchkey__Migration__V1__ListMigrationsResponse",
+  "latchkey.migration.v1",
+  sizeof(Latchkey__Migration__V1__ListMigrationsResponse),
+  2,
+  latchkey__migration__v1__list_migrations_response__field_descriptors,
+  latchkey__migration__v1__list_migrations_response__field_indices_by_name,
+  1,  latchkey__migration__v1__list_migrations_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__migration__v1__list_migrations_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__migration__v1__undo_migration_request__field_descriptors[1] =
+{
+  {
+    "migration_id",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__UndoMigrationRequest, migration_id),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__migration__v1__undo_migration_request__field_indices_by_name[] = {
+  0,   /* field[0] = migration_id */
+};
+static const ProtobufCIntRange latchkey__migration__v1__undo_migration_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__migration__v1__undo_migration_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.UndoMigrationRequest",
+  "UndoMigrationRequest",
+  "Latchkey__Migration__V1__UndoMigrationRequest",
+  "latchkey.migration.v1",
+  sizeof(Latchkey__Migration__V1__UndoMigrationRequest),
+  1,
+  latchkey__migration__v1__undo_migration_request__field_descriptors,
+  latchkey__migration__v1__undo_migration_request__field_indices_by_name,
+  1,  latchkey__migration__v1__undo_migration_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__migration__v1__undo_migration_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__migration__v1__undo_migration_response__field_descriptors[1] =
+{
+  {
+    "begun",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__UndoMigrationResponse, begun),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__migration__v1__undo_migration_response__field_indices_by_name[] = {
+  0,   /* field[0] = begun */
+};
+static const ProtobufCIntRange latchkey__migration__v1__undo_migration_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__migration__v1__undo_migration_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.UndoMigrationResponse",
+  "UndoMigrationResponse",
+  "Latchkey__Migration__V1__UndoMigrationResponse",
+  "latchkey.migration.v1",
+  sizeof(Latchkey__Migration__V1__UndoMigrationResponse),
+  1,
+  latchkey__migration__v1__undo_migration_response__field_descriptors,
+  latchkey__migration__v1__undo_migration_response__field_indices_by_name,
+  1,  latchkey__migration__v1__undo_migration_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__migration__v1__undo_migration_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__migration__v1__conflict_row__field_descriptors[4] =
+{
+  {
+    "value",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ConflictRow, value),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "number",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ConflictRow, number),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "updated_at",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ConflictRow, updated_at),
+    &google__protobuf__timestamp__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "revision",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ConflictRow, revision),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__migration__v1__conflict_row__field_indices_by_name[] = {
+  1,   /* field[1] = number */
+  3,   /* field[3] = revision */
+  2,   /* field[2] = updated_at */
+  0,   /* field[0] = value */
+};
+static const ProtobufCIntRange latchkey__migration__v1__conflict_row__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 4 }
+};
+const ProtobufCMessageDescriptor latchkey__migration__v1__conflict_row__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.ConflictRow",
+  "ConflictRow",
+  "Latchkey__Migration__V1__ConflictRow",
+  "latchkey.migration.v1",
+  sizeof(Latchkey__Migration__V1__ConflictRow),
+  4,
+  latchkey__migration__v1__conflict_row__field_descriptors,
+  latchkey__migration__v1__conflict_row__field_indices_by_name,
+  1,  latchkey__migration__v1__conflict_row__number_ranges,
+  (ProtobufCMessageInit) latchkey__migration__v1__conflict_row__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__migration__v1__conflict__field_descriptors[5] =
+{
+  {
+    "collection",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__Conflict, collection),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "key",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__Conflict, key),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "reason",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_ENUM,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__Conflict, reason),
+    &latchkey__migration__v1__conflict_reason__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "guest",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__Conflict, guest),
+    &latchkey__migration__v1__conflict_row__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "account",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__Conflict, account),
+    &latchkey__migration__v1__conflict_row__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__migration__v1__conflict__field_indices_by_name[] = {
+  4,   /* field[4] = account */
+  0,   /* field[0] = collection */
+  3,   /* field[3] = guest */
+  1,   /* field[1] = key */
+  2,   /* field[2] = reason */
+};
+static const ProtobufCIntRange latchkey__migration__v1__conflict__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 5 }
+};
+const ProtobufCMessageDescriptor latchkey__migration__v1__conflict__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.Conflict",
+  "Conflict",
+  "Latchkey__Migration__V1__Conflict",
+  "latchkey.migration.v1",
+  sizeof(Latchkey__Migration__V1__Conflict),
+  5,
+  latchkey__migration__v1__conflict__field_descriptors,
+  latchkey__migration__v1__conflict__field_indices_by_name,
+  1,  latchkey__migration__v1__conflict__number_ranges,
+  (ProtobufCMessageInit) latchkey__migration__v1__conflict__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__migration__v1__list_conflicts_request__field_descriptors[3] =
+{
+  {
+    "migration_id",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ListConflictsRequest, migration_id),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "page_size",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT32,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ListConflictsRequest, page_size),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "page_token",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ListConflictsRequest, page_token),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__migration__v1__list_conflicts_request__field_indices_by_name[] = {
+  0,   /* field[0] = migration_id */
+  1,   /* field[1] = page_size */
+  2,   /* field[2] = page_token */
+};
+static const ProtobufCIntRange latchkey__migration__v1__list_conflicts_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 3 }
+};
+const ProtobufCMessageDescriptor latchkey__migration__v1__list_conflicts_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.ListConflictsRequest",
+  "ListConflictsRequest",
+  "Latchkey__Migration__V1__ListConflictsRequest",
+  "latchkey.migration.v1",
+  sizeof(Latchkey__Migration__V1__ListConflictsRequest),
+  3,
+  latchkey__migration__v1__list_conflicts_request__field_descriptors,
+  latchkey__migration__v1__list_conflicts_request__field_indices_by_name,
+  1,  latchkey__migration__v1__list_conflicts_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__migration__v1__list_conflicts_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__migration__v1__list_conflicts_response__field_descriptors[2] =
+{
+  {
+    "conflicts",
+    1,
+    PROTOBUF_C_LABEL_REPEATED,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Migration__V1__ListConflictsResponse, n_conflicts),
+    offsetof(Latchkey__Migration__V1__ListConflictsResponse, conflicts),
+    &latchkey__migration__v1__conflict__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "next_page_token",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ListConflictsResponse, next_page_token),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__migration__v1__list_conflicts_response__field_indices_by_name[] = {
+  0,   /* field[0] = conflicts */
+  1,   /* field[1] = next_page_token */
+};
+static const ProtobufCIntRange latchkey__migration__v1__list_conflicts_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 2 }
+};
+const ProtobufCMessageDescriptor latchkey__migration__v1__list_conflicts_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.ListConflictsResponse",
+  "ListConflictsResponse",
+  "Latchkey__Migration__V1__ListConflictsResponse",
+  "latchkey.migration.v1",
+  sizeof(Latchkey__Migration__V1__ListConflictsResponse),
+  2,
+  latchkey__migration__v1__list_conflicts_response__field_descriptors,
+  latchkey__migration__v1__list_conflicts_response__field_indices_by_name,
+  1,  latchkey__migration__v1__list_conflicts_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__migration__v1__list_conflicts_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__migration__v1__resolve_conflict_request__field_descriptors[5] =
+{
+  {
+    "migration_id",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ResolveConflictRequest, migration_id),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "collection",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ResolveConflictRequest, collection),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "key",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ResolveConflictRequest, key),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "policy",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_ENUM,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ResolveConflictRequest, policy),
+    &latchkey__migration__v1__policy__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "expected_revision",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ResolveConflictRequest, expected_revision),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__migration__v1__resolve_conflict_request__field_indices_by_name[] = {
+  1,   /* field[1] = collection */
+  4,   /* field[4] = expected_revision */
+  2,   /* field[2] = key */
+  0,   /* field[0] = migration_id */
+  3,   /* field[3] = policy */
+};
+static const ProtobufCIntRange latchkey__migration__v1__resolve_conflict_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 5 }
+};
+const ProtobufCMessageDescriptor latchkey__migration__v1__resolve_conflict_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.ResolveConflictRequest",
+  "ResolveConflictRequest",
+  "Latchkey__Migration__V1__ResolveConflictRequest",
+  "latchkey.migration.v1",
+  sizeof(Latchkey__Migration__V1__ResolveConflictRequest),
+  5,
+  latchkey__migration__v1__resolve_conflict_request__field_descriptors,
+  latchkey__migration__v1__resolve_conflict_request__field_indices_by_name,
+  1,  latchkey__migration__v1__resolve_conflict_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__migration__v1__resolve_conflict_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__migration__v1__resolve_conflict_response__field_descriptors[1] =
+{
+  {
+    "resolved",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__ResolveConflictResponse, resolved),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__migration__v1__resolve_conflict_response__field_indices_by_name[] = {
+  0,   /* field[0] = resolved */
+};
+static const ProtobufCIntRange latchkey__migration__v1__resolve_conflict_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__migration__v1__resolve_conflict_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.ResolveConflictResponse",
+  "ResolveConflictResponse",
+  "Latchkey__Migration__V1__ResolveConflictResponse",
+  "latchkey.migration.v1",
+  sizeof(Latchkey__Migration__V1__ResolveConflictResponse),
+  1,
+  latchkey__migration__v1__resolve_conflict_response__field_descriptors,
+  latchkey__migration__v1__resolve_conflict_response__field_indices_by_name,
+  1,  latchkey__migration__v1__resolve_conflict_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__migration__v1__resolve_conflict_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
 static const ProtobufCEnumValue latchkey__migration__v1__policy__enum_values_by_number[9] =
 {
   { "POLICY_UNSPECIFIED", "LATCHKEY__MIGRATION__V1__POLICY__POLICY_UNSPECIFIED", 0 },
@@ -1665,7 +2742,7 @@ const ProtobufCEnumDescriptor latchkey__migration__v1__step__descriptor =
   latchkey__migration__v1__step__value_ranges,
   NULL,NULL,NULL,NULL   /* reserved[1234] */
 };
-static const ProtobufCEnumValue latchkey__migration__v1__migration_state__enum_values_by_number[6] =
+static const ProtobufCEnumValue latchkey__migration__v1__migration_state__enum_values_by_number[7] =
 {
   { "MIGRATION_STATE_UNSPECIFIED", "LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_UNSPECIFIED", 0 },
   { "MIGRATION_STATE_QUEUED", "LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_QUEUED", 1 },
@@ -1673,17 +2750,19 @@ static const ProtobufCEnumValue latchkey__migration__v1__migration_state__enum_v
   { "MIGRATION_STATE_DONE", "LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_DONE", 3 },
   { "MIGRATION_STATE_FAILED", "LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_FAILED", 4 },
   { "MIGRATION_STATE_UNDOING", "LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_UNDOING", 5 },
+  { "MIGRATION_STATE_UNDONE", "LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_UNDONE", 6 },
 };
 static const ProtobufCIntRange latchkey__migration__v1__migration_state__value_ranges[] = {
-{0, 0},{0, 6}
+{0, 0},{0, 7}
 };
-static const ProtobufCEnumValueIndex latchkey__migration__v1__migration_state__enum_values_by_name[6] =
+static const ProtobufCEnumValueIndex latchkey__migration__v1__migration_state__enum_values_by_name[7] =
 {
   { "MIGRATION_STATE_DONE", 3 },
   { "MIGRATION_STATE_FAILED", 4 },
   { "MIGRATION_STATE_QUEUED", 1 },
   { "MIGRATION_STATE_RUNNING", 2 },
   { "MIGRATION_STATE_UNDOING", 5 },
+  { "MIGRATION_STATE_UNDONE", 6 },
   { "MIGRATION_STATE_UNSPECIFIED", 0 },
 };
 const ProtobufCEnumDescriptor latchkey__migration__v1__migration_state__descriptor =
@@ -1693,11 +2772,45 @@ const ProtobufCEnumDescriptor latchkey__migration__v1__migration_state__descript
   "MigrationState",
   "Latchkey__Migration__V1__MigrationState",
   "latchkey.migration.v1",
-  6,
+  7,
   latchkey__migration__v1__migration_state__enum_values_by_number,
-  6,
+  7,
   latchkey__migration__v1__migration_state__enum_values_by_name,
   1,
   latchkey__migration__v1__migration_state__value_ranges,
+  NULL,NULL,NULL,NULL   /* reserved[1234] */
+};
+static const ProtobufCEnumValue latchkey__migration__v1__conflict_reason__enum_values_by_number[5] =
+{
+  { "CONFLICT_REASON_UNSPECIFIED", "LATCHKEY__MIGRATION__V1__CONFLICT_REASON__CONFLICT_REASON_UNSPECIFIED", 0 },
+  { "CONFLICT_REASON_ASK", "LATCHKEY__MIGRATION__V1__CONFLICT_REASON__CONFLICT_REASON_ASK", 1 },
+  { "CONFLICT_REASON_NO_ROOM", "LATCHKEY__MIGRATION__V1__CONFLICT_REASON__CONFLICT_REASON_NO_ROOM", 2 },
+  { "CONFLICT_REASON_OVERFLOW", "LATCHKEY__MIGRATION__V1__CONFLICT_REASON__CONFLICT_REASON_OVERFLOW", 3 },
+  { "CONFLICT_REASON_NO_KEY", "LATCHKEY__MIGRATION__V1__CONFLICT_REASON__CONFLICT_REASON_NO_KEY", 4 },
+};
+static const ProtobufCIntRange latchkey__migration__v1__conflict_reason__value_ranges[] = {
+{0, 0},{0, 5}
+};
+static const ProtobufCEnumValueIndex latchkey__migration__v1__conflict_reason__enum_values_by_name[5] =
+{
+  { "CONFLICT_REASON_ASK", 1 },
+  { "CONFLICT_REASON_NO_KEY", 4 },
+  { "CONFLICT_REASON_NO_ROOM", 2 },
+  { "CONFLICT_REASON_OVERFLOW", 3 },
+  { "CONFLICT_REASON_UNSPECIFIED", 0 },
+};
+const ProtobufCEnumDescriptor latchkey__migration__v1__conflict_reason__descriptor =
+{
+  PROTOBUF_C__ENUM_DESCRIPTOR_MAGIC,
+  "latchkey.migration.v1.ConflictReason",
+  "ConflictReason",
+  "Latchkey__Migration__V1__ConflictReason",
+  "latchkey.migration.v1",
+  5,
+  latchkey__migration__v1__conflict_reason__enum_values_by_number,
+  5,
+  latchkey__migration__v1__conflict_reason__enum_values_by_name,
+  1,
+  latchkey__migration__v1__conflict_reason__value_ranges,
   NULL,NULL,NULL,NULL   /* reserved[1234] */
 };

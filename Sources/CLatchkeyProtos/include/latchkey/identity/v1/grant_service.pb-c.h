@@ -29,6 +29,8 @@ typedef struct Latchkey__Identity__V1__CompleteMigrationRequest Latchkey__Identi
 typedef struct Latchkey__Identity__V1__CompleteMigrationResponse Latchkey__Identity__V1__CompleteMigrationResponse;
 typedef struct Latchkey__Identity__V1__FailMigrationRequest Latchkey__Identity__V1__FailMigrationRequest;
 typedef struct Latchkey__Identity__V1__FailMigrationResponse Latchkey__Identity__V1__FailMigrationResponse;
+typedef struct Latchkey__Identity__V1__RestoreGuestRequest Latchkey__Identity__V1__RestoreGuestRequest;
+typedef struct Latchkey__Identity__V1__RestoreGuestResponse Latchkey__Identity__V1__RestoreGuestResponse;
 typedef struct Latchkey__Identity__V1__WatchRevocationsRequest Latchkey__Identity__V1__WatchRevocationsRequest;
 typedef struct Latchkey__Identity__V1__WatchRevocationsResponse Latchkey__Identity__V1__WatchRevocationsResponse;
 
@@ -234,6 +236,27 @@ struct  Latchkey__Identity__V1__FailMigrationResponse
 };
 #define LATCHKEY__IDENTITY__V1__FAIL_MIGRATION_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__fail_migration_response__descriptor) \
+     }
+
+
+struct  Latchkey__Identity__V1__RestoreGuestRequest
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData migration_id;
+  ProtobufCBinaryData guest_sub;
+  ProtobufCBinaryData target_sub;
+};
+#define LATCHKEY__IDENTITY__V1__RESTORE_GUEST_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__restore_guest_request__descriptor) \
+    , {0,NULL}, {0,NULL}, {0,NULL} }
+
+
+struct  Latchkey__Identity__V1__RestoreGuestResponse
+{
+  ProtobufCMessage base;
+};
+#define LATCHKEY__IDENTITY__V1__RESTORE_GUEST_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__restore_guest_response__descriptor) \
      }
 
 
@@ -496,6 +519,44 @@ Latchkey__Identity__V1__FailMigrationResponse *
 void   latchkey__identity__v1__fail_migration_response__free_unpacked
                      (Latchkey__Identity__V1__FailMigrationResponse *message,
                       ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__RestoreGuestRequest methods */
+void   latchkey__identity__v1__restore_guest_request__init
+                     (Latchkey__Identity__V1__RestoreGuestRequest         *message);
+size_t latchkey__identity__v1__restore_guest_request__get_packed_size
+                     (const Latchkey__Identity__V1__RestoreGuestRequest   *message);
+size_t latchkey__identity__v1__restore_guest_request__pack
+                     (const Latchkey__Identity__V1__RestoreGuestRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__restore_guest_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__RestoreGuestRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__RestoreGuestRequest *
+       latchkey__identity__v1__restore_guest_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__restore_guest_request__free_unpacked
+                     (Latchkey__Identity__V1__RestoreGuestRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__RestoreGuestResponse methods */
+void   latchkey__identity__v1__restore_guest_response__init
+                     (Latchkey__Identity__V1__RestoreGuestResponse         *message);
+size_t latchkey__identity__v1__restore_guest_response__get_packed_size
+                     (const Latchkey__Identity__V1__RestoreGuestResponse   *message);
+size_t latchkey__identity__v1__restore_guest_response__pack
+                     (const Latchkey__Identity__V1__RestoreGuestResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__restore_guest_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__RestoreGuestResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__RestoreGuestResponse *
+       latchkey__identity__v1__restore_guest_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__restore_guest_response__free_unpacked
+                     (Latchkey__Identity__V1__RestoreGuestResponse *message,
+                      ProtobufCAllocator *allocator);
 /* Latchkey__Identity__V1__WatchRevocationsRequest methods */
 void   latchkey__identity__v1__watch_revocations_request__init
                      (Latchkey__Identity__V1__WatchRevocationsRequest         *message);
@@ -572,6 +633,12 @@ typedef void (*Latchkey__Identity__V1__FailMigrationRequest_Closure)
 typedef void (*Latchkey__Identity__V1__FailMigrationResponse_Closure)
                  (const Latchkey__Identity__V1__FailMigrationResponse *message,
                   void *closure_data);
+typedef void (*Latchkey__Identity__V1__RestoreGuestRequest_Closure)
+                 (const Latchkey__Identity__V1__RestoreGuestRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__RestoreGuestResponse_Closure)
+                 (const Latchkey__Identity__V1__RestoreGuestResponse *message,
+                  void *closure_data);
 typedef void (*Latchkey__Identity__V1__WatchRevocationsRequest_Closure)
                  (const Latchkey__Identity__V1__WatchRevocationsRequest *message,
                   void *closure_data);
@@ -597,6 +664,8 @@ extern const ProtobufCMessageDescriptor latchkey__identity__v1__complete_migrati
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__complete_migration_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__fail_migration_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__fail_migration_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__restore_guest_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__restore_guest_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__watch_revocations_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__watch_revocations_response__descriptor;
 

@@ -30,6 +30,16 @@ typedef struct Latchkey__Migration__V1__WatchMigrationRequest Latchkey__Migratio
 typedef struct Latchkey__Migration__V1__WatchMigrationResponse Latchkey__Migration__V1__WatchMigrationResponse;
 typedef struct Latchkey__Migration__V1__RetryMigrationRequest Latchkey__Migration__V1__RetryMigrationRequest;
 typedef struct Latchkey__Migration__V1__RetryMigrationResponse Latchkey__Migration__V1__RetryMigrationResponse;
+typedef struct Latchkey__Migration__V1__ListMigrationsRequest Latchkey__Migration__V1__ListMigrationsRequest;
+typedef struct Latchkey__Migration__V1__ListMigrationsResponse Latchkey__Migration__V1__ListMigrationsResponse;
+typedef struct Latchkey__Migration__V1__UndoMigrationRequest Latchkey__Migration__V1__UndoMigrationRequest;
+typedef struct Latchkey__Migration__V1__UndoMigrationResponse Latchkey__Migration__V1__UndoMigrationResponse;
+typedef struct Latchkey__Migration__V1__ConflictRow Latchkey__Migration__V1__ConflictRow;
+typedef struct Latchkey__Migration__V1__Conflict Latchkey__Migration__V1__Conflict;
+typedef struct Latchkey__Migration__V1__ListConflictsRequest Latchkey__Migration__V1__ListConflictsRequest;
+typedef struct Latchkey__Migration__V1__ListConflictsResponse Latchkey__Migration__V1__ListConflictsResponse;
+typedef struct Latchkey__Migration__V1__ResolveConflictRequest Latchkey__Migration__V1__ResolveConflictRequest;
+typedef struct Latchkey__Migration__V1__ResolveConflictResponse Latchkey__Migration__V1__ResolveConflictResponse;
 
 
 /* --- enums --- */
@@ -61,11 +71,11 @@ typedef enum _Latchkey__Migration__V1__Policy {
    */
   LATCHKEY__MIGRATION__V1__POLICY__POLICY_MAX = 6,
   /*
-   * The guest's items follow the account's. Reserved: this version refuses it with INVALID_ARGUMENT.
+   * Both rows stay. The guest's gets a key of its own: the account's, "~" and the first characters of the migration's id.
    */
   LATCHKEY__MIGRATION__V1__POLICY__POLICY_APPEND = 7,
   /*
-   * A person decides, row by row. Reserved: this version refuses it with INVALID_ARGUMENT.
+   * The account's row stays and the guest's is set aside, until a person decides by ListConflicts and ResolveConflict.
    */
   LATCHKEY__MIGRATION__V1__POLICY__POLICY_ASK = 8
     PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__MIGRATION__V1__POLICY)
@@ -90,11 +100,38 @@ typedef enum _Latchkey__Migration__V1__MigrationState {
    */
   LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_FAILED = 4,
   /*
-   * It cannot go on; what was merged is being taken back.
+   * It cannot go on, or somebody asked for it; what was merged is being taken back.
    */
-  LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_UNDOING = 5
+  LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_UNDOING = 5,
+  /*
+   * Taken back by UndoMigration.
+   */
+  LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_UNDONE = 6
     PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__MIGRATION__V1__MIGRATION_STATE)
 } Latchkey__Migration__V1__MigrationState;
+/*
+ * Why a row was set aside.
+ */
+typedef enum _Latchkey__Migration__V1__ConflictReason {
+  LATCHKEY__MIGRATION__V1__CONFLICT_REASON__CONFLICT_REASON_UNSPECIFIED = 0,
+  /*
+   * The collection's policy is ASK.
+   */
+  LATCHKEY__MIGRATION__V1__CONFLICT_REASON__CONFLICT_REASON_ASK = 1,
+  /*
+   * The account holds as many rows of the collection as it may.
+   */
+  LATCHKEY__MIGRATION__V1__CONFLICT_REASON__CONFLICT_REASON_NO_ROOM = 2,
+  /*
+   * The sum of the two numbers is larger than a number can be.
+   */
+  LATCHKEY__MIGRATION__V1__CONFLICT_REASON__CONFLICT_REASON_OVERFLOW = 3,
+  /*
+   * No key could be made for APPEND.
+   */
+  LATCHKEY__MIGRATION__V1__CONFLICT_REASON__CONFLICT_REASON_NO_KEY = 4
+    PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__MIGRATION__V1__CONFLICT_REASON)
+} Latchkey__Migration__V1__ConflictReason;
 
 /* --- messages --- */
 
@@ -229,10 +266,14 @@ struct  Latchkey__Migration__V1__CollectionReport
    * Rows that the account holds now.
    */
   int64_t target_count;
+  /*
+   * Conflicts that were left to a person.
+   */
+  int64_t asked;
 };
 #define LATCHKEY__MIGRATION__V1__COLLECTION_REPORT__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__collection_report__descriptor) \
-    , {0,NULL}, LATCHKEY__MIGRATION__V1__POLICY__POLICY_UNSPECIFIED, 0, 0, 0, 0, 0, 0 }
+    , {0,NULL}, LATCHKEY__MIGRATION__V1__POLICY__POLICY_UNSPECIFIED, 0, 0, 0, 0, 0, 0, 0 }
 
 
 struct  Latchkey__Migration__V1__Migration
@@ -246,17 +287,21 @@ struct  Latchkey__Migration__V1__Migration
   size_t n_report;
   Latchkey__Migration__V1__CollectionReport **report;
   /*
-   * Why it failed, for state FAILED.
+   * Why it failed, for state FAILED; for state DONE, why it was not undone.
    */
   ProtobufCBinaryData failure;
   Google__Protobuf__Timestamp *created_at;
   Google__Protobuf__Timestamp *finished_at;
   ProtobufCBinaryData guest_sub;
   ProtobufCBinaryData target_sub;
+  /*
+   * Until when UndoMigration takes it back; absent when it does not.
+   */
+  Google__Protobuf__Timestamp *undo_until;
 };
 #define LATCHKEY__MIGRATION__V1__MIGRATION__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__migration__descriptor) \
-    , {0,NULL}, LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_UNSPECIFIED, LATCHKEY__MIGRATION__V1__STEP__STEP_UNSPECIFIED, 0, 0, 0,NULL, {0,NULL}, NULL, NULL, {0,NULL}, {0,NULL} }
+    , {0,NULL}, LATCHKEY__MIGRATION__V1__MIGRATION_STATE__MIGRATION_STATE_UNSPECIFIED, LATCHKEY__MIGRATION__V1__STEP__STEP_UNSPECIFIED, 0, 0, 0,NULL, {0,NULL}, NULL, NULL, {0,NULL}, {0,NULL}, NULL }
 
 
 struct  Latchkey__Migration__V1__GetMigrationResponse
@@ -309,6 +354,158 @@ struct  Latchkey__Migration__V1__RetryMigrationResponse
 };
 #define LATCHKEY__MIGRATION__V1__RETRY_MIGRATION_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__retry_migration_response__descriptor) \
+    , 0 }
+
+
+struct  Latchkey__Migration__V1__ListMigrationsRequest
+{
+  ProtobufCMessage base;
+  /*
+   * Whose, when a service asks. Others ask for their own and leave it empty.
+   */
+  ProtobufCBinaryData target_sub;
+  /*
+   * At most 1000; 0 means 100.
+   */
+  int32_t page_size;
+  ProtobufCBinaryData page_token;
+};
+#define LATCHKEY__MIGRATION__V1__LIST_MIGRATIONS_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__list_migrations_request__descriptor) \
+    , {0,NULL}, 0, {0,NULL} }
+
+
+struct  Latchkey__Migration__V1__ListMigrationsResponse
+{
+  ProtobufCMessage base;
+  /*
+   * Without their reports.
+   */
+  size_t n_migrations;
+  Latchkey__Migration__V1__Migration **migrations;
+  ProtobufCBinaryData next_page_token;
+};
+#define LATCHKEY__MIGRATION__V1__LIST_MIGRATIONS_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__list_migrations_response__descriptor) \
+    , 0,NULL, {0,NULL} }
+
+
+struct  Latchkey__Migration__V1__UndoMigrationRequest
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData migration_id;
+};
+#define LATCHKEY__MIGRATION__V1__UNDO_MIGRATION_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__undo_migration_request__descriptor) \
+    , {0,NULL} }
+
+
+struct  Latchkey__Migration__V1__UndoMigrationResponse
+{
+  ProtobufCMessage base;
+  /*
+   * False when it was taken back before, or is being taken back.
+   */
+  protobuf_c_boolean begun;
+};
+#define LATCHKEY__MIGRATION__V1__UNDO_MIGRATION_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__undo_migration_response__descriptor) \
+    , 0 }
+
+
+/*
+ * One of the two rows of a conflict.
+ */
+struct  Latchkey__Migration__V1__ConflictRow
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData value;
+  int64_t number;
+  Google__Protobuf__Timestamp *updated_at;
+  /*
+   * Of the account's row, for ResolveConflict.
+   */
+  int64_t revision;
+};
+#define LATCHKEY__MIGRATION__V1__CONFLICT_ROW__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__conflict_row__descriptor) \
+    , {0,NULL}, 0, NULL, 0 }
+
+
+struct  Latchkey__Migration__V1__Conflict
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData collection;
+  ProtobufCBinaryData key;
+  Latchkey__Migration__V1__ConflictReason reason;
+  Latchkey__Migration__V1__ConflictRow *guest;
+  /*
+   * What the account holds under this name now; absent when it holds nothing.
+   */
+  Latchkey__Migration__V1__ConflictRow *account;
+};
+#define LATCHKEY__MIGRATION__V1__CONFLICT__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__conflict__descriptor) \
+    , {0,NULL}, {0,NULL}, LATCHKEY__MIGRATION__V1__CONFLICT_REASON__CONFLICT_REASON_UNSPECIFIED, NULL, NULL }
+
+
+struct  Latchkey__Migration__V1__ListConflictsRequest
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData migration_id;
+  /*
+   * At most 1000; 0 means 100. A page ends early when its values become large.
+   */
+  int32_t page_size;
+  ProtobufCBinaryData page_token;
+};
+#define LATCHKEY__MIGRATION__V1__LIST_CONFLICTS_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__list_conflicts_request__descriptor) \
+    , {0,NULL}, 0, {0,NULL} }
+
+
+struct  Latchkey__Migration__V1__ListConflictsResponse
+{
+  ProtobufCMessage base;
+  size_t n_conflicts;
+  Latchkey__Migration__V1__Conflict **conflicts;
+  ProtobufCBinaryData next_page_token;
+};
+#define LATCHKEY__MIGRATION__V1__LIST_CONFLICTS_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__list_conflicts_response__descriptor) \
+    , 0,NULL, {0,NULL} }
+
+
+struct  Latchkey__Migration__V1__ResolveConflictRequest
+{
+  ProtobufCMessage base;
+  ProtobufCBinaryData migration_id;
+  ProtobufCBinaryData collection;
+  ProtobufCBinaryData key;
+  /*
+   * What to do: KEEP_TARGET drops the guest's row.
+   */
+  Latchkey__Migration__V1__Policy policy;
+  /*
+   * When set, only while the account's row has this revision: REVISION_MISMATCH otherwise.
+   */
+  int64_t expected_revision;
+};
+#define LATCHKEY__MIGRATION__V1__RESOLVE_CONFLICT_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__resolve_conflict_request__descriptor) \
+    , {0,NULL}, {0,NULL}, {0,NULL}, LATCHKEY__MIGRATION__V1__POLICY__POLICY_UNSPECIFIED, 0 }
+
+
+struct  Latchkey__Migration__V1__ResolveConflictResponse
+{
+  ProtobufCMessage base;
+  /*
+   * False when there is no such conflict any more.
+   */
+  protobuf_c_boolean resolved;
+};
+#define LATCHKEY__MIGRATION__V1__RESOLVE_CONFLICT_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__resolve_conflict_response__descriptor) \
     , 0 }
 
 
@@ -578,6 +775,196 @@ Latchkey__Migration__V1__RetryMigrationResponse *
 void   latchkey__migration__v1__retry_migration_response__free_unpacked
                      (Latchkey__Migration__V1__RetryMigrationResponse *message,
                       ProtobufCAllocator *allocator);
+/* Latchkey__Migration__V1__ListMigrationsRequest methods */
+void   latchkey__migration__v1__list_migrations_request__init
+                     (Latchkey__Migration__V1__ListMigrationsRequest         *message);
+size_t latchkey__migration__v1__list_migrations_request__get_packed_size
+                     (const Latchkey__Migration__V1__ListMigrationsRequest   *message);
+size_t latchkey__migration__v1__list_migrations_request__pack
+                     (const Latchkey__Migration__V1__ListMigrationsRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__migration__v1__list_migrations_request__pack_to_buffer
+                     (const Latchkey__Migration__V1__ListMigrationsRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Migration__V1__ListMigrationsRequest *
+       latchkey__migration__v1__list_migrations_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__migration__v1__list_migrations_request__free_unpacked
+                     (Latchkey__Migration__V1__ListMigrationsRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Migration__V1__ListMigrationsResponse methods */
+void   latchkey__migration__v1__list_migrations_response__init
+                     (Latchkey__Migration__V1__ListMigrationsResponse         *message);
+size_t latchkey__migration__v1__list_migrations_response__get_packed_size
+                     (const Latchkey__Migration__V1__ListMigrationsResponse   *message);
+size_t latchkey__migration__v1__list_migrations_response__pack
+                     (const Latchkey__Migration__V1__ListMigrationsResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__migration__v1__list_migrations_response__pack_to_buffer
+                     (const Latchkey__Migration__V1__ListMigrationsResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Migration__V1__ListMigrationsResponse *
+       latchkey__migration__v1__list_migrations_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__migration__v1__list_migrations_response__free_unpacked
+                     (Latchkey__Migration__V1__ListMigrationsResponse *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Migration__V1__UndoMigrationRequest methods */
+void   latchkey__migration__v1__undo_migration_request__init
+                     (Latchkey__Migration__V1__UndoMigrationRequest         *message);
+size_t latchkey__migration__v1__undo_migration_request__get_packed_size
+                     (const Latchkey__Migration__V1__UndoMigrationRequest   *message);
+size_t latchkey__migration__v1__undo_migration_request__pack
+                     (const Latchkey__Migration__V1__UndoMigrationRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__migration__v1__undo_migration_request__pack_to_buffer
+                     (const Latchkey__Migration__V1__UndoMigrationRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Migration__V1__UndoMigrationRequest *
+       latchkey__migration__v1__undo_migration_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__migration__v1__undo_migration_request__free_unpacked
+                     (Latchkey__Migration__V1__UndoMigrationRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Migration__V1__UndoMigrationResponse methods */
+void   latchkey__migration__v1__undo_migration_response__init
+                     (Latchkey__Migration__V1__UndoMigrationResponse         *message);
+size_t latchkey__migration__v1__undo_migration_response__get_packed_size
+                     (const Latchkey__Migration__V1__UndoMigrationResponse   *message);
+size_t latchkey__migration__v1__undo_migration_response__pack
+                     (const Latchkey__Migration__V1__UndoMigrationResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__migration__v1__undo_migration_response__pack_to_buffer
+                     (const Latchkey__Migration__V1__UndoMigrationResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Migration__V1__UndoMigrationResponse *
+       latchkey__migration__v1__undo_migration_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__migration__v1__undo_migration_response__free_unpacked
+                     (Latchkey__Migration__V1__UndoMigrationResponse *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Migration__V1__ConflictRow methods */
+void   latchkey__migration__v1__conflict_row__init
+                     (Latchkey__Migration__V1__ConflictRow         *message);
+size_t latchkey__migration__v1__conflict_row__get_packed_size
+                     (const Latchkey__Migration__V1__ConflictRow   *message);
+size_t latchkey__migration__v1__conflict_row__pack
+                     (const Latchkey__Migration__V1__ConflictRow   *message,
+                      uint8_t             *out);
+size_t latchkey__migration__v1__conflict_row__pack_to_buffer
+                     (const Latchkey__Migration__V1__ConflictRow   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Migration__V1__ConflictRow *
+       latchkey__migration__v1__conflict_row__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__migration__v1__conflict_row__free_unpacked
+                     (Latchkey__Migration__V1__ConflictRow *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Migration__V1__Conflict methods */
+void   latchkey__migration__v1__conflict__init
+                     (Latchkey__Migration__V1__Conflict         *message);
+size_t latchkey__migration__v1__conflict__get_packed_size
+                     (const Latchkey__Migration__V1__Conflict   *message);
+size_t latchkey__migration__v1__conflict__pack
+                     (const Latchkey__Migration__V1__Conflict   *message,
+                      uint8_t             *out);
+size_t latchkey__migration__v1__conflict__pack_to_buffer
+                     (const Latchkey__Migration__V1__Conflict   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Migration__V1__Conflict *
+       latchkey__migration__v1__conflict__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__migration__v1__conflict__free_unpacked
+                     (Latchkey__Migration__V1__Conflict *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Migration__V1__ListConflictsRequest methods */
+void   latchkey__migration__v1__list_conflicts_request__init
+                     (Latchkey__Migration__V1__ListConflictsRequest         *message);
+size_t latchkey__migration__v1__list_conflicts_request__get_packed_size
+                     (const Latchkey__Migration__V1__ListConflictsRequest   *message);
+size_t latchkey__migration__v1__list_conflicts_request__pack
+                     (const Latchkey__Migration__V1__ListConflictsRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__migration__v1__list_conflicts_request__pack_to_buffer
+                     (const Latchkey__Migration__V1__ListConflictsRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Migration__V1__ListConflictsRequest *
+       latchkey__migration__v1__list_conflicts_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__migration__v1__list_conflicts_request__free_unpacked
+                     (Latchkey__Migration__V1__ListConflictsRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Migration__V1__ListConflictsResponse methods */
+void   latchkey__migration__v1__list_conflicts_response__init
+                     (Latchkey__Migration__V1__ListConflictsResponse         *message);
+size_t latchkey__migration__v1__list_conflicts_response__get_packed_size
+                     (const Latchkey__Migration__V1__ListConflictsResponse   *message);
+size_t latchkey__migration__v1__list_conflicts_response__pack
+                     (const Latchkey__Migration__V1__ListConflictsResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__migration__v1__list_conflicts_response__pack_to_buffer
+                     (const Latchkey__Migration__V1__ListConflictsResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Migration__V1__ListConflictsResponse *
+       latchkey__migration__v1__list_conflicts_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__migration__v1__list_conflicts_response__free_unpacked
+                     (Latchkey__Migration__V1__ListConflictsResponse *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Migration__V1__ResolveConflictRequest methods */
+void   latchkey__migration__v1__resolve_conflict_request__init
+                     (Latchkey__Migration__V1__ResolveConflictRequest         *message);
+size_t latchkey__migration__v1__resolve_conflict_request__get_packed_size
+                     (const Latchkey__Migration__V1__ResolveConflictRequest   *message);
+size_t latchkey__migration__v1__resolve_conflict_request__pack
+                     (const Latchkey__Migration__V1__ResolveConflictRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__migration__v1__resolve_conflict_request__pack_to_buffer
+                     (const Latchkey__Migration__V1__ResolveConflictRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Migration__V1__ResolveConflictRequest *
+       latchkey__migration__v1__resolve_conflict_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__migration__v1__resolve_conflict_request__free_unpacked
+                     (Latchkey__Migration__V1__ResolveConflictRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Migration__V1__ResolveConflictResponse methods */
+void   latchkey__migration__v1__resolve_conflict_response__init
+                     (Latchkey__Migration__V1__ResolveConflictResponse         *message);
+size_t latchkey__migration__v1__resolve_conflict_response__get_packed_size
+                     (const Latchkey__Migration__V1__ResolveConflictResponse   *message);
+size_t latchkey__migration__v1__resolve_conflict_response__pack
+                     (const Latchkey__Migration__V1__ResolveConflictResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__migration__v1__resolve_conflict_response__pack_to_buffer
+                     (const Latchkey__Migration__V1__ResolveConflictResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Migration__V1__ResolveConflictResponse *
+       latchkey__migration__v1__resolve_conflict_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__migration__v1__resolve_conflict_response__free_unpacked
+                     (Latchkey__Migration__V1__ResolveConflictResponse *message,
+                      ProtobufCAllocator *allocator);
 /* --- per-message closures --- */
 
 typedef void (*Latchkey__Migration__V1__PolicyOverride_Closure)
@@ -622,6 +1009,36 @@ typedef void (*Latchkey__Migration__V1__RetryMigrationRequest_Closure)
 typedef void (*Latchkey__Migration__V1__RetryMigrationResponse_Closure)
                  (const Latchkey__Migration__V1__RetryMigrationResponse *message,
                   void *closure_data);
+typedef void (*Latchkey__Migration__V1__ListMigrationsRequest_Closure)
+                 (const Latchkey__Migration__V1__ListMigrationsRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Migration__V1__ListMigrationsResponse_Closure)
+                 (const Latchkey__Migration__V1__ListMigrationsResponse *message,
+                  void *closure_data);
+typedef void (*Latchkey__Migration__V1__UndoMigrationRequest_Closure)
+                 (const Latchkey__Migration__V1__UndoMigrationRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Migration__V1__UndoMigrationResponse_Closure)
+                 (const Latchkey__Migration__V1__UndoMigrationResponse *message,
+                  void *closure_data);
+typedef void (*Latchkey__Migration__V1__ConflictRow_Closure)
+                 (const Latchkey__Migration__V1__ConflictRow *message,
+                  void *closure_data);
+typedef void (*Latchkey__Migration__V1__Conflict_Closure)
+                 (const Latchkey__Migration__V1__Conflict *message,
+                  void *closure_data);
+typedef void (*Latchkey__Migration__V1__ListConflictsRequest_Closure)
+                 (const Latchkey__Migration__V1__ListConflictsRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Migration__V1__ListConflictsResponse_Closure)
+                 (const Latchkey__Migration__V1__ListConflictsResponse *message,
+                  void *closure_data);
+typedef void (*Latchkey__Migration__V1__ResolveConflictRequest_Closure)
+                 (const Latchkey__Migration__V1__ResolveConflictRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Migration__V1__ResolveConflictResponse_Closure)
+                 (const Latchkey__Migration__V1__ResolveConflictResponse *message,
+                  void *closure_data);
 
 /* --- services --- */
 
@@ -631,6 +1048,7 @@ typedef void (*Latchkey__Migration__V1__RetryMigrationResponse_Closure)
 extern const ProtobufCEnumDescriptor    latchkey__migration__v1__policy__descriptor;
 extern const ProtobufCEnumDescriptor    latchkey__migration__v1__step__descriptor;
 extern const ProtobufCEnumDescriptor    latchkey__migration__v1__migration_state__descriptor;
+extern const ProtobufCEnumDescriptor    latchkey__migration__v1__conflict_reason__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__migration__v1__policy_override__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__migration__v1__plan_migration_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__migration__v1__collection_plan__descriptor;
@@ -645,6 +1063,16 @@ extern const ProtobufCMessageDescriptor latchkey__migration__v1__watch_migration
 extern const ProtobufCMessageDescriptor latchkey__migration__v1__watch_migration_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__migration__v1__retry_migration_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__migration__v1__retry_migration_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__migration__v1__list_migrations_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__migration__v1__list_migrations_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__migration__v1__undo_migration_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__migration__v1__undo_migration_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__migration__v1__conflict_row__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__migration__v1__conflict__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__migration__v1__list_conflicts_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__migration__v1__list_conflicts_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__migration__v1__resolve_conflict_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__migration__v1__resolve_conflict_response__descriptor;
 
 PROTOBUF_C__END_DECLS
 

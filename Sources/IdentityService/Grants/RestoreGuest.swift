@@ -1,0 +1,34 @@
+import GRPC
+import LatchkeyProtos
+import Storage
+
+extension GrantHandlers {
+  /// A migration is taken back. The guest has no session yet: its device gets one by starting as a guest, and finds it by
+  /// its key.
+  package func restoreGuest(
+    _ request: IdentityV1.RestoreGuestRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.RestoreGuestResponse {
+    let migration = try RequestFields.foreignID(request.migrationID, "migration_id")
+    let guest = try RequestFields.subjectID(request.guestSub, "guest_sub")
+    let target = try RequestFields.subjectID(request.targetSub, "target_sub")
+    let now = core.clock.now()
+    let outcome = try await core.stored { () throws(StorageError) in
+      try await core.merges.restore(guest: guest, from: target, at: now)
+    }
+    switch outcome {
+    case .restored:
+      core.logger.notice(
+        "a merge was taken back",
+        metadata: ["migration": "\(migration)", "guest": "\(guest)", "account": "\(target)"])
+    case .already: break
+    case .unknownGuest: throw RPCError(.notFound, "guest_sub: no such guest", reason: "GUEST_NOT_FOUND")
+    case .refused:
+      throw RPCError(.failedPrecondition, "guest_sub: is not part of that account", reason: "GUEST_GONE")
+    case .replaced:
+      throw RPCError(
+        .failedPrecondition, "the guest's device has another guest by now, or is gone", reason: "GUEST_REPLACED")
+    }
+    return IdentityV1.RestoreGuestResponse()
+  }
+}

@@ -1,0 +1,31 @@
+import ArgumentParser
+import Cryptography
+import LatchkeyClient
+
+struct MigrateListCommand: DeviceCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "list",
+    abstract: "Show the merges into your account, newest first."
+  )
+
+  @OptionGroup var options: DeviceOptions
+
+  func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
+    var merges: [Merge] = []
+    var next: String?
+    repeat {
+      let page = try await device.merges(after: next)
+      merges += page.merges
+      next = page.next
+    } while next != nil
+    let rows = merges.map { merge in
+      [
+        merge.id, merge.state.rawValue, "\(merge.done)", merge.createdAt.map { RFC3339.text($0) } ?? "",
+        merge.undoUntil.map { RFC3339.text($0) } ?? "",
+      ]
+    }
+    output.result(
+      Output.table(["merge", "state", "records", "begun", "can be taken back until"], rows),
+      ["merges": .array(merges.map { JSONValue($0) })])
+  }
+}

@@ -1,0 +1,198 @@
+"""Merges that are listed, decided about and taken back, by a stock gRPC client and by the command-line tool."""
+
+import json
+import random
+import threading
+import time
+
+import grpc
+import pytest
+from latchkey.identity.v1 import auth_service_pb2
+from latchkey.migration.v1 import migration_service_pb2 as migration
+from world import record, refused, unique_identifier
+
+PASSWORD = "a good long password\n"
+
+
+def lines(*rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def merged(world, guest_rows, account_rows):
+    """An account's first phone, a second one that was a guest, and the merge of that guest into the account."""
+    first, second = world.device(), world.device()
+    identifier = unique_identifier()
+    first.start_as_guest()
+    first.register(identifier)
+    first.put(account_rows)
+    guest = second.start_as_guest().subject.sub
+    second.put(guest_rows)
+    ticket = second.authenticate(identifier).conflict.link_ticket
+    answer = second.choose(ticket, auth_service_pb2.ON_CONFLICT_MERGE)
+    done = second.watch_merge(answer.account_change.migration_id)[-1]
+    assert done.state == migration.MIGRATION_STATE_DONE
+    return second, guest, done
+
+
+def undo(world, device, merge):
+    request = migration.UndoMigrationRequest(migration_id=merge.migration_id)
+    return world.migrations.UndoMigration(request, metadata=device.metadata, timeout=10)
+
+
+def patiently(world, call):
+    """The answer of a call that is repeated while services start and find each other again."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return call()
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > deadline:
+                raise
+        world.open()
+        time.sleep(0.05)
+
+
+def contents(device, collection):
+    return {key: (row.value, row.number) for key, row in device.rows(collection).items()}
+
+
+def test_undo(world):
+    """R39: who merged by mistake takes it back: the account has what it had, and the device is that guest again"""
+    guest_rows = [record("cart", f"k{number}", b"guest", number) for number in range(700)]
+    account_rows = [record("cart", f"k{number}", b"account", 1) for number in range(300, 1000)]
+    second, guest, done = merged(world, guest_rows, account_rows)
+    assert done.undo_until.seconds > time.time() + 6 * 86_400
+    assert len(second.rows("cart")) == 1000
+    listed = world.migrations.ListMigrations(
+        migration.ListMigrationsRequest(), metadata=second.metadata, timeout=10
+    ).migrations
+    assert [merge.migration_id for merge in listed] == [done.migration_id] and not listed[0].report
+    assert undo(world, second, done).begun
+    assert second.watch_merge(done.migration_id)[-1].state == migration.MIGRATION_STATE_UNDONE
+    assert not undo(world, second, done).begun
+    assert contents(second, "cart") == {row.key: (row.value, row.number) for row in account_rows}
+    again = second.start_as_guest()
+    assert again.subject.sub == guest and not again.created
+    assert contents(second, "cart") == {row.key: (row.value, row.number) for row in guest_rows}
+
+
+def test_undo_where_another_guest_lives(world):
+    """G2: a device that is another guest's by now keeps it, and the merge stays"""
+    second, guest, done = merged(world, [record("cart", "a", b"guest")], [record("cart", "b", b"account")])
+    tokens = second.tokens
+    other = second.start_as_guest().subject.sub
+    assert other != guest
+    second.tokens = tokens
+    assert undo(world, second, done).begun
+    end = second.watch_merge(done.migration_id)[-1]
+    assert end.state == migration.MIGRATION_STATE_DONE and "another guest" in end.failure
+    assert set(second.rows("cart")) == {"a", "b"}
+    assert second.start_as_guest().subject.sub == other
+
+
+def test_killed_while_taking_back(own_world):
+    """R39: kill -9 of the migrator and of identity again and again while a merge is taken back: nothing is lost"""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    lot = random.Random(seed)
+    guest_rows = [record("cart", f"k{number}", b"guest", number) for number in range(3000)]
+    account_rows = [record("cart", f"k{number}", b"account", 1) for number in range(1500, 4500)]
+    second, guest, done = merged(own_world, guest_rows, account_rows)
+    undo(own_world, second, done)
+    over = threading.Event()
+
+    def killer():
+        while not over.wait(lot.uniform(0.02, 0.2)):
+            own_world.fleet[lot.choice(["migrator", "migrator", "identity"])].restart()
+
+    thread = threading.Thread(target=killer)
+    thread.start()
+    try:
+        deadline = time.monotonic() + 60
+        state = None
+        while state != migration.MIGRATION_STATE_UNDONE and time.monotonic() < deadline:
+            state = patiently(own_world, lambda: second.merge(done.migration_id).state)
+            time.sleep(0.02)
+            if time.monotonic() > deadline - 40:
+                over.set()
+    finally:
+        over.set()
+        thread.join()
+    own_world.open()
+    assert state == migration.MIGRATION_STATE_UNDONE
+    kept = patiently(own_world, lambda: contents(second, "cart"))
+    assert kept == {row.key: (row.value, row.number) for row in account_rows}
+    assert second.start_as_guest().subject.sub == guest
+    assert contents(second, "cart") == {row.key: (row.value, row.number) for row in guest_rows}
+
+
+@pytest.fixture
+def phone(world, cli):
+    """The profile "phone": an account whose guest of before was left behind on the device, to be merged by a plan."""
+    identifier = unique_identifier()
+    cli(world, "first", "register", identifier, "--password-file", "-", stdin=PASSWORD)
+    cli(world, "first", "record", "put", stdin=lines({"collection": "cart", "key": "a", "value": "1", "number": 1}))
+    cli(world, "phone", "guest")
+    cli(world, "phone", "record", "put", stdin=lines(
+        {"collection": "cart", "key": "a", "value": "2", "number": 2},
+        {"collection": "cart", "key": "b", "value": "3", "number": 3},
+    ))  # fmt: skip
+    conflict = cli(world, "phone", "login", identifier, "--password-file", "-", status=2, stdin=PASSWORD)["conflict"]
+    cli(world, "phone", "login", "--ticket", conflict["link_ticket"], "--on-conflict", "switch")
+
+    def run(*arguments, **options):
+        return cli(world, "phone", *arguments, **options)
+
+    return run
+
+
+def test_ask(phone):
+    """G17: what a plan leaves to a person is listed with both rows, decided once, and taken back with the rest"""
+    phone("migrate", "plan", "--policy", "cart=ask")
+    phone("migrate", "start")
+    merge = phone("migrate", "watch")
+    assert (merge["report"][0]["moved"], merge["report"][0]["asked"]) == (1, 1)
+    assert phone("record", "get", "cart", "a")["number"] == 1
+    (conflict,) = phone("migrate", "conflicts")["conflicts"]
+    assert (conflict["key"], conflict["reason"]) == ("a", "ask")
+    assert (conflict["guest"]["number"], conflict["account"]["number"]) == (2, 1)
+    revision = conflict["account"]["revision"]
+    stale = phone("migrate", "resolve", "cart", "a", "sum", "--expected-revision", str(revision + 1), status=1)["error"]
+    assert stale["reason"] == "REVISION_MISMATCH"
+    assert phone("migrate", "resolve", "cart", "a", "sum", "--expected-revision", str(revision))["resolved"]
+    assert not phone("migrate", "resolve", "cart", "a", "sum")["resolved"]
+    assert phone("record", "get", "cart", "a")["number"] == 3
+    assert phone("migrate", "conflicts")["conflicts"] == []
+    assert phone("migrate", "undo")["state"] == "undone"
+    assert phone("record", "get", "cart", "a")["number"] == 1
+    assert [merge["state"] for merge in phone("migrate", "list")["merges"]] == ["undone"]
+
+
+def test_append(phone):
+    """G17: APPEND keeps both records of one name, the guest's under a key of its own"""
+    phone("migrate", "plan", "--policy", "cart=append")
+    phone("migrate", "start")
+    merge = phone("migrate", "watch")
+    assert merge["report"][0]["moved"] == 2
+    rows = {row["key"]: row["value"] for row in phone("record", "list", "cart")["records"]}
+    assert rows == {"a": "1", "b": "3", f"a~{merge['migration_id'][:8]}": "2"}
+
+
+def test_full(own_world):
+    """R40: a subject that stores as much as it may is told so by name, and keeps what it has"""
+    own_world.fleet.arguments = own_world.fleet.arguments | {
+        "migrator": ["--records-guest-count", "5", "--records-account-count", "5"]
+    }
+    own_world.fleet["migrator"].restart()
+    own_world.open()
+    device = own_world.device()
+    device.start_as_guest()
+    assert device.put([record("cart", f"k{number}") for number in range(5)]) == 5
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "RECORDS_FULL") as caught:
+        device.put([record("cart", "more")])
+    assert caught[0].info == {"bound": "records"} and caught[0].retry_after is None
+    assert device.put([record("cart", "k0", b"again")]) == 1
+    # A migration takes the account further rather than lose a record.
+    second, _, done = merged(own_world, [record("cart", f"g{number}") for number in range(5)],
+                             [record("cart", f"a{number}") for number in range(5)])  # fmt: skip
+    assert done.report[0].moved == 5 and len(second.rows("cart")) == 10

@@ -24,6 +24,7 @@ struct ServerConnectionTimerTests {
     }
 
     let channel = EmbeddedChannel()
+    let environment: ServerEnvironment
 
     init(_ adjust: (inout RPCServer.Configuration) -> Void = { _ in }) throws {
       var configuration = RPCServer.Configuration(host: "127.0.0.1", port: 0)
@@ -33,7 +34,7 @@ struct ServerConnectionTimerTests {
       let route = RPCRoute.unary(RPCMethod(path: "/t.T/Wait", kind: .unary)) {
         (request: Blob, _) async throws(RPCError) -> Blob in request
       }
-      let environment = ServerEnvironment(
+      environment = ServerEnvironment(
         configuration: configuration,
         router: Router([route]),
         interceptors: [],
@@ -265,6 +266,33 @@ struct ServerConnectionTimerTests {
       for promise in promises { promise.fail(ChannelError.eof) }
       promises = []
     }
+  }
+
+  /// A socket that turns out to be broken when it is written to.
+  private final class Broken: ChannelOutboundHandler {
+    typealias OutboundIn = ByteBuffer
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+      promise?.fail(ChannelError.ioOnClosedChannel)
+      context.close(promise: nil)
+    }
+  }
+
+  @Test("A connection that ends within a write gives back what it held")
+  func brokenWrite() throws {
+    let harness = try Harness()
+    try harness.greet()
+    // A window of nothing, so that the answer waits.
+    try harness.receive(harness.frame(4, [0, 4, 0, 0, 0, 0]))
+    try harness.beginCall()
+    let message = [0, 0, 0, UInt8(30_000 >> 8), UInt8(30_000 & 0xff)] + [UInt8](repeating: 1, count: 30_000)
+    try harness.receive(harness.frame(0, stream: 1, Array(message.prefix(16_000))))
+    try harness.receive(harness.frame(0, flags: 1, stream: 1, Array(message.dropFirst(16_000))))
+    #expect(harness.environment.budget.usage.bufferedBytes >= 30_000)
+    try harness.channel.pipeline.syncOperations.addHandler(Broken(), position: .first)
+    try harness.receive(harness.frame(6, [1, 2, 3, 4, 5, 6, 7, 8]))
+    #expect(!harness.isOpen)
+    #expect(harness.environment.budget.usage.bufferedBytes == 0)
   }
 
   @Test("A peer that has broken the rules and does not take its GOAWAY in time is given up")

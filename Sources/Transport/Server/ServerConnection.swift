@@ -289,6 +289,8 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
       }
     }
     isFlushing = false
+    // A write that fails closes the channel within the call: then nothing is held that anybody would give back.
+    guard self.session != nil else { return }
     waitForTurn()
     reportBuffered(session, context)
     closeIfOver(session, context)

@@ -213,7 +213,7 @@ let package = Package(
         "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
         "StorageSQLite", logging,
       ]),
-    tests("LoadTest"),
+    tests("LoadTest", ["Cryptography"]),
     tests("QRCode", ["CZlib"]),
     tests(
       "LatchkeyClient",

@@ -1,5 +1,6 @@
 import Cryptography
 import GRPC
+import Glibc
 import LatchkeyModel
 import LatchkeyProtos
 import TestSupport
@@ -47,12 +48,13 @@ struct LoginMethodConformanceTests {
       bench.harness.clock.advance(by: .seconds(400))
       let wrong = try await bench.credentials.wrong()
       let unknown = try await bench.credentials.unknown()
-      let clock = ContinuousClock()
       times.wrong.append(
-        await clock.measure { await expectRefusal(.unauthenticated) { try await bench.harness.authenticate(wrong) } }
+        await processorTime {
+          await expectRefusal(.unauthenticated) { try await bench.harness.authenticate(wrong) }
+        }
       )
       times.unknown.append(
-        await clock.measure {
+        await processorTime {
           await expectRefusal(.unauthenticated) { try await bench.harness.authenticate(unknown) }
         }
       )
@@ -62,6 +64,19 @@ struct LoginMethodConformanceTests {
     // machine does besides.
     let slack = Duration.milliseconds(5)
     #expect(wrong < unknown * 3 + slack && unknown < wrong * 3 + slack, "\(wrong) and \(unknown)")
+  }
+
+  /// What the process computed meanwhile, on all its threads: what else the machine does takes no part in it.
+  private func processorTime(_ work: () async -> Void) async -> Duration {
+    func now() -> Duration {
+      var time = timespec()
+      // The clock is there in every process, and writes nothing but the time.
+      unsafe clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+      return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+    }
+    let start = now()
+    await work()
+    return now() - start
   }
 
   @Test("R24: guesses at one account are told to wait, unknown ones too", arguments: MethodBench.methods)

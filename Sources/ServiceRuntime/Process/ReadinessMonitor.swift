@@ -6,11 +6,13 @@ final class ReadinessMonitor: Sendable {
   private let health: HealthService
   private let obstacles: [@Sendable () -> String?]
   private let state = Mutex(State())
+  /// Whether health says so; held while it is decided and told, so that of two looks at the same time the later one is
+  /// what health goes on saying.
+  private let isServing = Mutex(false)
 
   private struct State {
     var isStarted = false
     var isDraining = false
-    var isServing = false
   }
 
   init(health: HealthService, obstacles: [@Sendable () -> String?]) {
@@ -58,12 +60,11 @@ final class ReadinessMonitor: Sendable {
   }
 
   private func update() {
-    let isReady = obstacle == nil
-    let isChanged = state.withLock { state in
-      guard state.isServing != isReady else { return false }
-      state.isServing = isReady
-      return true
+    isServing.withLock { isServing in
+      let isReady = obstacle == nil
+      guard isServing != isReady else { return }
+      isServing = isReady
+      health.setAll(isReady ? .serving : .notServing)
     }
-    if isChanged { health.setAll(isReady ? .serving : .notServing) }
   }
 }

@@ -157,8 +157,8 @@ def test_ask(phone):
     assert (conflict["key"], conflict["reason"]) == ("a", "ask")
     assert (conflict["guest"]["number"], conflict["account"]["number"]) == (2, 1)
     revision = conflict["account"]["revision"]
-    stale = phone("migrate", "resolve", "cart", "a", "sum", "--expected-revision", str(revision + 1), status=1)["error"]
-    assert stale["reason"] == "REVISION_MISMATCH"
+    stale = phone("migrate", "resolve", "cart", "a", "sum", "--expected-revision", str(revision + 1), status=69)
+    assert stale["error"]["reason"] == "REVISION_MISMATCH"
     assert phone("migrate", "resolve", "cart", "a", "sum", "--expected-revision", str(revision))["resolved"]
     assert not phone("migrate", "resolve", "cart", "a", "sum")["resolved"]
     assert phone("record", "get", "cart", "a")["number"] == 3

@@ -7,7 +7,7 @@ package enum UndoOutcome: Sendable, Equatable {
   case notDone
   /// Its time is over.
   case expired
-  /// The account was deleted.
+  /// The guest or the account was deleted.
   case deleted
   case unknown
 }

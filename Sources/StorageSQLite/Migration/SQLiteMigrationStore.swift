@@ -311,7 +311,9 @@ package struct SQLiteMigrationStore: MigrationStore {
         return .notDone
       case .done: break
       }
-      if try SubjectRecords(subject: migration.target, db: db).standing().isDeleted { return .deleted }
+      for subject in [migration.guest, migration.target] {
+        if try SubjectRecords(subject: subject, db: db).standing().isDeleted { return .deleted }
+      }
       guard migration.undoAsked(at: now) != nil else { return .expired }
       try MigrationUndo(db: db, now: now).mark(migration, isMigrated: false)
       try MigrationRow.requeue(migration, at: now, in: db)

@@ -239,7 +239,7 @@ struct ClientRecoveryTests {
       let channel = makeChannel(target)
       // The server announces one stream with its SETTINGS, which come before the first request is sent.
       let first = Task { await failure(channel, Self.method, Blob([]), options: CallOptions()) }
-      try await waitUntil { peer.requests.load(ordering: .relaxed) == 1 }
+      try await eventually { peer.requests.load(ordering: .relaxed) == 1 }
       let error = await failure(channel, Self.method, Blob([]), options: CallOptions(timeout: .milliseconds(100)))
       #expect(error?.code == .deadlineExceeded && peer.requests.load(ordering: .relaxed) == 1)
       let second = Task { try await call(channel) }
@@ -466,7 +466,7 @@ struct ClientRecoveryTests {
     }
     for _ in 0..<20 {
       let before = answered.value.load(ordering: .relaxed)
-      try await waitUntil { answered.value.load(ordering: .relaxed) >= before + 8 }
+      try await eventually { answered.value.load(ordering: .relaxed) >= before + 8 }
       await server.server.shutDown()
       server = try await TestServer.start { $0.port = port }
     }
@@ -500,7 +500,7 @@ struct ClientRecoveryTests {
     for round in 0..<20 {
       // One goes when both are served by: the calls are shared among those that are there.
       let before = servers.map(answered)
-      try await waitUntil { zip(servers, before).allSatisfy { answered(by: $0) >= $1 + 4 } }
+      try await eventually { zip(servers, before).allSatisfy { answered(by: $0) >= $1 + 4 } }
       await servers[round % 2].server.shutDown()
       servers[round % 2] = try await TestServer.start { $0.port = ports[round % 2] }
     }
@@ -519,7 +519,7 @@ struct ClientRecoveryTests {
         let channel = makeChannel(target)
         _ = try await call(channel)
       }
-      try await waitUntil { peer.channels.withLock { $0.allSatisfy { !$0.isActive } } }
+      try await eventually { peer.channels.withLock { $0.allSatisfy { !$0.isActive } } }
     }
   }
 }

@@ -93,6 +93,8 @@ final class ScriptedPeer: Sendable {
       session?.delegate = self
     }
 
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
     func channelActive(context: ChannelHandlerContext) {
       if peer.turnsAway.load(ordering: .relaxed) { goAway() }
       flush()

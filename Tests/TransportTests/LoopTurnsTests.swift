@@ -51,6 +51,8 @@ import Testing
     #expect(turns.end(ofTurnFrom: start) == start + .nanoseconds(Limits.turn.nanoseconds / 2))
     for _ in 0..<1000 { turns.wait(Work("b", 1) { _ in }) }
     #expect(turns.end(ofTurnFrom: start) == start + Limits.shortestTurn)
+    loop.advanceTime(by: .seconds(1))
+    #expect(turns.end(ofTurnFrom: start) == start + Limits.turn)
   }
 
   @Test("What all connections do at once is bounded until the loop has looked at its sockets")

@@ -45,6 +45,8 @@ struct ServerConnectionTests {
     #expect(reads.count == 2)
     channel.pipeline.read()
     #expect(reads.count == 3)
+    // The turn that the connection waits for.
+    channel.embeddedEventLoop.advanceTime(by: .seconds(1))
     _ = try channel.finish(acceptAlreadyClosed: true)
   }
 }

@@ -47,6 +47,13 @@ struct ServerConnectionTimerTests {
       try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
     }
 
+    /// Takes the connection down, and lets it have the turn that it may wait for.
+    deinit {
+      _ = try? channel.close().wait()
+      channel.embeddedEventLoop.advanceTime(by: .seconds(1))
+      _ = try? channel.finish(acceptAlreadyClosed: true)
+    }
+
     func receive(_ bytes: [UInt8]) throws {
       try channel.writeInbound(ByteBuffer(bytes: bytes))
       channel.embeddedEventLoop.run()

@@ -84,7 +84,7 @@ final class TestPeer: ChannelInboundHandler, HTTP2ClientSessionDelegate, @unchec
   }
 
   /// Whether the server has closed the connection, waiting for it up to the time given.
-  func isClosed(within time: Duration = .seconds(10)) async -> Bool {
+  func isClosed(within time: Duration = .seconds(60)) async -> Bool {
     guard let channel else { return true }
     return await withTaskGroup(of: Bool.self) { group in
       group.addTask {

@@ -74,8 +74,14 @@ final class TestPeer: ChannelInboundHandler, HTTP2ClientSessionDelegate, @unchec
     let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).channelInitializer { channel in
       channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(peer) }
     }
-    peer.channel = try await bootstrap.connect(to: address).get()
+    // Before the server can end the connection, which ends the session, which lets go of the peer.
     peer.session.delegate = peer
+    do {
+      peer.channel = try await bootstrap.connect(to: address).get()
+    } catch {
+      peer.session.delegate = nil
+      throw error
+    }
     return peer
   }
 

@@ -8,6 +8,8 @@ internal import NIOCore
 
 /// Writes to a channel's socket at once, past the channel's queue: most answers are small, the socket has room for them,
 /// and the way through the queue takes as long as all else that a short request needs.
+///
+/// All that a connection sends is offered here first: only so does it know when something is in the queue.
 struct SocketWriter {
   private let channel: any Channel
   private let descriptor: CInt
@@ -21,11 +23,6 @@ struct SocketWriter {
     guard let descriptor = found ?? nil else { return nil }
     channel = context.channel
     self.descriptor = descriptor
-  }
-
-  /// Something was written to the channel itself.
-  mutating func wroteToQueue() {
-    mayHaveQueue = true
   }
 
   /// Takes from the front of `bytes` what the socket has room for. True when that was all; otherwise the rest is for the

@@ -75,7 +75,8 @@ package final class PasswordHasher: Sendable {
     PHCString(stored)?.parameters != parameters
   }
 
-  /// Throws what a hash would end with that was asked for now, and could not even wait.
+  /// Throws `.overloaded` or `.stopped` when a hash would be refused at once, so that callers can say so before they do
+  /// anything else.
   package func checkRoom() throws(PasswordHasherError) {
     if let refusal = workers.refusal { throw PasswordHasherError(refusal) }
   }

@@ -66,23 +66,26 @@ import Testing
     #expect(covered == dark)
   }
 
-  @Test("The terminal's lines carry two rows of modules each and name their own colours", arguments: [1, 2, 4])
+  @Test(
+    "The terminal's lines carry two rows of modules each, the light ones drawn, and name their own colours",
+    arguments: [1, 2, 4])
   func terminal(quietZone: Int) throws {
     let text = try matrix.terminalText(quietZone: quietZone)
     let lines = text.split(separator: "\n")
     let side = matrix.size + 2 * quietZone
     #expect(lines.count == (side + 1) / 2)
+    #expect(matrix.terminalSize(quietZone: quietZone) == (side, lines.count))
     for (index, line) in lines.enumerated() {
-      #expect(line.hasPrefix("\u{1B}[38;5;16;48;5;231m"))
+      #expect(line.hasPrefix("\u{1B}[38;5;231;48;5;16m"))
       #expect(line.hasSuffix("\u{1B}[0m"))
-      let cells = Array(line.dropFirst("\u{1B}[38;5;16;48;5;231m".count).dropLast("\u{1B}[0m".count))
+      let cells = Array(line.dropFirst("\u{1B}[38;5;231;48;5;16m".count).dropLast("\u{1B}[0m".count))
       #expect(cells.count == side)
       for (column, cell) in cells.enumerated() {
         let row = 2 * index - quietZone
         let upper = matrix.isDark(row: row, column: column - quietZone)
         let lower = matrix.isDark(row: row + 1, column: column - quietZone)
-        #expect((cell == "█" || cell == "▀") == upper)
-        #expect((cell == "█" || cell == "▄") == lower)
+        #expect((cell == "█" || cell == "▀") != upper)
+        #expect((cell == "█" || cell == "▄") != lower)
       }
     }
   }

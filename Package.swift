@@ -88,12 +88,15 @@ let package = Package(
     // A word of C's that Swift lacks.
     .systemLibrary(name: "CPrefetch"),
 
+    // Who calls, and how much of what is bounded each may hold.
+    module("Callers"),
+
     // The wire: bytes in, events out.
     module("HTTP2", ["CNghttp2", nio], settings: hot),
     module("TLS", ["CSSL", nio], settings: hot),
     module("Compression", ["CZlib"]),
     module("GRPC", ["Compression", nio, logging], settings: hot),
-    module("Transport", ["HTTP2", "TLS", "GRPC", nio, nioPosix, nioHTTP1, logging, deque], settings: hot),
+    module("Transport", ["Callers", "HTTP2", "TLS", "GRPC", nio, nioPosix, nioHTTP1, logging, deque], settings: hot),
 
     // Messages: protobuf-c, the generator and what it generates.
     module("Protobuf", ["CProtobufC", nio]),
@@ -117,19 +120,19 @@ let package = Package(
     module(
       "ServiceRuntime",
       [
-        "GRPC", "Transport", "TLS", "LatchkeyProtos", "LatchkeyModel", "Cryptography", "Storage", "StorageSQLite",
-        nio, nioPosix, logging, metrics, lifecycle, signals, configuration, arguments,
+        "Callers", "GRPC", "Transport", "TLS", "LatchkeyProtos", "LatchkeyModel", "Cryptography", "Storage",
+        "StorageSQLite", nio, nioPosix, logging, metrics, lifecycle, signals, configuration, arguments,
       ]),
     module(
       "IdentityService",
       [
-        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
+        "Callers", "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
         "StorageSQLite", "Transfers", nio, logging,
       ]),
     module(
       "QRSessionService",
       [
-        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
+        "Callers", "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
         "StorageSQLite", "QRCode", "CPrefetch", nio, logging, deque, heap,
       ],
       settings: hot),
@@ -160,6 +163,7 @@ let package = Package(
 
     // Tests.
     module("TestSupport", path: "Tests/TestSupport", ["LatchkeyModel", "TLS"]),
+    tests("Callers"),
     tests("HTTP2", [nio]),
     tests("TLS", [nio]),
     tests("Compression"),
@@ -204,7 +208,7 @@ let package = Package(
     tests(
       "QRSessionService",
       [
-        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
+        "Callers", "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
         "StorageSQLite", logging, nio,
       ]),
     tests(

@@ -1,3 +1,4 @@
+import Callers
 import Cryptography
 import GRPC
 import LatchkeyModel

@@ -1,3 +1,4 @@
+import Callers
 import Cryptography
 import Glibc
 import LatchkeyModel

@@ -1,3 +1,4 @@
+import Callers
 import LatchkeyModel
 import ServiceRuntime
 

@@ -1,3 +1,4 @@
+import Callers
 import GRPC
 import LatchkeyModel
 import ServiceRuntime

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import ServiceRuntime
+@testable import Callers
 
 @Suite struct NetworkAddressTests {
   @Test("S10: addresses of one /24 or /48 are one network, others are not")

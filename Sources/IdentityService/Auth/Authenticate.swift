@@ -5,10 +5,11 @@ import Storage
 
 extension AuthHandlers {
   /// Signs in. A guest who meets an existing account is told so first, unless the request already says what is to
-  /// happen to the guest's data; the ticket in that answer stands for the credential, which is not used up.
+  /// happen to the guest's data; the ticket in that answer takes the credential's place: what holds once is spent.
   ///
   /// The same request with the same `idempotency-key` begins no second session: it is answered with the first one's,
-  /// also when both come at the same time or when a code or ticket in it was spent by the first.
+  /// also when both come at the same time or when a code or ticket in it was spent by the first. A conflict is answered
+  /// with the same ticket again, as long as that holds.
   package func authenticate(
     _ request: IdentityV1.AuthenticateRequest,
     context: ServerContext
@@ -22,12 +23,13 @@ extension AuthHandlers {
     guard let replay = try replay(request, context) else {
       return try await begin(request, client, label, guest, boundKey, choice, replay: nil, context)
     }
-    if let first = try await answered(replay) { return first }
+    let reporting = choice == .report && request.linkTicket.isEmpty ? guest : nil
+    if let first = try await answered(replay, reportingTo: reporting) { return first }
     do throws(RPCError) {
       return try await begin(request, client, label, guest, boundKey, choice, replay: replay, context)
     } catch {
       // An equal request may have finished while this one was looked at, and have spent what it presents.
-      if let first = try await answered(replay) { return first }
+      if let first = try await answered(replay, reportingTo: reporting) { return first }
       throw error
     }
   }
@@ -55,7 +57,7 @@ extension AuthHandlers {
       case .newcomer(let newcomer):
         return try await welcome(newcomer, client, label, guest, boundKey, replay: replay, context)
       }
-      if let guest, choice == .report { return try await conflict(verified, guest) }
+      if let guest, choice == .report { return try await conflict(verified, guest, replay) }
       (login, proof, method) = (verified, verified.proof, verified.method)
     } else {
       guard request.method == nil else { throw .invalid("link_ticket", "stands for the method: send one of them") }
@@ -173,8 +175,19 @@ extension AuthHandlers {
     return request
   }
 
-  private func answered(_ replay: SignIn.Replay) async throws(RPCError) -> IdentityV1.AuthenticateResponse? {
+  /// - Parameter guest: the session of the guest who would be told of a conflict.
+  private func answered(
+    _ replay: SignIn.Replay,
+    reportingTo guest: SessionID?
+  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse? {
     let now = core.clock.now()
+    if let guest {
+      let text = LinkTicketText.make(for: replay, key: core.replayKey)
+      let ticket = try await core.stored { () throws(StorageError) in
+        try await core.accounts.ticket(text.hash, of: guest, at: now)
+      }
+      if let ticket { return try await conflict(ticket, text, at: now) }
+    }
     let first = try await core.stored { () throws(StorageError) in
       try await core.accounts.signedIn(replaying: replay.key, at: now)
     }
@@ -208,10 +221,12 @@ extension AuthHandlers {
 
   private func conflict(
     _ login: VerifiedLogin,
-    _ guest: SessionID
+    _ guest: SessionID,
+    _ replay: SignIn.Replay?
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
     let now = core.clock.now()
-    let text = LinkTicketText.make(core.random)
+    let text =
+      replay.map { LinkTicketText.make(for: $0, key: core.replayKey) } ?? LinkTicketText.make(core.random)
     let ticket = LinkTicket(
       hash: text.hash,
       guestSession: guest,
@@ -221,9 +236,26 @@ extension AuthHandlers {
       qrSession: login.qrSession,
       expiry: now + core.lifetimes.linkTicket
     )
-    let kept = try await core.stored { () throws(StorageError) in try await core.accounts.keep(ticket, at: now) }
-    let session = try await core.stored { () throws(StorageError) in try await core.sessions.session(guest) }
-    guard kept, let session else { throw .sessionRevoked }
+    let outcome = try await core.stored { () throws(StorageError) in
+      try await core.accounts.keep(ticket, for: login.proof, challenge: login.challenge, at: now)
+    }
+    switch outcome {
+    case .kept: return try await conflict(ticket, text, at: now)
+    case .credentialChanged: throw .codeVoid
+    case .challengeUsed: throw .challengeInvalid
+    case .guestGone: throw .sessionRevoked
+    }
+  }
+
+  private func conflict(
+    _ ticket: LinkTicket,
+    _ text: LinkTicketText,
+    at now: LatchkeyModel.Timestamp
+  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
+    let session = try await core.stored { () throws(StorageError) in
+      try await core.sessions.session(ticket.guestSession)
+    }
+    guard let session else { throw .sessionRevoked }
     let subject = try await core.stored { () throws(StorageError) in
       try await core.accounts.subject(session.subject)
     }
@@ -231,13 +263,13 @@ extension AuthHandlers {
     return IdentityV1.AuthenticateResponse(
       conflict: IdentityV1.Conflict(
         linkTicket: text.text,
-        existingMask: login.mask,
+        existingMask: ticket.accountMask,
         guestSummary: IdentityV1.GuestSummary(
           createdAt: GoogleProtobuf.Timestamp(subject.createdAt),
           collections: await core.migrator?.collections(of: session) ?? []
         ),
         choices: core.migrator == nil ? [.switch] : [.merge, .switch],
-        expiresIn: core.lifetimes.linkTicket.components.seconds
+        expiresIn: (ticket.expiry - now).secondsRoundedUp
       )
     )
   }

@@ -1,8 +1,9 @@
 import Cryptography
 import GRPC
 import LatchkeyModel
+import Storage
 
-/// A link ticket as the client holds it: `lkl_` and base64url of 32 random bytes. Only its hash is kept.
+/// A link ticket as the client holds it: `lkl_` and base64url of 32 bytes. Only its hash is kept.
 struct LinkTicketText {
   static let prefix = "lkl_"
 
@@ -12,6 +13,13 @@ struct LinkTicketText {
 
   static func make(_ random: RandomSource) -> LinkTicketText {
     LinkTicketText(text: prefix + Base64URL.encode(random.bytes(32)))
+  }
+
+  /// The ticket of a request that may be asked again: the same for each of its repetitions, and known to nobody who has
+  /// not the service's key.
+  static func make(for replay: SignIn.Replay, key: RedactedSecret) -> LinkTicketText {
+    let bytes = HMACSHA256.authenticate(Array("link ticket".utf8) + [0] + replay.key, key: key.exposed)
+    return LinkTicketText(text: prefix + Base64URL.encode(bytes))
   }
 
   /// The hash of a ticket that was presented.

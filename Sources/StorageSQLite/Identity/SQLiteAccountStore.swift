@@ -219,12 +219,28 @@ package struct SQLiteAccountStore: AccountStore {
     try await database.read { db throws(StorageError) in try SignInReplayRow.find(key, at: now, in: db) }
   }
 
-  package func keep(_ ticket: LinkTicket, at now: Timestamp) async throws(StorageError) -> Bool {
+  package func keep(
+    _ ticket: LinkTicket, for proof: SignIn.Proof, challenge: UsedChallenge?, at now: Timestamp
+  ) async throws(StorageError) -> TicketOutcome {
     try await database.write { db, changes throws(StorageError) in
-      guard case .found = try Guest.find(ticket.guestSession, at: now, in: db) else { return false }
+      guard case .found = try Guest.find(ticket.guestSession, at: now, in: db) else { return .guestGone }
+      if let challenge, try ChallengeRow.isUsed(challenge, in: db) { return .challengeUsed }
+      // Every refusal comes before the first change: an outcome is committed, whatever it says.
+      if case .code(let account, let identifier, let code) = proof {
+        guard try Self.account(for: identifier, in: db)?.subject == account,
+          try SQLiteOneTimeCodeStore.spend(code, at: now, in: db)
+        else { return .credentialChanged }
+      }
+      if let challenge { try ChallengeRow.spend(challenge, in: db) }
       try TicketRow.keep(ticket, in: db)
-      return true
+      return .kept
     }
+  }
+
+  package func ticket(
+    _ hash: [UInt8], of guestSession: SessionID, at now: Timestamp
+  ) async throws(StorageError) -> LinkTicket? {
+    try await database.read { db throws(StorageError) in try TicketRow.find(hash, of: guestSession, at: now, in: db) }
   }
 
   package func replaceSecretHash(

@@ -123,7 +123,8 @@ struct OneTimeTests {
     await scene.expectSpent(kind) { try await scene.harness.authenticate(switching) }
   }
 
-  @Test("R52: a conflict asked for again under its key has the same ticket, also after a crash", arguments: Kind.allCases)
+  @Test(
+    "R52: a conflict asked for again under its key has the same ticket, also after a crash", arguments: Kind.allCases)
   func retry(kind: Kind) async throws {
     let scene = try await Scene()
     let method = try await scene.credential(kind)

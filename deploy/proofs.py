@@ -9,9 +9,11 @@ import time
 import jwt
 
 
-def make(key, url, token=None):
+def make(key, url, token=None, nonce=None):
     """A proof by `key` (P-256, of the package cryptography) for one gRPC call: by `token`, or to begin a session."""
     claims = {"jti": secrets.token_urlsafe(12), "htm": "POST", "htu": url, "iat": int(time.time())}
+    if nonce:
+        claims["nonce"] = nonce
     if token:
         digest = hashlib.sha256(token.encode()).digest()
         claims["ath"] = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

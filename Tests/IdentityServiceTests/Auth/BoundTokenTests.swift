@@ -2,10 +2,10 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import ServiceRuntime
 import Testing
 
 @testable import IdentityService
+@testable import ServiceRuntime
 
 /// Tokens that are bound to a key (RFC 9449).
 @Suite("Bound tokens")
@@ -165,6 +165,52 @@ struct BoundTokenTests {
     let fresh = try (stale?.metadata["dpop-nonce"]).orThrow()
     #expect(fresh != nonce)
     _ = try await refresh(harness, tokens, try options(harness, Auth.refresh.rpc, nonce: fresh))
+  }
+
+  @Test("R50: proofs by self-made keys are not remembered where nothing else of the call holds")
+  func strangersProofs() async throws {
+    let harness = try await IdentityHarness()
+    _ = try await harness.register("ada@example.com")
+    let device = try TestDevice()
+    for _ in 0..<3 {
+      let stranger = try P256PrivateKey()
+      await #expect(throws: RPCError.self) {
+        try await harness.auth.refresh(
+          IdentityV1.RefreshRequest(refreshToken: "lkr_made-up"),
+          options: try options(harness, Auth.refresh.rpc, by: stranger))
+      }
+      await #expect(throws: RPCError.self) {
+        try await harness.auth.authenticate(
+          IdentityV1.AuthenticateRequest(
+            clientID: "app.test",
+            method: .password(.init(identifier: "ada@example.com", password: "a wrong password"))),
+          options: try options(harness, Auth.authenticate.rpc, by: stranger))
+      }
+      await #expect(throws: RPCError.self) {
+        try await harness.auth.register(
+          IdentityV1.RegisterRequest(
+            clientID: "app.test",
+            password: .init(identifier: "ada@example.com", password: IdentityHarness.password)),
+          options: try options(harness, Auth.register.rpc, by: stranger))
+      }
+      await #expect(throws: RPCError.self) {
+        try await harness.guests.issueGuest(
+          try device.issueRequest("made-up"),
+          options: try options(harness, IdentityV1.GuestServiceMethod.issueGuest.rpc, by: stranger))
+      }
+    }
+    #expect(harness.core.proofs.count == 0)
+  }
+
+  @Test("R22: a proof that began a session with a token beside it begins none without, and the other way round")
+  func oneMemory() async throws {
+    let harness = try await IdentityHarness()
+    _ = try await harness.register("ada@example.com")
+    let tokens = try await signIn(harness)
+    let proof = try options(harness, Auth.refresh.rpc, token: tokens.accessToken)
+    let next = try await refresh(harness, tokens, proof)
+    let bare = CallOptions(metadata: ["dpop": try proof.metadata["dpop"].orThrow()])
+    await expectRefusal(.unauthenticated, "invalid_dpop_proof") { try await refresh(harness, next, bare) }
   }
 
   @Test("R22: what a code granted to a key is settled by that key alone")

@@ -33,7 +33,7 @@ extension IdentityCore {
     auditRetention: Duration? = nil,
     cookieDomain: String? = nil,
     providers: OpenIDProviders? = nil,
-    proofNonces: ProofNonces? = nil,
+    proofs: DPoPVerifier = DPoPVerifier(),
     passwords: PasswordHasher,
     migrator: (any RPCChannel)?,
     policies: PolicyFile? = nil,
@@ -113,7 +113,7 @@ extension IdentityCore {
       challenges: challenges,
       webCookies: WebCookies(
         key: secret.key(for: "web-cookie"), lifetime: Limits.webCookieLifetime, issuer: issuer, domain: cookieDomain),
-      proofs: DPoPVerifier(nonces: proofNonces),
+      proofs: proofs,
       providers: providers
         ?? OpenIDProviders([], logger: logger) { _ throws(TransferError) in
           throw TransferError("there are no providers", isRetryable: false)

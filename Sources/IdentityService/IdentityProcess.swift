@@ -61,7 +61,7 @@ package enum IdentityProcess {
       providers: OpenIDProviders(providers, logger: resources.logger) { request throws(TransferError) in
         try await transfers.send(request)
       },
-      proofNonces: resources.proofNonces,
+      proofs: resources.proofs,
       passwords: passwords,
       migrator: resources.channel(to: .migrator),
       policies: resources.policies,

@@ -45,9 +45,9 @@ public actor DeviceClient {
     self.secrets = secrets
     let prover = Prover(clock: clock)
     self.prover = prover
-    self.identity = ProvingChannel(identity, prover)
-    self.qr = ProvingChannel(qr, prover)
-    self.migrator = ProvingChannel(migrator, prover)
+    self.identity = ProvingChannel(identity, to: .identity, prover)
+    self.qr = ProvingChannel(qr, to: .qr, prover)
+    self.migrator = ProvingChannel(migrator, to: .migrator, prover)
     self.clock = clock
     self.sleeping = sleeping
     self.closing = closing
@@ -85,6 +85,14 @@ extension DeviceClient {
     }
     // A token may be bound to a key that was replaced since: a fresh one is bound to the new key.
     let fresh = reason == "use_dpop_nonce" ? session : try await refreshed(insteadOf: session)
+    do throws(RPCError) {
+      return try await call(options(fresh, timeout))
+    } catch {
+      // The service may have been restarted while the token was refreshed.
+      guard error.details.reason == "use_dpop_nonce", reason != "use_dpop_nonce", !hasBegun() else {
+        throw ClientError(error)
+      }
+    }
     do throws(RPCError) {
       return try await call(options(fresh, timeout))
     } catch {

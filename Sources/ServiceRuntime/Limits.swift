@@ -59,9 +59,13 @@ package enum Limits {
   static let proofNonceSeconds: Int64 = 120
   /// The longest identifier of a proof; 96 random bits in any encoding are shorter.
   static let proofIdentifierBytes = 128
-  /// Proofs that are remembered so that none is good twice, about 100 bytes each: a thousand calls a second. Beyond it
-  /// calls with proofs are refused, for a forgotten proof could be replayed.
+  /// Proofs that are remembered so that none is good twice, at most 150 bytes each: a thousand calls a second, for a
+  /// proof is remembered for up to four minutes. Beyond it the key that has shown most gives way.
   package static let rememberedProofs = 262_144
+  /// Proofs of one key among them: more calls in one second than a device makes in a minute.
+  package static let rememberedProofsOfKey = 1024
+  /// How often the disk is told up to when proofs were taken: one small file.
+  static let proofHorizonInterval: Duration = .seconds(30)
 
   /// How often the keys of identity are fetched. Identity publishes a key at least twice this long before signing
   /// with it.

@@ -47,7 +47,7 @@ import Testing
 
   @Test("R22: a service's nonce is put into the next proof, and a new one into the one after", .timeLimit(.minutes(1)))
   func nonces() async throws {
-    let harness = try await Harness(nonces: ProofNonces(key: RedactedSecret([7])))
+    let harness = try await Harness(proofs: DPoPVerifier(needsNonces: true))
     let device = harness.device(bindsTokens: true)
     try await guest(device)
     for _ in 0..<4 {

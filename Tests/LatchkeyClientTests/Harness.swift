@@ -30,11 +30,11 @@ final class Harness: Sendable {
   let core: IdentityCore
 
   /// - Parameters:
-  ///   - nonces: what proofs of possession must hold.
+  ///   - proofs: decides about proofs of possession.
   ///   - signInsPerHour: beyond these a network does work.
   ///   - codeSink: takes one-time codes; nil for the development file.
   init(
-    nonces: ProofNonces? = nil, signInsPerHour: Int = 1_000_000, codeSink: (any CodeSink)? = nil
+    proofs: DPoPVerifier = DPoPVerifier(), signInsPerHour: Int = 1_000_000, codeSink: (any CodeSink)? = nil
   ) async throws {
     folder = try TemporaryFolder()
     store = FaultySecretStore(FileSecretStore(directory: "\(folder.path)/profile"))
@@ -49,7 +49,7 @@ final class Harness: Sendable {
       registrationsPerHour: signInsPerHour,
       signInsPerHour: signInsPerHour,
       codeSink: codeSink,
-      proofNonces: nonces,
+      proofs: proofs,
       passwords: PasswordHasher(parameters: Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1)),
       migrator: nil,
       clock: serviceClock,
@@ -71,7 +71,7 @@ final class Harness: Sendable {
             sessions: core.endedSessions
           ),
           serviceToken: serviceToken,
-          nonces: nonces
+          proofs: proofs
         )
       ]
     )

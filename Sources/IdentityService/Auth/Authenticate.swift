@@ -14,10 +14,19 @@ extension AuthHandlers {
     _ request: IdentityV1.AuthenticateRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
+    try await core.proofs.withProvenKey(context, at: core.clock.now()) { boundKey throws(RPCError) in
+      try await authenticate(request, boundKey, context)
+    }
+  }
+
+  private func authenticate(
+    _ request: IdentityV1.AuthenticateRequest,
+    _ boundKey: String?,
+    _ context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
     let client = try RequestFields.clientID(request.clientID)
     let label = try RequestFields.displayText(request.deviceLabel, "device_label")
     _ = try RequestFields.locale(request.locale)
-    let boundKey = try core.proofs.provenKey(context, at: core.clock.now())
     let guest = try guestSession(of: request.guestToken, provenKey: boundKey, at: core.clock.now())
     let choice = try Self.choice(request.onConflict)
     guard let replay = try replay(request, context) else {

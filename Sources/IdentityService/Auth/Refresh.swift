@@ -15,7 +15,16 @@ extension AuthHandlers {
       throw .refreshTokenInvalid
     }
     let now = core.clock.now()
-    let provenKey = try core.proofs.provenKey(context, at: now)
+    return try await core.proofs.withProvenKey(context, at: now) { provenKey throws(RPCError) in
+      try await refresh(token, provenKey, at: now)
+    }
+  }
+
+  private func refresh(
+    _ token: RefreshToken,
+    _ provenKey: String?,
+    at now: LatchkeyModel.Timestamp
+  ) async throws(RPCError) -> IdentityV1.RefreshResponse {
     let outcome = try await core.stored { () throws(StorageError) in
       try await core.sessions.refresh(
         token.session,

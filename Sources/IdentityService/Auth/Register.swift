@@ -14,6 +14,16 @@ extension AuthHandlers {
     _ request: IdentityV1.RegisterRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RegisterResponse {
+    try await core.proofs.withProvenKey(context, at: core.clock.now()) { boundKey throws(RPCError) in
+      try await register(request, boundKey, context)
+    }
+  }
+
+  private func register(
+    _ request: IdentityV1.RegisterRequest,
+    _ boundKey: String?,
+    _ context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.RegisterResponse {
     let client = try RequestFields.clientID(request.clientID)
     let nickname = try RequestFields.nickname(request.nickname)
     let locale = try RequestFields.locale(request.locale)
@@ -24,11 +34,11 @@ extension AuthHandlers {
     plain.powSolution = []
     let replay = try replay("register", plain, context)
     guard let replay else {
-      return try await register(request, plain, work, client, nickname, avatar, locale, nil, context)
+      return try await register(request, boundKey, plain, work, client, nickname, avatar, locale, nil, context)
     }
     if let first = try await answered(replay) { return first }
     do throws(RPCError) {
-      return try await register(request, plain, work, client, nickname, avatar, locale, replay, context)
+      return try await register(request, boundKey, plain, work, client, nickname, avatar, locale, replay, context)
     } catch {
       // An equal request may have finished while this one was looked at, and have taken what it asks for.
       if let first = try await answered(replay) { return first }
@@ -38,6 +48,7 @@ extension AuthHandlers {
 
   private func register(
     _ request: IdentityV1.RegisterRequest,
+    _ boundKey: String?,
     _ plain: IdentityV1.RegisterRequest,
     _ work: CallAdmission.Work,
     _ client: ClientID,
@@ -47,7 +58,6 @@ extension AuthHandlers {
     _ replay: SignIn.Replay?,
     _ context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RegisterResponse {
-    let boundKey = try core.proofs.provenKey(context, at: core.clock.now())
     let guest = try guestSession(of: request.guestToken, provenKey: boundKey, at: core.clock.now())
     try core.registrations.admit(
       work,

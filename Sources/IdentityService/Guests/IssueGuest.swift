@@ -12,10 +12,20 @@ extension GuestHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.IssueGuestResponse {
     let now = core.clock.now()
+    return try await core.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
+      try await issueGuest(request, boundKey, context, at: now)
+    }
+  }
+
+  private func issueGuest(
+    _ request: IdentityV1.IssueGuestRequest,
+    _ boundKey: String?,
+    _ context: ServerContext,
+    at now: LatchkeyModel.Timestamp
+  ) async throws(RPCError) -> IdentityV1.IssueGuestResponse {
     let client = try RequestFields.clientID(request.clientID)
     let locale = try RequestFields.locale(request.locale)
     guard request.counter >= 0 else { throw .invalid("counter", "must not be negative") }
-    let boundKey = try core.proofs.provenKey(context, at: now)
     let proven = try ProvenDevice(
       request.device,
       client: client,

@@ -12,6 +12,18 @@ extension TransferHandlers {
     _ request: IdentityV1.RedeemTransferRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RedeemTransferResponse {
+    let now = core.clock.now()
+    return try await core.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
+      try await redeemTransfer(request, boundKey, context, at: now)
+    }
+  }
+
+  private func redeemTransfer(
+    _ request: IdentityV1.RedeemTransferRequest,
+    _ boundKey: String?,
+    _ context: ServerContext,
+    at now: LatchkeyModel.Timestamp
+  ) async throws(RPCError) -> IdentityV1.RedeemTransferResponse {
     let client = try RequestFields.clientID(request.clientID)
     let secret: String
     let hash: [UInt8]
@@ -21,7 +33,6 @@ extension TransferHandlers {
     case nil: throw .invalid("secret", "is missing: send code or qr_payload")
     }
     try countTry(context)
-    let now = core.clock.now()
     let proven = try ProvenDevice(
       request.device,
       client: client,
@@ -49,7 +60,7 @@ extension TransferHandlers {
         label: proven.device.label,
         platform: proven.device.platform,
         address: context.peer.address,
-        boundKeyThumbprint: try core.proofs.provenKey(context, at: now),
+        boundKeyThumbprint: boundKey,
         lifetimes: core.lifetimes,
         at: now,
         random: core.random

@@ -9,8 +9,8 @@ import Synchronization
 final class Prover: Sendable {
   private struct State {
     var key: P256PrivateKey?
-    /// The newest nonce that a service asked for.
-    var nonce: String?
+    /// The newest nonce that each service asked for: of each process its own.
+    var nonces: [ProvingChannel.Peer: String] = [:]
     /// The service's clock minus this device's.
     var clockSkew: Duration?
   }
@@ -48,13 +48,13 @@ final class Prover: Sendable {
   }
 
   /// Keeps what a refusal of a proof brought along: the nonce to put in, and the time to make it by.
-  func note(_ error: RPCError) {
+  func note(_ error: RPCError, from peer: ProvingChannel.Peer) {
     let nonce = error.metadata["dpop-nonce"]
     let time = error.details.info.first { $0.key == "server_time" }.flatMap { Int64($0.value) }
     guard nonce != nil || time != nil else { return }
     let now = clock.now()
     state.withLock { state in
-      if let nonce { state.nonce = nonce }
+      if let nonce { state.nonces[peer] = nonce }
       if let time, (0...253_402_300_799).contains(time) {
         state.clockSkew = Timestamp(secondsSinceEpoch: time) - now
       }
@@ -62,10 +62,12 @@ final class Prover: Sendable {
   }
 
   /// The options with the proof that the call needs, if it needs one.
-  func proving(_ options: CallOptions, _ method: RPCMethod) throws(RPCError) -> CallOptions {
+  func proving(
+    _ options: CallOptions, _ method: RPCMethod, to peer: ProvingChannel.Peer
+  ) throws(RPCError) -> CallOptions {
     let token = Self.boundToken(options)
     guard token != nil || Self.beginnings.contains(method.path) else { return options }
-    let (key, nonce, skew) = state.withLock { ($0.key, $0.nonce, $0.clockSkew ?? .zero) }
+    let (key, nonce, skew) = state.withLock { ($0.key, $0.nonces[peer], $0.clockSkew ?? .zero) }
     guard let key else { return options }
     var options = options
     do throws(CryptographyError) {

@@ -2,18 +2,27 @@ import GRPC
 
 /// A channel whose calls prove the device's key where they must.
 struct ProvingChannel: RPCChannel {
+  /// Whose nonces the proofs hold.
+  enum Peer {
+    case identity
+    case qr
+    case migrator
+  }
+
   private let channel: any RPCChannel
+  private let peer: Peer
   private let prover: Prover
 
-  init(_ channel: any RPCChannel, _ prover: Prover) {
+  init(_ channel: any RPCChannel, to peer: Peer, _ prover: Prover) {
     self.channel = channel
+    self.peer = peer
     self.prover = prover
   }
 
   func unary<Request: RPCMessage, Response: RPCMessage>(
     _ method: RPCMethod, _ request: Request, options: CallOptions
   ) async throws(RPCError) -> Response {
-    let options = try prover.proving(options, method)
+    let options = try prover.proving(options, method, to: peer)
     return try await noting { () throws(RPCError) in try await channel.unary(method, request, options: options) }
   }
 
@@ -21,7 +30,7 @@ struct ProvingChannel: RPCChannel {
     _ method: RPCMethod, _ request: Request, options: CallOptions,
     _ body: (ResponseStream<Response>) async throws(RPCError) -> Result
   ) async throws(RPCError) -> Result {
-    let options = try prover.proving(options, method)
+    let options = try prover.proving(options, method, to: peer)
     return try await noting { () throws(RPCError) in
       try await channel.serverStreaming(method, request, options: options, body)
     }
@@ -31,7 +40,7 @@ struct ProvingChannel: RPCChannel {
     _ method: RPCMethod, options: CallOptions,
     _ send: @escaping @Sendable (RequestWriter<Request>) async throws(RPCError) -> Void
   ) async throws(RPCError) -> Response {
-    let options = try prover.proving(options, method)
+    let options = try prover.proving(options, method, to: peer)
     return try await noting { () throws(RPCError) in
       try await channel.clientStreaming(method, options: options, send)
     }
@@ -42,7 +51,7 @@ struct ProvingChannel: RPCChannel {
     _ send: @escaping @Sendable (RequestWriter<Request>) async throws(RPCError) -> Void,
     _ body: (ResponseStream<Response>) async throws(RPCError) -> Result
   ) async throws(RPCError) -> Result {
-    let options = try prover.proving(options, method)
+    let options = try prover.proving(options, method, to: peer)
     return try await noting { () throws(RPCError) in
       try await channel.bidirectional(method, options: options, send, body)
     }
@@ -54,7 +63,7 @@ struct ProvingChannel: RPCChannel {
     do throws(RPCError) {
       return try await call()
     } catch {
-      prover.note(error)
+      prover.note(error, from: peer)
       throw error
     }
   }

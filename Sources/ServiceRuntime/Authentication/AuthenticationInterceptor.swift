@@ -11,19 +11,19 @@ package struct AuthenticationInterceptor: ServerInterceptor {
   /// - Parameters:
   ///   - serviceToken: the secret of the services; nil where it is no proof.
   ///   - certificateNames: who a service is by its certificate; nil where that is no proof.
-  ///   - nonces: what proofs of possession must hold; nil where they need hold none.
+  ///   - proofs: decides about proofs of possession; one for all of a process, for a proof is good once in all of it.
   package init(
     policies: AccessPolicies,
     tokens: TokenAuthenticator,
     serviceToken: ServiceToken?,
     certificateNames: CertificateNames? = nil,
-    nonces: ProofNonces? = nil
+    proofs: DPoPVerifier = DPoPVerifier()
   ) {
     self.policies = policies
     self.tokens = tokens
     self.serviceToken = serviceToken
     self.certificateNames = certificateNames
-    proofs = DPoPVerifier(nonces: nonces)
+    self.proofs = proofs
   }
 
   package func willHandle(_ context: ServerContext) throws(RPCError) {

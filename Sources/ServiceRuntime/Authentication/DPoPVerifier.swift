@@ -9,37 +9,70 @@ internal import Synchronization
 /// proxy may change both, and `ath` ties the proof to one token, which names the services that accept it.
 package final class DPoPVerifier: Sendable {
   private struct State {
-    var young: Set<[UInt8]> = []
-    var old: Set<[UInt8]> = []
-    var turned: Timestamp?
+    var memory: ProofMemory
+    /// Proofs of calls that are being looked at: as many as there are such calls.
+    var pending: Set<ProofMemory.Name> = []
   }
 
-  private let capacity: Int
-  /// Proofs that were accepted, by hash: two generations, each as long as a proof can be shown.
-  private let state = Mutex(State())
+  private let state: Mutex<State>
+  private let nonces: ProofNonces
+  private let needsNonces: Bool
+  private let horizon: ProofHorizon?
 
-  /// Nil where proofs need no nonce.
-  private let nonces: ProofNonces?
-
-  package init(nonces: ProofNonces? = nil, capacity: Int = Limits.rememberedProofs) {
+  /// - Parameters:
+  ///   - nonces: what a proof may have to hold.
+  ///   - needsNonces: whether every proof has to, or only those that an earlier process may have taken.
+  ///   - horizon: tells which those are; nil where there is no earlier process.
+  ///   - capacity: proofs that are remembered.
+  ///   - share: how many of them may be of one key.
+  package init(
+    nonces: ProofNonces = ProofNonces(),
+    needsNonces: Bool = false,
+    horizon: ProofHorizon? = nil,
+    capacity: Int = Limits.rememberedProofs,
+    share: Int = Limits.rememberedProofsOfKey
+  ) {
     self.nonces = nonces
-    self.capacity = capacity
+    self.needsNonces = needsNonces
+    self.horizon = horizon
+    state = Mutex(State(memory: ProofMemory(capacity: capacity, share: share)))
   }
 
-  /// The key that a call for tokens proves (RFC 9449 section 5), so that they are bound to it; nil when it proves none.
+  /// Makes a call for tokens with the key that it proves (RFC 9449 section 5), so that they are bound to it; with nil
+  /// when it proves none.
   ///
-  /// A caller whose access token was checked with the call's proof has proven that token's key.
+  /// The proof is taken for as long as `body` runs, and remembered once that has succeeded: a proof is as cheap as the
+  /// key that made it, so one beside nothing that holds is nothing to remember. A caller whose access token was checked
+  /// with the call's proof has proven that token's key.
   ///
-  /// Errors: as ``check(_:of:boundTo:method:at:)``.
-  package func provenKey(_ context: ServerContext, at now: Timestamp) throws(RPCError) -> String? {
-    guard context.firstValue("dpop") != nil else { return nil }
-    if case .subject(let caller) = context.caller, let thumbprint = caller.keyThumbprint { return thumbprint }
-    guard let proof = Credential.proof(context.metadata) else { throw Self.invalid }
-    return try verify(proof, of: nil, boundTo: nil, method: context.method, at: now)
+  /// Errors: as ``check(_:of:boundTo:method:at:)``, and those of `body`.
+  package func withProvenKey<Value>(
+    _ context: ServerContext,
+    at now: Timestamp,
+    _ body: (String?) async throws(RPCError) -> Value
+  ) async throws(RPCError) -> Value {
+    guard context.firstValue("dpop") != nil else { return try await body(nil) }
+    if case .subject(let caller) = context.caller, let thumbprint = caller.keyThumbprint {
+      return try await body(thumbprint)
+    }
+    guard let text = Credential.proof(context.metadata) else { throw Self.invalid }
+    let (proof, thumbprint) = try verify(text, of: nil, boundTo: nil, method: context.method, at: now)
+    try take(proof, at: now)
+    do throws(RPCError) {
+      let value = try await body(thumbprint)
+      state.withLock { state in
+        state.pending.remove(proof.name)
+        state.memory.insert(proof, at: now)
+      }
+      return value
+    } catch {
+      state.withLock { _ = $0.pending.remove(proof.name) }
+      throw error
+    }
   }
 
-  /// Errors: `UNAUTHENTICATED` with `invalid_dpop_proof`; `UNAVAILABLE` when more proofs came in a short time than can
-  /// be remembered.
+  /// Errors: `UNAUTHENTICATED` with `invalid_dpop_proof` or `use_dpop_nonce`; `RESOURCE_EXHAUSTED` when
+  /// the key made more proofs in a second than can be remembered.
   package func check(
     _ proof: String,
     of token: String,
@@ -47,7 +80,33 @@ package final class DPoPVerifier: Sendable {
     method: RPCMethod,
     at now: Timestamp
   ) throws(RPCError) {
-    _ = try verify(proof, of: token, boundTo: thumbprint, method: method, at: now)
+    let proof = try verify(proof, of: token, boundTo: thumbprint, method: method, at: now).proof
+    if let refusal = state.withLock({ state -> RPCError? in
+      if let refusal = Self.refusal(of: proof, &state, at: now) { return refusal }
+      state.memory.insert(proof, at: now)
+      return nil
+    }) {
+      throw refusal
+    }
+  }
+
+  private func take(_ proof: ProofMemory.Proof, at now: Timestamp) throws(RPCError) {
+    if let refusal = state.withLock({ state -> RPCError? in
+      if let refusal = Self.refusal(of: proof, &state, at: now) { return refusal }
+      state.pending.insert(proof.name)
+      return nil
+    }) {
+      throw refusal
+    }
+  }
+
+  private static func refusal(of proof: ProofMemory.Proof, _ state: inout State, at now: Timestamp) -> RPCError? {
+    guard !state.pending.contains(proof.name) else { return invalid }
+    switch state.memory.verdict(proof, at: now) {
+    case .new: return nil
+    case .known: return invalid(at: now)
+    case .tooMany, .full: return tooMany
+    }
   }
 
   private func verify(
@@ -56,7 +115,7 @@ package final class DPoPVerifier: Sendable {
     boundTo thumbprint: String?,
     method: RPCMethod,
     at now: Timestamp
-  ) throws(RPCError) -> String {
+  ) throws(RPCError) -> (proof: ProofMemory.Proof, thumbprint: String) {
     let identifier: String
     let issued: Timestamp
     let proven: String
@@ -72,16 +131,28 @@ package final class DPoPVerifier: Sendable {
       if let thumbprint, !ConstantTime.equals(proven, thumbprint) { throw Self.invalid }
     } catch {
       // One answer for all: what exactly is wrong helps only whoever forges.
-      var refusal = Self.invalid
-      refusal.details.info = [RPCError.KeyValue("server_time", "\(now.secondsSinceEpoch)")]
-      throw refusal
+      throw Self.invalid(at: now)
     }
     guard issued <= now + Limits.proofAge, now <= issued + Limits.proofAge else {
       throw Self.outOfTime(issued, at: now)
     }
-    if let nonces, !(nonce.map { nonces.accepts($0, at: now) } ?? false) { throw Self.nonceRequired(nonces, at: now) }
-    try remember(SHA256Hash.hash(Array("\(proven) \(identifier)".utf8)), at: now)
-    return proven
+    if let nonce {
+      guard nonces.accepts(nonce, at: now) else { throw Self.nonceRequired(nonces, at: now) }
+    } else if needsNonces || horizon?.covers(issued.secondsSinceEpoch) == false {
+      throw Self.nonceRequired(nonces, at: now)
+    }
+    let proof = ProofMemory.Proof(
+      key: Self.name(proven),
+      name: Self.name("\(proven) \(identifier)"),
+      issued: issued.secondsSinceEpoch
+    )
+    return (proof, proven)
+  }
+
+  private static func name(_ text: String) -> ProofMemory.Name {
+    let hash = SHA256Hash.hash(Array(text.utf8))
+    let halves = (hash[..<8], hash[8..<16])
+    return ProofMemory.Name(halves.0.reduce(0) { $0 << 8 | UInt64($1) }, halves.1.reduce(0) { $0 << 8 | UInt64($1) })
   }
 
   /// The proof's identifier and time, when it is made for this token and this method.
@@ -108,34 +179,20 @@ package final class DPoPVerifier: Sendable {
     return String(rest[slash...].prefix { $0 != "?" && $0 != "#" })
   }
 
-  /// A proof is good once. It is remembered for at least as long as its time is accepted.
-  private func remember(_ hash: [UInt8], at now: Timestamp) throws(RPCError) {
-    let refusal = state.withLock { state -> RPCError? in
-      let turned = state.turned ?? now
-      state.turned = turned
-      // From the earliest to the latest moment at which one proof is accepted. With the clock set back by as much, what
-      // was remembered is of times that are not accepted now; waiting for the clock to come up again would fill memory.
-      let span = Limits.proofAge * 2
-      if now >= turned + span || now < turned - span {
-        state.old = state.young
-        state.young = []
-        state.turned = now
-      }
-      if state.young.contains(hash) || state.old.contains(hash) { return Self.invalid }
-      if state.young.count + state.old.count >= capacity { return Self.full }
-      state.young.insert(hash)
-      return nil
-    }
-    if let refusal { throw refusal }
-  }
-
-  var count: Int { state.withLock { $0.young.count + $0.old.count } }
+  var count: Int { state.withLock { $0.memory.count + $0.pending.count } }
 
   package static let invalid = RPCError(
     .unauthenticated,
     "the proof of possession does not hold",
     reason: "invalid_dpop_proof"
   )
+  /// The same, with the time to make another proof by.
+  private static func invalid(at now: Timestamp) -> RPCError {
+    var refusal = invalid
+    refusal.details.info = [RPCError.KeyValue("server_time", "\(now.secondsSinceEpoch)")]
+    return refusal
+  }
+
   /// The proof holds, but for a nonce of ours: the client makes another with this one (RFC 9449 section 9).
   private static func nonceRequired(_ nonces: ProofNonces, at now: Timestamp) -> RPCError {
     let nonce = nonces.current(at: now)
@@ -160,5 +217,9 @@ package final class DPoPVerifier: Sendable {
     )
   }
 
-  private static let full = RPCError(.unavailable, "too many proofs in a short time", retryAfter: .seconds(1))
+  private static let tooMany = RPCError(
+    .resourceExhausted,
+    "too many proofs in a short time",
+    retryAfter: .seconds(1)
+  )
 }

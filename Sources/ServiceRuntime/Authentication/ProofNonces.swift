@@ -4,7 +4,8 @@ package import LatchkeyModel
 /// Nonces for proofs of possession (RFC 9449 section 8): a proof that must hold one cannot have been made long before it
 /// is shown.
 ///
-/// Made from the time and a key, so that nothing is remembered and every instance that has the key knows every other's.
+/// Made from the time and a key of this process, so that nothing is remembered, and a proof that holds one is of no use
+/// at another instance or after a restart: proofs that were taken are known only where they were (section 11.1).
 package struct ProofNonces: Sendable {
   /// The name under which clients are told a nonce.
   package static let metadataName = "dpop-nonce"
@@ -15,9 +16,8 @@ package struct ProofNonces: Sendable {
     self.key = key
   }
 
-  /// Keys of one installation: the same wherever the services' secret is the same; of this process alone without one.
-  package init(_ token: ServiceToken?) {
-    key = RedactedSecret(token?.key(for: "dpop-nonce") ?? SecureRandom.bytes(32))
+  package init() {
+    key = RedactedSecret(SecureRandom.bytes(32))
   }
 
   /// The nonce of this time.

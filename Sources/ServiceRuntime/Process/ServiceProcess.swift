@@ -85,6 +85,8 @@ package enum ServiceProcess {
     let policies = try policyFile(configuration, logger)
     let tls = try TLSContexts(TLSFiles(configuration), logger: logger)
     let channels = OutgoingChannels(configuration, token: token, tls: tls.client, eventLoops: eventLoops)
+    let horizon = ProofHorizon(
+      path: "\(configuration.dataDirectory)/\(service.name).proofs", clock: SystemClock(), logger: logger)
     let resources = ServiceResources(
       configuration: configuration,
       logger: logger,
@@ -93,7 +95,7 @@ package enum ServiceProcess {
       policies: policies,
       eventLoops: eventLoops,
       revocations: RevocationFeed(identity: channels[.identity], logger: logger),
-      proofNonces: configuration[CommonKeys.proofNonces] ? ProofNonces(token) : nil,
+      proofs: DPoPVerifier(needsNonces: configuration[CommonKeys.proofNonces], horizon: horizon),
       channels: channels
     )
     let parts: ServiceParts
@@ -108,6 +110,7 @@ package enum ServiceProcess {
         service,
         parts,
         resources,
+        horizon: horizon,
         tls: tls,
         token: token,
         handlesSignals: handlesSignals,
@@ -127,6 +130,7 @@ package enum ServiceProcess {
     _ service: ServiceDescription,
     _ parts: ServiceParts,
     _ resources: ServiceResources,
+    horizon: ProofHorizon,
     tls: TLSContexts,
     token: ServiceToken?,
     handlesSignals: Bool,
@@ -135,6 +139,7 @@ package enum ServiceProcess {
     let (configuration, logger) = (resources.configuration, resources.logger)
     var tasks = parts.tasks
     tasks.append(BackgroundTask("policy document") { await resources.policies.run() })
+    tasks.append(BackgroundTask("proof horizon") { await horizon.run() })
     var obstacles = [parts.obstacle]
     let keys: any VerificationKeys
     switch parts.tokenKeys {
@@ -309,7 +314,7 @@ package enum ServiceProcess {
           tokens: authenticator,
           serviceToken: token,
           certificateNames: token == nil ? configuration[CommonKeys.certificateNames] : nil,
-          nonces: resources.proofNonces
+          proofs: resources.proofs
         ),
       ] + parts.interceptors,
       pages: parts.pages,

@@ -15,8 +15,8 @@ package struct ServiceResources: Sendable {
   package let eventLoops: any EventLoopGroup
   /// Knows which sessions have ended, for whoever verifies tokens besides the interceptor. Identity has its own.
   package let revocations: RevocationFeed
-  /// What proofs of possession must hold; nil where they need hold none.
-  package let proofNonces: ProofNonces?
+  /// Decides about proofs of possession, in the interceptor and wherever else.
+  package let proofs: DPoPVerifier
   let channels: OutgoingChannels
 
   /// A channel to another service that proves this service with each call. It connects with its first call, and lives

@@ -144,7 +144,7 @@ struct BoundTokenTests {
 
   @Test("R22: where proofs need a nonce the refusal hands one out, which holds for some minutes")
   func nonces() async throws {
-    let harness = try await IdentityHarness(proofNonces: ProofNonces(key: RedactedSecret([1, 2, 3])))
+    let harness = try await IdentityHarness(proofs: DPoPVerifier(needsNonces: true))
     _ = try await harness.register("ada@example.com")
     let refusal = await expectRefusal(.unauthenticated, "use_dpop_nonce") { try await signIn(harness) }
     let nonce = try (refusal?.metadata["dpop-nonce"]).orThrow()
@@ -200,6 +200,18 @@ struct BoundTokenTests {
       }
     }
     #expect(harness.core.proofs.count == 0)
+  }
+
+  @Test("R22: of two calls that show one proof at the same time, one gets through")
+  func sameProofAtOnce() async throws {
+    let harness = try await IdentityHarness()
+    _ = try await harness.register("ada@example.com")
+    let shown = try options(harness, Auth.authenticate.rpc)
+    let begun = await withTaskGroup(of: Bool.self) { group in
+      for _ in 0..<4 { group.addTask { (try? await signIn(harness, shown)) != nil } }
+      return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+    }
+    #expect(begun == 1 && harness.core.proofs.count == 1)
   }
 
   @Test("R22: a proof that began a session with a token beside it begins none without, and the other way round")

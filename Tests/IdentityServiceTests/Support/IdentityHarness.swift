@@ -50,7 +50,7 @@ struct IdentityHarness: Sendable {
     codeSink: (any CodeSink)? = nil,
     auditRetention: Duration? = nil,
     providers: OpenIDProviders? = nil,
-    proofNonces: ProofNonces? = nil,
+    proofs: DPoPVerifier = DPoPVerifier(),
     hashing: Argon2Parameters = Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1),
     hashers: WorkerThreads = WorkerThreads(threads: 1, capacity: 64)
   ) async throws {
@@ -73,7 +73,7 @@ struct IdentityHarness: Sendable {
       codeSink: codeSink,
       auditRetention: auditRetention,
       providers: providers,
-      proofNonces: proofNonces,
+      proofs: proofs,
       passwords: PasswordHasher(parameters: hashing, workers: hashers),
       migrator: try migrator.map { ServiceChannel($0, token: try Self.serviceToken.orThrow()) },
       policies: policies,
@@ -96,7 +96,7 @@ struct IdentityHarness: Sendable {
             sessions: core.endedSessions
           ),
           serviceToken: try Self.serviceToken.orThrow(),
-          nonces: proofNonces
+          proofs: proofs
         ),
       ]
     )

@@ -1,4 +1,4 @@
-.PHONY: run test bench fuzz sanitize format
+.PHONY: run test bench fuzz sanitize format docs
 
 run:
 	@deploy/run
@@ -17,3 +17,8 @@ sanitize:
 
 format:
 	@deploy/format
+
+docs:
+	@deploy/install-dependencies
+	@deploy/venv
+	@.venv/bin/python Tests/Documentation/render

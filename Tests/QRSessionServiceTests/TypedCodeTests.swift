@@ -43,4 +43,80 @@ import Testing
     for _ in 0..<8 { #expect(await type(issued.userCode, as: "ada", in: harness)?.code == .unavailable) }
     for _ in 0..<31 { #expect(await refusal { _ = try await harness.scan(issued) }?.code == .unavailable) }
   }
+
+  /// Wrong codes that these accounts type from one source, five each, until the source is refused.
+  private func spray(_ accounts: Range<Int>, from address: String, in harness: Harness) async -> Int {
+    var wrong = 0
+    for account in accounts {
+      for _ in 0..<5 {
+        let answer = await type("BCDF-GHJK", as: "thief \(account)", from: address, in: harness)
+        if answer == .noSuchCode { wrong += 1 }
+      }
+    }
+    return wrong
+  }
+
+  @Test("S27: however many accounts type from one source, it has twenty wrong codes in a code's life; others go on")
+  func sourceLimit() async throws {
+    let harness = try Harness()
+    #expect(await spray(0..<30, from: "198.51.100.7", in: harness) == 20)
+    let issued = try await harness.issue()
+    let refused = await type(issued.userCode, as: "thief 99", from: "198.51.100.7", in: harness)
+    #expect(refused?.code == .resourceExhausted)
+    #expect(refused?.details.reason == "RATE_LIMITED")
+    // Whoever types elsewhere is served, and whoever scans is served there as well.
+    #expect(await type(issued.userCode, as: "ada", in: harness) == nil)
+    let other = try await harness.issue()
+    _ = try await harness.scan(other, as: .phone("bob", address: "198.51.100.7"))
+    // A code's life later the source has its tries again.
+    harness.clock.move(by: .seconds(120))
+    #expect(await spray(100..<130, from: "198.51.100.7", in: harness) == 20)
+  }
+
+  @Test("S27: one IPv6 network of 64 bits is one source of typed codes")
+  func sourceIsANetwork() async throws {
+    let harness = try Harness()
+    var wrong = 0
+    for number in 0..<30 {
+      wrong += await spray(number..<number + 1, from: "2001:db8:1:2::\(number)", in: harness)
+    }
+    #expect(wrong == 20)
+  }
+
+  @Test("S27: after a few wrong codes from anywhere a typed code takes the screen's digits, and right ones do not count")
+  func digitsAfterWrongCodes() async throws {
+    let harness = try Harness()
+    for _ in 0..<20 {
+      let issued = try await harness.issue()
+      #expect(await type(issued.userCode, as: "ada", in: harness) == nil)
+    }
+    #expect(await spray(0..<1, from: "198.51.100.7", in: harness) == 5)
+    let issued = try await harness.issue()
+    let scanned = try await harness.api.scanSession(
+      QRV1.ScanSessionRequest(code: .userCode(issued.userCode)), context: .phone())
+    #expect(scanned.needsCheckCode)
+    let unread = await refusal { try await harness.confirm(scanned) }
+    #expect(unread?.details.fieldViolations.first?.field == "check_code")
+    try await harness.confirm(scanned, checkCode: issued.checkCode)
+    // Who scans is not asked.
+    let byCamera = try await harness.scan(try await harness.issue())
+    #expect(!byCamera.needsCheckCode)
+  }
+
+  @Test("S27: past the bound for all sources a typed code holds on its screen's own network only")
+  func ownNetworkOnly() async throws {
+    let harness = try Harness()
+    var sprayed = 0
+    for source in 0..<40 {
+      let accounts = source * 10..<source * 10 + 10
+      sprayed += await spray(accounts, from: "198.51.\(source).7", in: harness)
+    }
+    #expect(sprayed == 3 + 125)
+    let issued = try await harness.issue(context: .screen(address: "203.0.113.7"))
+    let away = await type(issued.userCode, as: "bob", from: "203.0.113.9", in: harness)
+    #expect(away == (await type("ZZZZ-ZZZZ", as: "bob", from: "203.0.113.9", in: harness)))
+    #expect(away?.code == .resourceExhausted)
+    // At home, behind the same address, nobody is locked out.
+    #expect(await type(issued.userCode, as: "ada", from: "203.0.113.7", in: harness) == nil)
+  }
 }

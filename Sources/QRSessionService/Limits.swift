@@ -44,6 +44,17 @@ package enum Limits {
   static let rememberedDescriptions = 100_000
   static let descriptionLifetime: Duration = .seconds(60)
 
+  /// Wrong codes that may be typed within a code's life. The first few, by anybody anywhere, are looked at as codes that
+  /// were scanned; typed codes after these take the screen's two digits as well; past the second number a typed code
+  /// holds on its screen's own network only; and past the third a source waits. A limiter gives its burst and earns it
+  /// back within one life, so a given code meets at most 3 guesses of 34 bits and 2 × (125 + 20) of 41: less than one
+  /// in 2^32 in all, however many accounts and networks guess.
+  static let unaidedTypedCodes = 3
+  static let typedCodes = 125
+  static let typedCodesPerSource = 20
+  /// Lives of a code in which the first few are earned back: none of them twice in one life.
+  static let unaidedLives = 4
+
   /// Ranges in the tables of places, about twice what the largest public ones have: 160 MB.
   static let geoRanges = 8_000_000
   static let geoLineBytes = 4096
@@ -84,6 +95,10 @@ package enum Limits {
       QRLimits.maximumLifetime + QRLimits.redeemWindow + pollRetention < .seconds(Int64(wheelSeconds)),
       "an expiry lies within one turn of the wheel"
     )
+    precondition(unaidedLives > unaidedTypedCodes, "none is earned back within a code's life")
+    precondition(
+      unaidedTypedCodes * 100 + 2 * (typedCodes + typedCodesPerSource) < 596,
+      "20^8 / 2^32 is 5.96 guesses, and the digits divide by 100")
     precondition(endedRetention >= pollRetention && redeemedRetention >= endedRetention)
   }
 }

@@ -8,6 +8,14 @@ extension RPCError {
   /// all, so that it tells nothing about a code (S24).
   static let noSuchCode = RPCError(.notFound, "there is no such code to confirm")
 
+  /// To whoever types a code while many wrong ones are typed: unknown, or of a screen on another network.
+  static let typedElsewhere = RPCError(
+    .resourceExhausted,
+    "too many wrong codes are typed: scan the code, or type it on the screen's own network",
+    reason: "RATE_LIMITED",
+    retryAfter: .seconds(30)
+  )
+
   /// To pollers: a device code that we never gave out, or forgot.
   static let unknownDeviceCode = RPCError(.notFound, "there is no such device code")
 

@@ -44,6 +44,17 @@ import Testing
     for _ in 0..<31 { #expect(await refusal { _ = try await harness.scan(issued) }?.code == .unavailable) }
   }
 
+  @Test("S26: a decision that could not be looked at is given back")
+  func outageSpendsNoDecisions() async throws {
+    let harness = try Harness { $0.decisionRate = Rate(5, per: .seconds(60)) }
+    let scanned = try await harness.scan(try await harness.issue())
+    await harness.database.close()
+    for _ in 0..<20 {
+      #expect(await refusal { try await harness.confirm(scanned) }?.code == .unavailable)
+      #expect(await refusal { try await harness.deny(scanned) }?.code == .unavailable)
+    }
+  }
+
   /// Wrong codes that these accounts type from one source, five each, until the source is refused.
   private func spray(_ accounts: Range<Int>, from address: String, in harness: Harness) async -> Int {
     var wrong = 0
@@ -83,7 +94,8 @@ import Testing
     #expect(wrong == 20)
   }
 
-  @Test("S27: after a few wrong codes from anywhere a typed code takes the screen's digits, and right ones do not count")
+  @Test(
+    "S27: after a few wrong codes from anywhere a typed code takes the screen's digits, and right ones do not count")
   func digitsAfterWrongCodes() async throws {
     let harness = try Harness()
     for _ in 0..<20 {
@@ -118,5 +130,15 @@ import Testing
     #expect(away?.code == .resourceExhausted)
     // At home, behind the same address, nobody is locked out.
     #expect(await type(issued.userCode, as: "ada", from: "203.0.113.7", in: harness) == nil)
+  }
+
+  @Test("S27, R27: what can be guessed of a typed code within its life is below 2^-32, for any number of accounts")
+  func guessesWithinALife() async throws {
+    let codes = (0..<UserCode.length).reduce(1.0) { product, _ in product * 20 }
+    let digits = 100.0
+    // A limiter gives its burst at once and earns it back within the same life.
+    let unaided = Double(Limits.unaidedTypedCodes)
+    let aided = 2 * Double(Limits.typedCodes + Limits.typedCodesPerSource)
+    #expect((unaided + aided / digits) / codes < 1 / 4_294_967_296)
   }
 }

@@ -11,6 +11,7 @@ struct Admission: Sendable {
   private let scans: RateLimiter<SubjectID>?
   private let wrongCodes: RateLimiter<SubjectID>
   private let userCodeTries: RateLimiter<SubjectID>
+  private let typedCodes: TypedCodes
   private let unknownCodes: RateLimiter<String>
 
   init(_ settings: QRSettings) {
@@ -21,6 +22,7 @@ struct Admission: Sendable {
     scans = settings.scanRate.map { RateLimiter($0) }
     wrongCodes = RateLimiter(settings.wrongCodeRate)
     userCodeTries = RateLimiter(settings.userCodeTries)
+    typedCodes = TypedCodes(lifetime: settings.lifetime)
     unknownCodes = RateLimiter(settings.unknownCodeRate)
   }
 
@@ -57,20 +59,40 @@ struct Admission: Sendable {
     decisions?.refund(subject, at: now)
   }
 
+  /// A code that an account is about to have looked at.
+  struct Try: Sendable {
+    let subject: SubjectID
+    let source: String
+    /// Nil for a code that was scanned.
+    let typed: TypedCodes.Terms?
+  }
+
   /// Takes one of the account's tries before the code is looked at: parallel guesses count like any others, and a
-  /// refusal tells nothing about the code.
-  func scan(by subject: SubjectID, isTyped: Bool, at now: Timestamp) throws(RPCError) {
+  /// refusal tells nothing about the code. A refused call takes none.
+  func scan(by subject: SubjectID, from peer: Peer, isTyped: Bool, at now: Timestamp) throws(RPCError) -> Try {
     if let wait = scans?.spend(subject, at: now) { throw .rateLimited("codes scanned", retryAfter: wait) }
     if let wait = wrongCodes.spend(subject, at: now) { throw .rateLimited("wrong codes", retryAfter: wait) }
-    if isTyped, let wait = userCodeTries.spend(subject, at: now) {
+    let source = Self.source(peer)
+    guard isTyped else { return Try(subject: subject, source: source, typed: nil) }
+    if let wait = userCodeTries.spend(subject, at: now) {
+      wrongCodes.refund(subject, at: now)
       throw .rateLimited("codes typed", retryAfter: wait)
+    }
+    do throws(RPCError) {
+      return Try(subject: subject, source: source, typed: try typedCodes.spend(source, at: now))
+    } catch {
+      wrongCodes.refund(subject, at: now)
+      userCodeTries.refund(subject, at: now)
+      throw error
     }
   }
 
-  /// The code was one that the account may confirm: the try did not count as wrong.
-  func scanWasRight(by subject: SubjectID, isTyped: Bool, at now: Timestamp) {
-    wrongCodes.refund(subject, at: now)
-    if isTyped { userCodeTries.refund(subject, at: now) }
+  /// The code was one that the account may confirm, or nobody looked at it (S26): the try does not count.
+  func wasNotWrong(_ attempt: Try, at now: Timestamp) {
+    wrongCodes.refund(attempt.subject, at: now)
+    guard let terms = attempt.typed else { return }
+    userCodeTries.refund(attempt.subject, at: now)
+    typedCodes.refund(terms, attempt.source, at: now)
   }
 
   /// Whether storage may be asked about a code that memory does not know, for this source.

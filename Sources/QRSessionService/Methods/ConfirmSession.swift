@@ -10,6 +10,14 @@ extension QRSessionAPI {
   ) async throws(RPCError) -> QRV1.ConfirmSessionResponse {
     let confirmer = try confirmer(context)
     try admission.decide(by: confirmer.subject, at: clock.now())
+    return try await spendingNothingInOutages(confirmer) { () throws(RPCError) in
+      try await confirm(request, by: confirmer, context)
+    }
+  }
+
+  private func confirm(
+    _ request: QRV1.ConfirmSessionRequest, by confirmer: QRConfirmer, _ context: ServerContext
+  ) async throws(RPCError) -> QRV1.ConfirmSessionResponse {
     var scope: Scope?
     if !request.scopeSubset.isEmpty {
       guard let subset = Scope(request.scopeSubset) else {

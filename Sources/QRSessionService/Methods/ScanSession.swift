@@ -1,3 +1,4 @@
+import Callers
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -10,50 +11,109 @@ extension QRSessionAPI {
     context: ServerContext
   ) async throws(RPCError) -> QRV1.ScanSessionResponse {
     var confirmer = try confirmer(context)
-    var isTyped = false
-    if case .userCode = request.code { isTyped = true }
+    guard let code = request.code else { throw .invalid("code", "is a qr_payload or a user_code") }
     let heard = try Self.heardBeacons(request.heardBeacons)
-    try admission.scan(by: confirmer.subject, isTyped: isTyped, at: clock.now())
+    let attempt = try admission.scan(
+      by: confirmer.subject, from: context.peer, isTyped: Self.isTyped(code), at: clock.now())
     // Drawn whether it will be needed or not: no outcome does less work than another (S24).
     let secret = random.bytes(ConfirmTicket.secretByteCount)
     let ticketHash = Self.digest(secret)
-    // Asked for before anything is known of the code, so that the time it takes says nothing either. Without the name
-    // that the screen has to show there is no claim (S23).
-    let description = try await subjects.description(
-      of: confirmer.subject,
-      session: confirmer.sessionID,
-      at: clock.now(),
-      deadline: context.deadline
-    )
+    let (description, looked) = try await look(code, attempt, confirmer, context)
     confirmer.deviceKeyThumbprint = description.deviceKeyThumbprint
-    guard let found = try await find(request.code) else {
-      // A guest is told the same about a code that it may not confirm.
-      throw confirmer.isGuest ? .loginRequired : .noSuchCode
-    }
+    guard let found = looked else { throw nothing(for: confirmer, attempt) }
 
     let beacon = Self.evidence(heard, of: beacon(of: found))
-    let risk = risk.assess(found.request, from: context.peer, beacon: beacon)
+    var risk = risk.assess(found.request, from: context.peer, beacon: beacon)
+    guard settle(&risk, attempt.typed, found, context.peer) else { throw nothing(for: confirmer, attempt) }
     let (scanner, mask) = (confirmer, description.mask)
+    let requirements = risk.requirements
     let (outcome, session) = try await decide(on: found) { session, now in
       session.scan(
         by: scanner,
         ticket: ticketHash,
-        requirements: risk.requirements,
+        requirements: requirements,
         heardBeacon: beacon == .heard,
         mask: mask,
         at: now
       )
     }
+    try check(outcome, session, attempt, confirmer, context)
+    record(.scanned, session, subject: confirmer.subject, address: context.peer.address)
+    return response(session, ConfirmTicket(session: session.id, secret: secret), risk, confirmer)
+  }
+
+  private static func isTyped(_ code: QRV1.ScanSessionRequest.Code) -> Bool {
+    if case .userCode = code { true } else { false }
+  }
+
+  /// Who scans, and what the code is of; the try is given back when the one or the other cannot be told (S26).
+  private func look(
+    _ code: QRV1.ScanSessionRequest.Code,
+    _ attempt: Admission.Try,
+    _ confirmer: QRConfirmer,
+    _ context: ServerContext
+  ) async throws(RPCError) -> (SubjectDescription, QRSession?) {
+    let description: SubjectDescription
+    do throws(RPCError) {
+      // Asked for before anything is known of the code, so that the time it takes says nothing either. Without the name
+      // that the screen has to show there is no claim (S23).
+      description = try await subjects.description(
+        of: confirmer.subject,
+        session: confirmer.sessionID,
+        at: clock.now(),
+        deadline: context.deadline
+      )
+    } catch {
+      admission.wasNotWrong(attempt, at: clock.now())
+      throw error
+    }
+    do throws(RPCError) {
+      return (description, try await find(code))
+    } catch {
+      // Whoever hangs up during the look-up may have been told by how long it took.
+      if error.code != .cancelled { admission.wasNotWrong(attempt, at: clock.now()) }
+      throw error
+    }
+  }
+
+  /// Adds what a typed code takes. False when it is not one for here: its screen is elsewhere while many wrong codes are
+  /// typed.
+  private func settle(
+    _ risk: inout AssessedRisk, _ terms: TypedCodes.Terms?, _ found: QRSession, _ peer: Peer
+  ) -> Bool {
+    guard let terms, terms.takesDigits else { return true }
+    // An installation that shows no digits has the network alone to go by.
+    let hasDigits = self.risk.mayNeedCheckCode(found.request)
+    if hasDigits { risk.requirements.checkCode = true }
+    guard terms.takesOwnNetwork || !hasDigits else { return true }
+    return risk.distance == .nearby || NetworkAddress.isSameSource(found.request.initiator.address, peer.address)
+  }
+
+  /// What every scanner is told whose code is not there to confirm, in whatever way. A guest is told the same about a
+  /// code that it may not confirm.
+  private func nothing(for confirmer: QRConfirmer, _ attempt: Admission.Try) -> RPCError {
+    if confirmer.isGuest { return .loginRequired }
+    return attempt.typed?.takesOwnNetwork == true ? .typedElsewhere : .noSuchCode
+  }
+
+  /// Throws unless the code is the scanner's now.
+  private func check(
+    _ outcome: QRSession.ScanOutcome,
+    _ session: QRSession,
+    _ attempt: Admission.Try,
+    _ confirmer: QRConfirmer,
+    _ context: ServerContext
+  ) throws(RPCError) {
     switch outcome {
     case .claimed:
-      admission.scanWasRight(by: confirmer.subject, isTyped: isTyped, at: clock.now())
+      admission.wasNotWrong(attempt, at: clock.now())
     case .unavailable:
-      throw confirmer.isGuest ? .loginRequired : .noSuchCode
+      throw nothing(for: confirmer, attempt)
     case .claimedByAnother:
       followUps.handle(
         FollowUps.PassedAround(session: session, subject: confirmer.subject, address: context.peer.address)
       )
-      throw confirmer.isGuest ? .loginRequired : .noSuchCode
+      throw nothing(for: confirmer, attempt)
     case .guestRefused:
       throw .loginRequired
     case .sameDevice:
@@ -63,12 +123,15 @@ extension QRSessionAPI {
       record(.riskDenied, session, subject: confirmer.subject, address: context.peer.address)
       throw .riskDenied
     }
-    record(.scanned, session, subject: confirmer.subject, address: context.peer.address)
+  }
 
+  private func response(
+    _ session: QRSession, _ ticket: ConfirmTicket, _ risk: AssessedRisk, _ confirmer: QRConfirmer
+  ) -> QRV1.ScanSessionResponse {
     let now = clock.now()
     let initiator = session.request.initiator
     return QRV1.ScanSessionResponse(
-      confirmTicket: ConfirmTicket(session: session.id, secret: secret).text,
+      confirmTicket: ticket.text,
       initiator: QRV1.Initiator(
         label: initiator.label?.description ?? "",
         platform: initiator.platform?.description ?? "",
@@ -92,10 +155,8 @@ extension QRSessionAPI {
   }
 
   /// The session that was scanned or typed. Nil for every code that is nobody's, in whatever way.
-  private func find(_ code: QRV1.ScanSessionRequest.Code?) async throws(RPCError) -> QRSession? {
+  private func find(_ code: QRV1.ScanSessionRequest.Code) async throws(RPCError) -> QRSession? {
     switch code {
-    case nil:
-      throw .invalid("code", "is a qr_payload or a user_code")
     case .qrPayload(let text):
       guard let payload = try? QRPayload(reading: text, base: settings.verificationBase) else { return nil }
       let reference = Self.digest(payload.reference.bytes)

@@ -1,20 +1,25 @@
 import LatchkeyProtos
 import ServiceRuntime
 
-/// Who may call which method of the identity service. A new method does not compile without its line here.
+/// Who may call which method of the identity service, and what their token must be good for. A new method does not
+/// compile without its line here.
 package enum IdentityAccess {
+  /// What changes who gets in asks for the owner, and for a proof of theirs that is no older than a few minutes (R46).
+  package static let ownersWord = AccessRequirement(.account, .recentProof, .confirmed)
+
   package static let policies =
     AccessPolicies(IdentityV1.GuestServiceMethod.self) { method in
       switch method {
       case .getChallenge, .issueGuest: .open
-      case .exportGuest, .deleteGuest: .subject
+      case .exportGuest, .deleteGuest: .subject(.account, .recentProof, .confirmed)
       }
     }
     + AccessPolicies(IdentityV1.AuthServiceMethod.self) { method in
       switch method {
       case .checkIdentifier, .sendOtp, .register, .authenticate, .refresh, .revoke, .getJwks: .open
-      case .introspect: .subjectOrService
-      case .logout, .createWebSession: .subject
+      case .introspect: .subject(nil).orService
+      case .logout: .subject(nil).and(ownersWord, when: "`scope` is OTHERS or GLOBAL")
+      case .createWebSession: .subject(.basic)
       }
     }
     + AccessPolicies(IdentityV1.GrantServiceMethod.self) { method in
@@ -26,31 +31,38 @@ package enum IdentityAccess {
     }
     + AccessPolicies(IdentityV1.SessionServiceMethod.self) { method in
       switch method {
-      case .listSessions, .revokeSession, .revokeOtherSessions, .confirmSession, .watchSessionEvents: .subject
+      case .listSessions, .watchSessionEvents: .subject(.profile)
+      case .revokeSession: .subject(nil).and(ownersWord, when: "`sid` is not the caller's own")
+      case .revokeOtherSessions, .confirmSession: .subject(.account, .recentProof, .confirmed)
       }
     }
     + AccessPolicies(IdentityV1.DeviceServiceMethod.self) { method in
       switch method {
-      case .listDevices, .renameDevice, .removeDevice, .rotateDeviceKey: .subject
+      case .listDevices: .subject(.profile)
+      case .renameDevice: .subject(.account)
+      case .removeDevice: .subject(.account, .recentProof, .confirmed)
+      case .rotateDeviceKey: .subject(.basic)
       // Who is refused as cloned has no session: both keys sign instead.
       case .resolveClone: .open
       }
     }
     + AccessPolicies(IdentityV1.TransferServiceMethod.self) { method in
       switch method {
-      case .createTransfer, .cancelTransfer: .subject
+      case .createTransfer: .subject(.account, .recentProof, .confirmed)
+      case .cancelTransfer: .subject(.account)
       case .inspectTransfer, .redeemTransfer: .open
       }
     }
     + AccessPolicies(IdentityV1.GuideServiceMethod.self) { method in
       switch method {
-      case .listGuides, .getGuide, .reportStep, .watchGuide: .subject
-      case .resetGuide: .subjectOrService
+      case .listGuides, .getGuide, .reportStep, .watchGuide: .subject(.basic)
+      case .resetGuide: .subject(.basic).orService
       }
     }
     + AccessPolicies(IdentityV1.LinkServiceMethod.self) { method in
       switch method {
-      case .listIdentities, .linkIdentity, .unlinkIdentity: .account
+      case .listIdentities: .account(.profile)
+      case .linkIdentity, .unlinkIdentity: .account(.account, .recentProof, .confirmed)
       }
     }
     + AccessPolicies(IdentityV1.PolicyServiceMethod.self) { method in

@@ -37,6 +37,8 @@ package struct IdentityCore: Sendable {
   package let refusals: RefusalRecorder
   package let guideProgress: any GuideStore
   package let tokens: TokenIssuer
+  /// How recent a proof must be to change who gets in.
+  package let stepUp: StepUpPolicy?
   package let endedSessions: EndedSessions
   package let sessionEvents: SessionEventHub
   package let guides: GuideFile
@@ -86,6 +88,7 @@ package struct IdentityCore: Sendable {
     auditRetention: Duration?,
     guideProgress: any GuideStore,
     tokens: TokenIssuer,
+    stepUp: StepUpPolicy?,
     endedSessions: EndedSessions,
     sessionEvents: SessionEventHub,
     guides: GuideFile,
@@ -132,6 +135,7 @@ package struct IdentityCore: Sendable {
     refusals = RefusalRecorder(audit, clock: clock, logger: logger)
     self.guideProgress = guideProgress
     self.tokens = tokens
+    self.stepUp = stepUp
     self.endedSessions = endedSessions
     self.sessionEvents = sessionEvents
     self.guides = guides

@@ -73,7 +73,7 @@ import Testing
       let policy = QRAccess.policies[method.rpc]
       switch method {
       case .issueSession, .pollSession, .watchSession, .cancelSession: #expect(policy == .open)
-      case .scanSession, .confirmSession, .denySession: #expect(policy == .subject)
+      case .scanSession, .confirmSession, .denySession: #expect(policy?.requirement.scope == .account)
       }
     }
   }

@@ -29,6 +29,8 @@ extension AccessTokenClaims {
     if let keyThumbprint {
       members.append(.init("cnf", .object([.init("jkt", .string(keyThumbprint))])))
     }
+    // Said of the few: what is not said of the many costs them nothing.
+    if !isConfirmed { members.append(.init("unconfirmed", .bool(true))) }
     return .object(members)
   }
 
@@ -48,6 +50,8 @@ extension AccessTokenClaims {
     self.scope = scope
     guard let isGuest = json["is_guest"]?.bool else { throw .badClaim("is_guest") }
     self.isGuest = isGuest
+    guard let isUnconfirmed = json["unconfirmed"].map({ $0.bool }) ?? false else { throw .badClaim("unconfirmed") }
+    isConfirmed = !isUnconfirmed
     authenticatedAt = try json["auth_time"] == nil ? nil : Self.time(json, "auth_time")
     if let confirmation = json["cnf"] {
       // A binding that is not understood must not be dropped: the token would then work without its key.

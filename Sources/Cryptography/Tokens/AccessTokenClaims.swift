@@ -17,11 +17,13 @@ package struct AccessTokenClaims: Sendable, Equatable {
   package var scope: String
   /// The session (refresh-token family) that the token belongs to.
   package var sessionID: String
-  /// When the person last proved who they are; absent for a guest.
+  /// When the person last proved who they are; a guest does so by its device's key.
   package var authenticatedAt: Timestamp?
   package var isGuest: Bool
   /// The thumbprint of the key that the token is bound to (`cnf.jkt`, RFC 9449 section 6.1).
   package var keyThumbprint: String?
+  /// False for a session that a code began, until its owner stands by it.
+  package var isConfirmed: Bool
 
   package init(
     subject: String,
@@ -36,7 +38,8 @@ package struct AccessTokenClaims: Sendable, Equatable {
     sessionID: String,
     authenticatedAt: Timestamp? = nil,
     isGuest: Bool,
-    keyThumbprint: String? = nil
+    keyThumbprint: String? = nil,
+    isConfirmed: Bool = true
   ) {
     self.subject = subject
     self.audience = audience
@@ -51,5 +54,6 @@ package struct AccessTokenClaims: Sendable, Equatable {
     self.authenticatedAt = authenticatedAt
     self.isGuest = isGuest
     self.keyThumbprint = keyThumbprint
+    self.isConfirmed = isConfirmed
   }
 }

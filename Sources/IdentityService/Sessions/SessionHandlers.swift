@@ -23,7 +23,7 @@ package struct SessionHandlers: IdentityV1.SessionService {
       lastUsedAt: GoogleProtobuf.Timestamp(session.family.rotatedAt),
       expiresAt: GoogleProtobuf.Timestamp(session.family.idleExpiry),
       current: session.id == caller,
-      confirmed: session.isConfirmed(at: core.clock.now())
+      confirmed: session.isConfirmed
     )
   }
 }

@@ -122,12 +122,6 @@ extension RPCError {
     RPCError(.alreadyExists, "device.public_key: the new key is in use already; make another", reason: "KEY_IN_USE")
   }
 
-  static var sessionUnconfirmed: RPCError {
-    RPCError(
-      .permissionDenied, "a session that a code began may not end others for a day, or until one of them confirms it",
-      reason: "SESSION_UNCONFIRMED")
-  }
-
   static var insufficientScope: RPCError {
     RPCError(.permissionDenied, "the token lacks the scope account", reason: "INSUFFICIENT_SCOPE")
   }

@@ -12,6 +12,8 @@ package final class EndedSessions: SessionAuthority, SessionListener {
   private struct State {
     var young: Set<SessionID> = []
     var old: Set<SessionID> = []
+    var youngConfirmed: Set<SessionID> = []
+    var oldConfirmed: Set<SessionID> = []
     var turned: Timestamp
   }
 
@@ -29,6 +31,7 @@ package final class EndedSessions: SessionAuthority, SessionListener {
   }
 
   package func sessionsChanged(_ changes: SessionChanges) {
+    if !changes.confirmed.isEmpty { state.withLock { $0.youngConfirmed.formUnion(changes.confirmed) } }
     guard !changes.ended.isEmpty else { return }
     // Remembered first: a watch that begins in between finds it among all.
     remember(changes.ended)
@@ -41,6 +44,8 @@ package final class EndedSessions: SessionAuthority, SessionListener {
       if now >= state.turned + retention {
         state.old = state.young
         state.young = []
+        state.oldConfirmed = state.youngConfirmed
+        state.youngConfirmed = []
         state.turned = now
       }
       for session in sessions { state.young.insert(session.id) }
@@ -49,6 +54,13 @@ package final class EndedSessions: SessionAuthority, SessionListener {
 
   /// Every session that is remembered.
   package var all: Set<SessionID> { state.withLock { $0.young.union($0.old) } }
+
+  /// Tokens that say otherwise are older than the confirmation. Elsewhere, and after a restart, they hold for what they
+  /// say until they are refreshed.
+  package func wasConfirmed(_ subject: AuthenticatedSubject) -> Bool {
+    guard let id = SessionID(subject.sessionID) else { return false }
+    return state.withLock { $0.youngConfirmed.contains(id) || $0.oldConfirmed.contains(id) }
+  }
 
   package func hasEnded(_ subject: AuthenticatedSubject) -> Bool {
     guard let id = SessionID(subject.sessionID) else { return true }

@@ -69,7 +69,8 @@ package struct TokenIssuer: Sendable {
       sessionID: session.id.description,
       authenticatedAt: session.authenticatedAt,
       isGuest: session.isGuest,
-      keyThumbprint: keyThumbprint
+      keyThumbprint: keyThumbprint,
+      isConfirmed: session.isConfirmed
     )
     do {
       return try keys.sign(claims)

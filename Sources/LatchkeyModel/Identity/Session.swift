@@ -51,11 +51,8 @@ package struct Session: Sendable, Equatable {
   package let authenticatedAt: Timestamp
   package var family: RefreshFamily
   package var ended: Ending?
-  /// When its owner said, from another session, that it is theirs.
+  /// When its owner said that it is theirs: from another session, or by a proof of theirs in this one.
   package var confirmedAt: Timestamp?
-
-  /// For this long nobody has to take a session for its owner's that a code began and no secret of theirs.
-  package static let unconfirmedPeriod: Duration = .seconds(86_400)
 
   package struct Ending: Sendable, Equatable {
     package let at: Timestamp
@@ -97,10 +94,10 @@ package struct Session: Sendable, Equatable {
     self.confirmedAt = confirmedAt
   }
 
-  /// Whether it may end other sessions of its owner: a code that somebody was talked into scanning must not lock the
-  /// owner out before they notice.
-  package func isConfirmed(at now: Timestamp) -> Bool {
-    (method != .qr && method != .transfer) || confirmedAt != nil || now >= authenticatedAt + Self.unconfirmedPeriod
+  /// Whether it may change who gets in: a code that somebody was talked into scanning must neither lock the owner out
+  /// nor let more people in. What a code or a transfer began is confirmed by its owner's word alone, never by time.
+  package var isConfirmed: Bool {
+    (method != .qr && method != .transfer) || confirmedAt != nil
   }
 
   package func isLive(at now: Timestamp) -> Bool {

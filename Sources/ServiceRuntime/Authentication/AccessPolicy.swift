@@ -1,45 +1,95 @@
-/// Who may call a method. Each service says it for every method in an exhaustive switch.
-package enum AccessPolicy: Sendable, Equatable {
-  /// Anyone. A token that holds still names the caller; one that does not is ignored.
-  case open
-  /// A guest or an account.
-  case subject
-  /// An account: a guest is told `LOGIN_REQUIRED`.
-  case account
-  /// Another Latchkey service, never a user's token.
-  case service
-  /// Another Latchkey service, and of those that prove which one they are (by certificate, R41) only these.
-  case services(Set<PeerService>)
-  /// A guest or an account, or another service on their behalf.
-  case subjectOrService
-  /// An account, or another service on its behalf.
-  case accountOrService
-
-  var admitsService: Bool {
-    switch self {
-    case .open, .subject, .account: false
-    case .service, .services, .subjectOrService, .accountOrService: true
-    }
+/// One line of the table of methods: who may call a method, and what their token must be good for (R45). Each service
+/// says it for every method in an exhaustive switch.
+package struct AccessPolicy: Sendable, Equatable {
+  /// Whose access token is taken.
+  package enum Persons: Sendable, Equatable {
+    case nobody
+    /// An account's: a guest is told `LOGIN_REQUIRED`.
+    case account
+    /// A guest's or an account's.
+    case subject
+    /// None is needed. One that holds still names the caller; one that does not is ignored.
+    case anyone
   }
+
+  /// Which Latchkey services may call.
+  package enum Services: Sendable, Equatable {
+    case none
+    case all
+    /// Of those that prove which one they are (by certificate, R41) only these.
+    case only(Set<PeerService>)
+  }
+
+  /// What a call needs besides, depending on what it asks for: its handler looks.
+  package struct Condition: Sendable, Equatable {
+    package let when: String
+    package let requirement: AccessRequirement
+  }
+
+  package let persons: Persons
+  package let services: Services
+  package let requirement: AccessRequirement
+  package private(set) var conditions: [Condition] = []
+
+  private init(
+    _ persons: Persons, _ services: Services, _ requirement: AccessRequirement = AccessRequirement(nil)
+  ) {
+    self.persons = persons
+    self.services = services
+    self.requirement = requirement
+  }
+
+  /// Anyone.
+  package static let open = AccessPolicy(.anyone, .none)
+
+  /// A guest or an account.
+  package static func subject(
+    _ scope: AccessRequirement.ScopeWord?, _ asks: AccessRequirement.Ask...
+  ) -> AccessPolicy {
+    AccessPolicy(.subject, .none, AccessRequirement(scope, asks))
+  }
+
+  /// An account.
+  package static func account(
+    _ scope: AccessRequirement.ScopeWord?, _ asks: AccessRequirement.Ask...
+  ) -> AccessPolicy {
+    AccessPolicy(.account, .none, AccessRequirement(scope, asks))
+  }
+
+  /// Another Latchkey service, never a user's token.
+  package static let service = AccessPolicy(.nobody, .all)
+
+  package static func services(_ services: Set<PeerService>) -> AccessPolicy { AccessPolicy(.nobody, .only(services)) }
+
+  /// The same, or another service on their behalf.
+  package var orService: AccessPolicy {
+    var policy = AccessPolicy(persons, .all, requirement)
+    policy.conditions = conditions
+    return policy
+  }
+
+  /// The same, and more when the call asks for more.
+  package func and(_ requirement: AccessRequirement, when: String) -> AccessPolicy {
+    var policy = self
+    policy.conditions.append(Condition(when: when, requirement: requirement))
+    return policy
+  }
+
+  var admitsService: Bool { services != .none }
 
   /// Whether a service that proved to be `service` may call.
   func admits(_ service: PeerService) -> Bool {
-    if case .services(let named) = self { return named.contains(service) }
-    return admitsService
+    switch services {
+    case .none: false
+    case .all: true
+    case .only(let named): named.contains(service)
+    }
   }
 
   /// Whether nobody but services may call.
-  var isForServicesOnly: Bool {
-    switch self {
-    case .service, .services: true
-    case .open, .subject, .account, .subjectOrService, .accountOrService: false
-    }
-  }
+  var isForServicesOnly: Bool { persons == .nobody }
 
-  var refusesGuests: Bool {
-    switch self {
-    case .open, .subject, .service, .services, .subjectOrService: false
-    case .account, .accountOrService: true
-    }
-  }
+  var isOpen: Bool { persons == .anyone }
+
+  var refusesGuests: Bool { persons == .account }
 }

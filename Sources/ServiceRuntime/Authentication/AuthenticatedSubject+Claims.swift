@@ -10,6 +10,7 @@ extension AuthenticatedSubject {
       clientID: claims.clientID,
       authenticatedAt: claims.authenticatedAt,
       keyThumbprint: claims.keyThumbprint,
+      isConfirmed: claims.isConfirmed,
       tokenID: claims.tokenID,
       expiresAt: claims.expiresAt
     )

@@ -8,10 +8,12 @@ package struct AuthenticatedSubject: Sendable, Equatable {
   /// Words separated by one space (RFC 6749 section 3.3).
   package let scope: String
   package let clientID: String
-  /// When the person last proved who they are; nil for a guest.
+  /// When the person last proved who they are.
   package let authenticatedAt: Timestamp?
   /// The key that the token is bound to.
   package let keyThumbprint: String?
+  /// Whether the session is one that its owner began or said to be theirs.
+  package var isConfirmed: Bool
   package let tokenID: String
   package let expiresAt: Timestamp
 
@@ -23,6 +25,7 @@ package struct AuthenticatedSubject: Sendable, Equatable {
     clientID: String,
     authenticatedAt: Timestamp?,
     keyThumbprint: String?,
+    isConfirmed: Bool = true,
     tokenID: String,
     expiresAt: Timestamp
   ) {
@@ -33,6 +36,7 @@ package struct AuthenticatedSubject: Sendable, Equatable {
     self.clientID = clientID
     self.authenticatedAt = authenticatedAt
     self.keyThumbprint = keyThumbprint
+    self.isConfirmed = isConfirmed
     self.tokenID = tokenID
     self.expiresAt = expiresAt
   }

@@ -6,6 +6,7 @@ package struct AuthenticationInterceptor: ServerInterceptor {
   private let tokens: TokenAuthenticator
   private let serviceToken: ServiceToken?
   private let certificateNames: CertificateNames?
+  private let stepUp: StepUpPolicy?
   private let proofs: DPoPVerifier
 
   /// - Parameters:
@@ -17,12 +18,14 @@ package struct AuthenticationInterceptor: ServerInterceptor {
     tokens: TokenAuthenticator,
     serviceToken: ServiceToken?,
     certificateNames: CertificateNames? = nil,
+    stepUp: StepUpPolicy? = nil,
     proofs: DPoPVerifier = DPoPVerifier()
   ) {
     self.policies = policies
     self.tokens = tokens
     self.serviceToken = serviceToken
     self.certificateNames = certificateNames
+    self.stepUp = stepUp
     self.proofs = proofs
   }
 
@@ -33,13 +36,13 @@ package struct AuthenticationInterceptor: ServerInterceptor {
     }
     let credential = Credential(context.metadata)
     // Most calls: nothing to verify and nobody to remember.
-    if policy == .open, case .none = credential { return }
+    if policy.isOpen, case .none = credential { return }
     context[CallerKey.self] = try caller(policy, credential, context)
   }
 
   package func directCalls(_ context: ServerContext) -> DirectCallVerdict {
     // What has to be verified may hold for one call and not for the next.
-    guard policies[context.method] == .open, case .none = Credential(context.metadata) else { return .look }
+    guard policies[context.method]?.isOpen == true, case .none = Credential(context.metadata) else { return .look }
     return .pass()
   }
 
@@ -51,15 +54,16 @@ package struct AuthenticationInterceptor: ServerInterceptor {
     switch credential {
     case .token, .bound:
       // A client may attach an expired token to the very call that renews it.
-      if policy == .open { return (try? subject(credential, context)).map { .subject($0) } ?? .anonymous }
+      if policy.isOpen { return (try? subject(credential, context)).map { .subject($0) } ?? .anonymous }
       if policy.isForServicesOnly { throw Self.serviceOnly }
       let subject = try subject(credential, context)
       if subject.isGuest, policy.refusesGuests {
         throw RPCError(.permissionDenied, "this needs an account: sign in first", reason: "LOGIN_REQUIRED")
       }
+      try policy.requirement.check(subject, stepUp, at: tokens.clock.now())
       return .subject(subject)
     case .service(let secret):
-      if policy == .open { return .anonymous }
+      if policy.isOpen { return .anonymous }
       guard let serviceToken, serviceToken.matches(secret) else {
         throw RPCError(.unauthenticated, "the service credential does not hold", reason: "TOKEN_INVALID")
       }
@@ -78,7 +82,7 @@ package struct AuthenticationInterceptor: ServerInterceptor {
       }
       throw RPCError(.unauthenticated, "an access token is required", reason: "TOKEN_INVALID")
     case .unsupported:
-      if policy == .open { return .anonymous }
+      if policy.isOpen { return .anonymous }
       if policy.isForServicesOnly { throw Self.serviceOnly }
       throw RPCError(
         .unauthenticated,

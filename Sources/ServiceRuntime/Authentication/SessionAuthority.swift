@@ -4,6 +4,9 @@ package protocol SessionAuthority: Sendable {
   /// from memory.
   func hasEnded(_ subject: AuthenticatedSubject) -> Bool
 
+  /// Whether the session's owner stood by it since its token was made. Answered from memory as well.
+  func wasConfirmed(_ subject: AuthenticatedSubject) -> Bool
+
   /// Whether `hasEnded` can be relied on now. While it cannot, no token is accepted: a service that cannot know fails
   /// closed (R41).
   var isCurrent: Bool { get }
@@ -12,4 +15,7 @@ package protocol SessionAuthority: Sendable {
 extension SessionAuthority {
   /// Who keeps the sessions itself always knows.
   package var isCurrent: Bool { true }
+
+  /// Who is not told learns it from the next token.
+  package func wasConfirmed(_ subject: AuthenticatedSubject) -> Bool { false }
 }

@@ -44,8 +44,9 @@ package final class TokenAuthenticator: Sendable {
     } catch {
       throw refusal(error)
     }
-    let subject = AuthenticatedSubject(claims)
+    var subject = AuthenticatedSubject(claims)
     try checkSession(of: subject)
+    if !subject.isConfirmed { subject.isConfirmed = sessions?.wasConfirmed(subject) ?? false }
     return subject
   }
 

@@ -4,6 +4,8 @@ import LatchkeyModel
 package struct SessionChanges: Sendable, Equatable {
   package var began: [Session] = []
   package var ended: [EndedSession] = []
+  /// Sessions whose owner stood by them.
+  package var confirmed: [SessionID] = []
   /// Events besides sessions that begin and end, which are recorded by themselves.
   package var notes: [AuditNote] = []
   /// Guests whose data did not make it into an account.
@@ -16,7 +18,9 @@ package struct SessionChanges: Sendable, Equatable {
     self.ended = ended
   }
 
-  package var isEmpty: Bool { began.isEmpty && ended.isEmpty && failedMerges.isEmpty }
+  package var isEmpty: Bool {
+    began.isEmpty && ended.isEmpty && confirmed.isEmpty && failedMerges.isEmpty
+  }
 
   /// Everything that goes on record.
   package var auditNotes: [AuditNote] {

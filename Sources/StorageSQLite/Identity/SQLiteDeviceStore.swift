@@ -147,7 +147,7 @@ package struct SQLiteDeviceStore: DeviceStore {
   ) async throws(StorageError) -> DeviceRemovalOutcome {
     try await database.write { db, changes throws(StorageError) in
       guard let own = try SessionRow.live(caller, at: now, in: db) else { return .callerEnded }
-      guard own.device.keyThumbprint == keyThumbprint || own.isConfirmed(at: now) else { return .unconfirmed }
+      guard own.device.keyThumbprint == keyThumbprint || own.isConfirmed else { return .unconfirmed }
       try UnlockRow.removeAll(of: own.subject, onDevice: keyThumbprint, at: now, in: db, noting: &changes)
       try SessionRow.endAll(
         of: own.subject, onDevice: keyThumbprint, because: .revoked, at: now, in: db, noting: &changes)

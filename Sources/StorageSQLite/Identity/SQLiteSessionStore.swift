@@ -29,7 +29,7 @@ package struct SQLiteSessionStore: SessionStore {
     try await database.write { db, changes throws(StorageError) in
       guard let own = try SessionRow.live(caller, at: now, in: db) else { return .callerEnded }
       guard let session = try SessionRow.find(id, in: db), session.subject == own.subject else { return .notFound }
-      guard session.id == own.id || own.isConfirmed(at: now) else { return .unconfirmed }
+      guard session.id == own.id || own.isConfirmed else { return .unconfirmed }
       if session.id != own.id, let device = session.device.keyThumbprint, device != own.device.keyThumbprint {
         // Somebody else's hands may hold that device: nothing on it may let them in again.
         try UnlockRow.removeAll(of: own.subject, onDevice: device, at: now, in: db, noting: &changes)
@@ -44,14 +44,15 @@ package struct SQLiteSessionStore: SessionStore {
     by caller: SessionID,
     at now: Timestamp
   ) async throws(StorageError) -> OwnSessionOutcome {
-    try await database.write { db, _ throws(StorageError) in
+    try await database.write { db, changes throws(StorageError) in
       guard let own = try SessionRow.live(caller, at: now, in: db) else { return .callerEnded }
       guard let session = try SessionRow.live(id, at: now, in: db), session.subject == own.subject else {
         return .notFound
       }
-      if session.isConfirmed(at: now) { return .already }
-      guard own.isConfirmed(at: now) else { return .unconfirmed }
+      if session.isConfirmed { return .already }
+      guard own.isConfirmed else { return .unconfirmed }
       try SessionRow.confirm(id, at: now, in: db)
+      changes.confirmed.append(id)
       return .changed
     }
   }
@@ -98,7 +99,7 @@ package struct SQLiteSessionStore: SessionStore {
   package func logOut(_ logOut: LogOut) async throws(StorageError) -> LogOutOutcome {
     try await database.write { db, changes throws(StorageError) in
       guard let caller = try SessionRow.live(logOut.session, at: logOut.now, in: db) else { return .sessionEnded }
-      if logOut.reach != .local, !caller.isConfirmed(at: logOut.now),
+      if logOut.reach != .local, !caller.isConfirmed,
         try SessionRow.live(of: caller.subject, at: logOut.now, limit: 2, in: db).count > 1
       {
         return .unconfirmed

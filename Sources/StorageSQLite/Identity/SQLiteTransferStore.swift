@@ -15,7 +15,7 @@ package struct SQLiteTransferStore: TransferStore {
   package func create(_ offer: TransferOffer, by caller: SessionID) async throws(StorageError) -> OwnSessionOutcome {
     try await database.write { db, changes throws(StorageError) in
       guard let own = try SessionRow.live(caller, at: offer.createdAt, in: db) else { return .callerEnded }
-      guard own.isConfirmed(at: offer.createdAt) else { return .unconfirmed }
+      guard own.isConfirmed else { return .unconfirmed }
       if own.isGuest, try MergeRow.openMerge(of: own.subject, in: db) != nil { return .already }
       try db.execute("DELETE FROM transfers WHERE sid = ?", .id(own.id))
       try db.execute(

@@ -20,7 +20,7 @@ struct DPoPTests {
   init() throws {
     fixture = try TokenFixture()
     interceptor = AuthenticationInterceptor(
-      policies: AccessPolicies(Method.self) { $0 == .open ? .open : .subject },
+      policies: AccessPolicies(Method.self) { $0 == .open ? .open : .subject(nil) },
       tokens: fixture.authenticator,
       serviceToken: fixture.serviceToken
     )

@@ -19,11 +19,11 @@ struct PolicyMatrixTests {
     var policy: AccessPolicy {
       switch self {
       case .open: .open
-      case .subject: .subject
-      case .account: .account
+      case .subject: .subject(nil)
+      case .account: .account(nil)
       case .service: .service
-      case .subjectOrService: .subjectOrService
-      case .accountOrService: .accountOrService
+      case .subjectOrService: .subject(nil).orService
+      case .accountOrService: .account(nil).orService
       }
     }
   }

@@ -15,10 +15,10 @@ struct ServiceCertificateTests {
     var policy: AccessPolicy {
       switch self {
       case .open: .open
-      case .subject: .subject
+      case .subject: .subject(nil)
       case .anyService: .service
       case .onlyQR: .services([.qr])
-      case .subjectOrService: .subjectOrService
+      case .subjectOrService: .subject(nil).orService
       }
     }
   }

@@ -2,8 +2,10 @@
 
 import email.utils
 import http.client
+import itertools
 import socket
 import ssl
+import struct
 import time
 
 import pytest
@@ -344,3 +346,30 @@ def test_protocol_by_alpn(tls_world):
         connection.send(GET)
         # SETTINGS, and GOAWAY at most: no answer of HTTP/1.1.
         assert b"HTTP/1.1" not in connection.rest()
+
+
+# What may be asked for on one connection, one behind the other.
+MIXED = {
+    "page": GET,
+    "call": b"POST %s HTTP/1.1\r\n" % CHECK.encode() + HOST
+    + b"content-type: application/grpc-web\r\ncontent-length: 5\r\n\r\n" + wire.framed(b""),
+    "refused call": b"POST /none/none HTTP/1.1\r\n" + HOST
+    + b"content-type: application/grpc-web\r\ncontent-length: 5\r\n\r\n" + wire.framed(b""),
+    "refused page": b"GET /healthz HTTP/1.1\r\n\r\n",
+    "unfinished": b"POST /none HTTP/1.1\r\n" + HOST + b"content-length: 500\r\n\r\n",
+}  # fmt: skip
+
+
+def test_gone_within_answers(any_world):
+    """H14: a peer that asks for several things at once and is gone before the answers ends its own connection alone"""
+    for names in itertools.product(MIXED, repeat=3):
+        for reset in (False, True):
+            with Raw(any_world) as connection:
+                connection.send(b"".join(MIXED[name] for name in names))
+                if reset:
+                    linger = struct.pack("ii", 1, 0)
+                    connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    with Raw(any_world) as connection:
+        connection.send(GET)
+        assert connection.answer()[0] == 200
+    assert all(service.process.poll() is None for service in any_world.fleet.services.values())

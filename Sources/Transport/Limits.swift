@@ -16,6 +16,10 @@ enum Limits {
   /// How long the socket may refuse every byte before the connection is given up: several retransmissions.
   static let stalledWriteTimeout = TimeAmount.seconds(30)
 
+  /// What has to leave within that time where more waits: a frame of HTTP/2's usual size, which is half a kilobyte a
+  /// second. A peer that takes less holds what waits for longer than any person would.
+  static let stallProgress = 16 * 1024
+
   /// How long the last bytes after a GOAWAY may take. The peer has broken the rules: it gets no more patience.
   static let closingTimeout = TimeAmount.seconds(5)
 

@@ -3,36 +3,42 @@ internal import NIOCore
 internal import NIOHTTP1
 
 /// Answers requests for pages and gRPC-Web calls over HTTP/1.1, one at a time.
+///
 final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   // Unchecked: only touched on its event loop, which is also the executor that its tasks prefer.
   typealias InboundIn = HTTPServerRequestPart
-  typealias OutboundOut = HTTPServerResponsePart
+
+  /// What comes while the request before it is answered.
+  private enum Event {
+    case part(HTTPServerRequestPart)
+    case unreadable
+    case inputClosed
+  }
 
   private let environment: ServerEnvironment
   private let executor: EventLoopTaskExecutor
   private let peer: Peer
-  private var context: ChannelHandlerContext?
+  private let writer: PageAnswerWriter
+  /// From one piece of a read, whose size the pacer bounds.
+  private var waiting = CircularBuffer<Event>()
+  private var isTakingWaiting = false
   private var head: HTTPRequestHead?
   private var body: [UInt8] = []
   /// Bytes of the body that the request being received or answered keeps.
   private var heldBody = 0
   /// The answer to a request whose body is not taken.
   private var refusal: PageResponse?
+  private var web: (call: WebCall, head: HTTPRequestHead)?
+  private var share = CallShare()
   /// Bytes that were read and wait until they may be passed on.
   private var waitingBytes = 0
   /// What the server's budget was last told that this connection holds.
   private var reportedBytes = 0
-  private var isAnswering = false {
-    didSet { if oldValue, !isAnswering { becameFree?() } }
-  }
-  private var isTaskRunning = false
-  private var share = CallShare()
   /// A request has begun to come, and not ended.
   private var isReceiving = true
-  private var web: (call: WebCall, head: HTTPRequestHead)?
+  private var isTaskRunning = false
+  /// The answer under way is the last one.
   private var isDraining = false
-  /// The last answer is on its way: nothing that comes now is read.
-  private var isEnding = false
   private var timer: Scheduled<Void>?
   /// Called when the next request may come.
   var becameFree: (() -> Void)?
@@ -43,9 +49,13 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     self.environment = environment
     self.executor = executor
     self.peer = peer
+    writer = PageAnswerWriter(stallTimeout: environment.configuration.stalledWriteTimeout)
   }
 
   /// Adds the HTTP/1.1 codec and a page handler at the end of a pipeline.
+  ///
+  /// Of NIO's helpers only the codec: its others trap when an answer is written out of order, and a peer has ways to
+  /// end a connection in the midst of one.
   static func addHandlers(
     to pipeline: ChannelPipeline.SynchronousOperations,
     environment: ServerEnvironment,
@@ -59,8 +69,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     bounds.maxHeaderListSize = Limits.pageHeaderBytes
     bounds.maxHeaderFieldCount = Limits.pageHeaderFields
     try pipeline.configureHTTPServerPipeline(
-      withPipeliningAssistance: true,
-      withErrorHandling: true,
+      withPipeliningAssistance: false,
+      withErrorHandling: false,
       withOutboundHeaderValidation: true,
       withEncoderConfiguration: .init(),
       withDecoderLimitConfiguration: bounds
@@ -69,26 +79,31 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   }
 
   func handlerAdded(context: ChannelHandlerContext) {
-    self.context = context
+    writer.begin(context)
+    writer.changed = { [unowned self] in reportBuffered() }
     startTimer(Limits.pageRequestTimeout)
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
+    abandon()
+    writer.end()
     environment.budget.buffered(-reportedBytes)
     reportedBytes = 0
-    self.context = nil
-    timer?.cancel()
-    timer = nil
   }
 
-  /// Whether the request that is under way, or the next one, may go on coming: none waits for its answer.
-  var isFree: Bool { isReceiving || !isAnswering }
+  func channelInactive(context: ChannelHandlerContext) {
+    abandon()
+    context.fireChannelInactive()
+  }
 
-  private func startTimer(_ time: TimeAmount) {
-    timer?.cancel()
-    timer = executor.eventLoop.assumeIsolated().scheduleTask(in: time) { [weak self] in
-      self?.context?.close(promise: nil)
-    }
+  private var exchange: PageExchange { writer.exchange }
+
+  // MARK: Requests
+
+  /// Whether the request that is under way, or the next one, may go on coming: none waits for its answer, and the peer
+  /// takes those that it had.
+  var isFree: Bool {
+    waiting.isEmpty && !exchange.isOver && (isReceiving || writer.isReady)
   }
 
   /// So many bytes of what was read wait.
@@ -98,54 +113,131 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
 
   /// Bytes of a request come, or of the next one: from its first byte on it has its time.
   func receivesBytes() {
-    guard !isReceiving, !isAnswering else { return }
+    guard !isReceiving, exchange.isIdle else { return }
     isReceiving = true
     startTimer(Limits.pageRequestTimeout)
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    guard !isEnding else { return }
-    switch unwrapInboundIn(data) {
-    case .head(var head):
-      isReceiving = true
-      if let refusal = head.refusal { return refuse(head, refusal) }
-      if let target = head.originForm { head.uri = target }
-      if head.waitsForContinue {
-        let leave = HTTPResponseHead(version: .http1_1, status: .continue)
-        context.writeAndFlush(wrapOutboundOut(.head(leave)), promise: nil)
-      }
-      if beginWeb(head) { return }
-      self.head = head
-      body = []
-      heldBody = 0
-      refusal = nil
-    case .body(let bytes):
-      if let web {
-        guard !environment.budget.isExhausted else { return web.call.end(environment.budget.refusal()) }
-        // The call reads it before it returns, and keeps no more than a message.
-        return unsafe bytes.withUnsafeReadableBytes { unsafe web.call.receive($0) }
-      }
-      guard refusal == nil else { return }
-      if environment.budget.isExhausted {
-        refusal = .noRoom
-      } else if body.count + bytes.readableBytes > Limits.pageBodyBytes {
-        refusal = .tooLarge
-      } else {
-        body.append(contentsOf: bytes.readableBytesView)
-      }
-      if refusal != nil { body = [] }
-      heldBody = body.count
-    case .end:
-      isReceiving = false
-      if let web {
-        timer?.cancel()
-        web.call.receivedEnd()
-        return
-      }
-      guard let head else { return }
-      self.head = nil
-      answer(head)
+    receive(.part(unwrapInboundIn(data)))
+  }
+
+  /// Takes the event now, or when the answers to the requests before it are complete.
+  private func receive(_ event: Event) {
+    guard !exchange.isOver else { return }
+    guard waiting.isEmpty, mayTake(event) else { return waiting.append(event) }
+    take(event)
+  }
+
+  private func mayTake(_ event: Event) -> Bool {
+    switch event {
+    case .part(.head): writer.isReady
+    case .part: true
+    // It is the request under way that cannot be read, or the next one.
+    case .unreadable: exchange.isIdle || isReceiving
+    case .inputClosed: true
     }
+  }
+
+  private func takeWaiting() {
+    guard !isTakingWaiting else { return }
+    isTakingWaiting = true
+    while let event = waiting.first, mayTake(event) {
+      waiting.removeFirst()
+      take(event)
+    }
+    isTakingWaiting = false
+    if isFree { becameFree?() }
+  }
+
+  private func take(_ event: Event) {
+    guard !exchange.isOver else { return }
+    switch event {
+    case .part(.head(let head)): begin(head)
+    case .part(.body(let bytes)): takeBody(bytes)
+    case .part(.end): takeEnd()
+    case .unreadable: refuseUnreadable()
+    case .inputClosed: takeInputClosed()
+    }
+  }
+
+  private func begin(_ request: HTTPRequestHead) {
+    var head = request
+    guard writer.receivedHead() else { return }
+    isReceiving = true
+    if let refusal = head.refusal { return refuse(head, refusal) }
+    if let target = head.originForm { head.uri = target }
+    if head.waitsForContinue { writer.sendContinue() }
+    guard !exchange.isOver, !beginWeb(head) else { return }
+    self.head = head
+    body = []
+    heldBody = 0
+    refusal = nil
+  }
+
+  private func takeBody(_ bytes: ByteBuffer) {
+    if let web {
+      guard !environment.budget.isExhausted else { return web.call.end(environment.budget.refusal()) }
+      // The call reads it before it returns, and keeps no more than a message.
+      return unsafe bytes.withUnsafeReadableBytes { unsafe web.call.receive($0) }
+    }
+    guard refusal == nil else { return }
+    if environment.budget.isExhausted {
+      refusal = .noRoom
+    } else if body.count + bytes.readableBytes > Limits.pageBodyBytes {
+      refusal = .tooLarge
+    } else {
+      body.append(contentsOf: bytes.readableBytesView)
+    }
+    if refusal != nil { body = [] }
+    heldBody = body.count
+  }
+
+  private func takeEnd() {
+    isReceiving = false
+    timer?.cancel()
+    if let web { return web.call.receivedEnd() }
+    guard let head else { return }
+    self.head = nil
+    answer(head)
+  }
+
+  /// Answers a request whose body is not waited for, and ends the connection: where the next one begins is in doubt.
+  private func refuse(_ head: HTTPRequestHead, _ refusal: PageResponse) {
+    isDraining = true
+    send(refusal, to: head)
+  }
+
+  private func refuseUnreadable() {
+    let head = web?.head ?? head ?? HTTPRequestHead(version: .http1_1, method: .GET, uri: "/")
+    if let call = web?.call {
+      web = nil
+      call.end(RPCError(.internal, "the request cannot be read"))
+    }
+    _ = writer.receivedHead()
+    refuse(head, PageResponse(status: 400, text: "the request is not understood\n"))
+    // The answer to a call may have begun.
+    if !exchange.isOver { close() }
+  }
+
+  private func takeInputClosed() {
+    // Nothing more will be asked; what is under way is still answered, but a call has no reader.
+    isDraining = true
+    guard web != nil || exchange.isIdle || isReceiving else { return }
+    executor.turns.soon { self.closeWhenWritten() }
+  }
+
+  // MARK: Time and pressure
+
+  private func startTimer(_ time: TimeAmount) {
+    timer?.cancel()
+    timer = executor.eventLoop.assumeIsolated().scheduleTask(in: time) { [weak self] in self?.timeIsOver() }
+  }
+
+  private func timeIsOver() {
+    // A peer that still reads what was answered is not silent, and has a time of its own for that.
+    guard waiting.isEmpty, isReceiving || !writer.hasUnwritten else { return startTimer(Limits.pageIdleTimeout) }
+    close()
   }
 
   func channelReadComplete(context: ChannelHandlerContext) {
@@ -155,12 +247,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
 
   /// Tells the server's budget what this connection holds.
   private func reportBuffered() {
-    guard let context else { return }
-    var bytes = waitingBytes + (isAnswering || isReceiving ? heldBody + (web?.call.heldBytes ?? 0) : 0)
-    if !context.channel.isWritable, let options = context.channel.syncOptions {
-      // What the socket has not taken. A channel that cannot tell has no socket.
-      bytes += (try? options.getOption(.bufferedWritableBytes)) ?? 0
-    }
+    var bytes = writer.unwrittenBytes
+    if !exchange.isOver { bytes += waitingBytes + heldBody + (web?.call.heldBytes ?? 0) }
     guard bytes != reportedBytes else { return }
     environment.budget.buffered(bytes - reportedBytes)
     reportedBytes = bytes
@@ -169,55 +257,62 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     if event is ServerDrain {
       isDraining = true
-      if !isAnswering { context.close(promise: nil) }
+      if exchange.isIdle { closeWhenWritten() }
     } else if event is ServerPressure {
       // Others want this connection's place.
-      if !isAnswering, !isReceiving, .now() - lastAnswer >= Limits.pressureIdleTime { context.close(promise: nil) }
-    } else if case ChannelEvent.inputClosed = event, let web {
-      // The client has gone; what it asked for has no reader.
-      self.web = nil
-      web.call.end(RPCError(.cancelled, "the client is gone"))
-      closeSoon()
+      if exchange.isIdle, !isReceiving, .now() - lastAnswer >= Limits.pressureIdleTime { closeWhenWritten() }
     } else if case ChannelEvent.inputClosed = event {
-      // Nothing more will be asked; what is under way is still answered.
-      isDraining = true
-      if !isAnswering { closeSoon() }
+      receive(.inputClosed)
     } else {
       context.fireUserInboundEventTriggered(event)
     }
   }
 
-  private func closeSoon() {
-    executor.turns.soon { self.context?.close(promise: nil) }
-  }
-
-  func channelInactive(context: ChannelHandlerContext) {
-    if let web {
-      self.web = nil
-      web.call.end(RPCError(.cancelled, "the client is gone"))
-    }
-    context.fireChannelInactive()
-  }
-
   func channelWritabilityChanged(context: ChannelHandlerContext) {
-    // While an answer goes out no other timer runs.
-    if !context.channel.isWritable {
-      startTimer(Limits.stalledWriteTimeout)
-    } else if isAnswering {
-      timer?.cancel()
-    }
-    reportBuffered()
+    if context.channel.isWritable { takeWaiting() }
     context.fireChannelWritabilityChanged()
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
     environment.logger.debug("connection failed", metadata: ["error": "\(error)"])
-    context.close(promise: nil)
+    // The encoder's side has errors of this type as well: a head that it does not take.
+    guard error is HTTPParserError, !writer.isSendingHead else { return close() }
+    receive(.unreadable)
   }
 
-  private func answer(_ head: HTTPRequestHead) {
-    isAnswering = true
+  // MARK: The end
+
+  /// Nothing is read or written from here on, and what was begun for this connection ends.
+  private func abandon() {
     timer?.cancel()
+    timer = nil
+    writer.abandon()
+    forgetRequests()
+    guard let call = web?.call else { return }
+    web = nil
+    call.end(RPCError(.cancelled, "the client is gone"))
+  }
+
+  private func forgetRequests() {
+    waiting.removeAll()
+    head = nil
+    body = []
+    heldBody = 0
+  }
+
+  private func close() {
+    abandon()
+    writer.close()
+  }
+
+  private func closeWhenWritten() {
+    abandon()
+    writer.closeWhenWritten()
+  }
+
+  // MARK: Answers
+
+  private func answer(_ head: HTTPRequestHead) {
     let (path, query) = PageTable.split(head.uri)
     let request = PageRequest(
       method: head.method.rawValue,
@@ -231,31 +326,23 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     let refusal = refusal
     isTaskRunning = true
     Task.immediate(executorPreference: executor) { [self] in
+      let response: PageResponse
       if let refusal {
-        send(refusal, to: head)
-      } else if head.headers.contains(name: "content-type"), head.headers["content-type"].contains(where: isGRPC) {
+        response = refusal
+      } else if head.headers["content-type"].contains(where: { $0.utf8.starts(with: "application/grpc".utf8) }) {
         // RFC 9110 §15.5.22 would be 426, but gRPC clients know 415.
-        send(PageResponse(status: 415, text: "gRPC needs HTTP/2\n"), to: head)
+        response = PageResponse(status: 415, text: "gRPC needs HTTP/2\n")
       } else {
-        send(await environment.answer(request), to: head)
+        response = await environment.answer(request)
       }
+      // Ahead of the answer, with which the next request may begin.
       isTaskRunning = false
       share.giveBack(to: environment.budget)
+      send(response, to: head)
     }
     guard isTaskRunning else { return }
     share.take(of: environment.budget)
     reportBuffered()
-  }
-
-  /// Answers a request whose body is not waited for, and ends the connection: where the next one begins is in doubt.
-  private func refuse(_ head: HTTPRequestHead, _ refusal: PageResponse) {
-    isDraining = true
-    timer?.cancel()
-    send(refusal, to: head)
-  }
-
-  private func isGRPC(_ contentType: String) -> Bool {
-    contentType.utf8.starts(with: "application/grpc".utf8)
   }
 
   /// Whether the parser takes what follows the request for another protocol, which nobody here speaks: that is passed
@@ -264,52 +351,30 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     request.method == .CONNECT || request.headers.contains(name: "upgrade")
   }
 
+  private func isKeptAlive(_ request: HTTPRequestHead) -> Bool {
+    request.isKeepAlive && !isDraining && !Self.endsHTTP(request)
+  }
+
   private func send(_ response: PageResponse, to request: HTTPRequestHead) {
-    isAnswering = false
-    guard let context else { return }
-    let isKeptAlive = request.isKeepAlive && !isDraining && !Self.endsHTTP(request)
-    sendHead(response.status, response.sentFields, to: request, isKeptAlive: isKeptAlive, context)
-    if request.method != .HEAD, !response.body.isEmpty {
-      context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: response.body)))), promise: nil)
-    }
-    sendEnd(isKeptAlive: isKeptAlive, context)
+    let isKeptAlive = isKeptAlive(request)
+    guard writer.sendHead(response.status, response.sentFields, to: request, isKeptAlive: isKeptAlive) else { return }
+    if request.method != .HEAD { writer.sendBody(ByteBuffer(bytes: response.body)) }
+    sendEnd(isKeptAlive: isKeptAlive)
   }
 
-  private func sendHead(
-    _ status: Int,
-    _ fields: [(name: String, value: String)],
-    to request: HTTPRequestHead,
-    isKeptAlive: Bool,
-    _ context: ChannelHandlerContext
-  ) {
-    var headers = HTTPHeaders()
-    for (name, value) in fields { headers.add(name: name, value: value) }
-    if !isKeptAlive {
-      headers.replaceOrAdd(name: "connection", value: "close")
-    } else if request.version == .http1_0 {
-      headers.replaceOrAdd(name: "connection", value: "keep-alive")
-    }
-    let head = HTTPResponseHead(
-      version: request.version == .http1_0 ? .http1_0 : .http1_1,
-      status: HTTPResponseStatus(statusCode: status),
-      headers: headers
-    )
-    context.write(wrapOutboundOut(.head(head)), promise: nil)
-  }
-
-  private func sendEnd(isKeptAlive: Bool, _ context: ChannelHandlerContext) {
-    isEnding = !isKeptAlive
+  private func sendEnd(isKeptAlive: Bool) {
+    guard exchange.maySendBody else { return }
     lastAnswer = .now()
     heldBody = 0
-    reportBuffered()
-    guard isKeptAlive else {
-      let written = context.eventLoop.makePromise(of: Void.self)
-      context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: written)
-      return written.futureResult.assumeIsolated().whenComplete { [self] _ in self.context?.close(promise: nil) }
+    if isKeptAlive {
+      startTimer(Limits.pageIdleTimeout)
+    } else {
+      timer?.cancel()
+      forgetRequests()
     }
-    // Before the end is written, which may bring the next request and its own time.
-    startTimer(Limits.pageIdleTimeout)
-    context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+    _ = writer.sendEnd(isKeptAlive: isKeptAlive)
+    reportBuffered()
+    takeWaiting()
   }
 }
 
@@ -327,7 +392,6 @@ extension PageHandler: WebCallSink {
       head.receive(name.lowercased(), value, router)
     }
     guard let format = head.webFormat else { return false }
-    isAnswering = true
     let call = WebCall(
       format,
       head,
@@ -348,26 +412,24 @@ extension PageHandler: WebCallSink {
   }
 
   /// An answer that ends before the request does ends the connection as well.
-  private func isKeptAlive(_ request: HTTPRequestHead) -> Bool {
-    request.isKeepAlive && request.version != .http1_0 && !isDraining && !isReceiving && !Self.endsHTTP(request)
+  private func isCallKeptAlive(_ request: HTTPRequestHead) -> Bool {
+    isKeptAlive(request) && request.version != .http1_0 && !isReceiving
   }
 
   func webCall(_ call: WebCall, answers headers: [(name: String, value: String)]) {
-    guard let context, let web, web.call === call else { return }
-    sendHead(200, headers, to: web.head, isKeptAlive: isKeptAlive(web.head), context)
+    guard let web, web.call === call else { return }
+    writer.sendHead(200, headers, to: web.head, isKeptAlive: isCallKeptAlive(web.head))
   }
 
   func webCall(_ call: WebCall, sends body: ByteBuffer) {
-    guard let context, let web, web.call === call else { return }
-    let count = body.readableBytes
-    context.writeAndFlush(wrapOutboundOut(.body(.byteBuffer(body)))).assumeIsolated().whenSuccess { call.wrote(count) }
+    guard let web, web.call === call else { return }
+    writer.sendBody(body) { call.wrote($0) }
   }
 
   func webCallEnded(_ call: WebCall) {
-    guard let context, let web, web.call === call else { return }
+    guard let web, web.call === call else { return }
     self.web = nil
-    isAnswering = false
-    sendEnd(isKeptAlive: isKeptAlive(web.head), context)
+    sendEnd(isKeptAlive: isCallKeptAlive(web.head))
   }
 
   func webCallReturned(_ call: WebCall) {}

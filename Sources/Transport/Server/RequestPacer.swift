@@ -28,7 +28,7 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
 
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
-    pages.becameFree = { [weak self] in self?.waitForTurn() }
+    pages.becameFree = { [weak self] in self?.goOn() }
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
@@ -49,7 +49,7 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
   }
 
   func read(context: ChannelHandlerContext) {
-    if rest.readableBytes == 0 { context.read() } else { isReadHeld = true }
+    if rest.readableBytes == 0, pages.isFree { context.read() } else { isReadHeld = true }
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
@@ -73,15 +73,13 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
     if isInputClosed {
       isInputClosed = false
       context.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
-    } else if isReadHeld {
-      isReadHeld = false
-      context.read()
+    } else {
+      goOn()
     }
     return false
   }
 
   private func passOn(until end: NIODeadline) {
-    pages.receivesBytes()
     isPassing = true
     defer {
       isPassing = false
@@ -91,9 +89,17 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
       let piece = rest.readSlice(length: min(rest.readableBytes, Limits.pageBytesBetweenLooks)),
       piece.readableBytes > 0
     {
+      pages.receivesBytes()
       context.fireChannelRead(wrapInboundOut(piece))
       if turns.eventLoop.now >= end { return }
     }
+  }
+
+  private func goOn() {
+    waitForTurn()
+    guard rest.readableBytes == 0, isReadHeld, pages.isFree else { return }
+    isReadHeld = false
+    context?.read()
   }
 
   private func waitForTurn() {

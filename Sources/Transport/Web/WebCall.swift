@@ -265,6 +265,8 @@ final class WebCall: CallWaker.Target, @unchecked Sendable {
   private func finish(_ failure: RPCError?) {
     guard phase != .answered else { return }
     sendWaiting()
+    // A write that fails ends the call within it.
+    guard phase != .answered else { return }
     phase = .answered
     timer?.cancel()
     timer = nil

@@ -76,6 +76,24 @@ def test_undo(world):
     assert contents(second, "cart") == {row.key: (row.value, row.number) for row in guest_rows}
 
 
+# One text to Unicode, four keys to a store; and one that begins with a mark that joins with what is before it.
+FORMS = ["\u212b", "\u00c5", "A\u030a", "\u0301", "\u0301b"]
+
+
+def test_keys_are_bytes(world):
+    """M1: rows whose keys differ only by their Unicode form all arrive, and all come back"""
+    guest_rows = [record("cart", key, b"guest " + key.encode(), 1) for key in FORMS]
+    account_rows = [record("cart", key, b"account " + key.encode(), 2) for key in FORMS[1:4]]
+    second, guest, done = merged(world, guest_rows, account_rows)
+    assert (done.report[0].moved, done.report[0].summed) == (2, 3)
+    assert {key: number for key, (_, number) in contents(second, "cart").items()} == dict(zip(FORMS, [1, 3, 3, 3, 1]))
+    assert undo(world, second, done).begun
+    assert second.watch_merge(done.migration_id)[-1].state == migration.MIGRATION_STATE_UNDONE
+    assert contents(second, "cart") == {row.key: (row.value, row.number) for row in account_rows}
+    assert second.start_as_guest().subject.sub == guest
+    assert contents(second, "cart") == {row.key: (row.value, row.number) for row in guest_rows}
+
+
 def test_undo_where_another_guest_lives(world):
     """G2: a device that is another guest's by now keeps it, and the merge stays"""
     second, guest, done = merged(world, [record("cart", "a", b"guest")], [record("cart", "b", b"account")])

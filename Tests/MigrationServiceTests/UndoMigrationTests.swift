@@ -201,6 +201,28 @@ struct UndoMigrationTests {
     }
   }
 
+  @Test("M1: conflicts are listed to the last page, whatever their keys begin with")
+  func conflictPages() async throws {
+    let keys = ["\u{301}", "\u{20DD}a", "\u{E9}", "e\u{301}", "a/b"]
+    let notes = try #require(CollectionName("notes"))
+    try await MigratorHarness.run(rules: CollectionRules([notes: CollectionRules.Rule(policy: .ask)])) { harness in
+      let (guest, account) = (try harness.person(isGuest: true), try harness.person(isGuest: false))
+      for person in [guest, account] {
+        try await harness.put(keys.map { MigratorHarness.record("notes", $0) }, as: person)
+      }
+      let id = try await harness.migrate(guest, into: account).migrationID
+      var seen: [[UInt8]] = []
+      var token = ""
+      repeat {
+        let page = try await harness.migrations.listConflicts(
+          MigrationV1.ListConflictsRequest(migrationID: id, pageSize: 1, pageToken: token), options: account.options)
+        seen += page.conflicts.map { Array($0.key.utf8) }
+        token = page.nextPageToken
+      } while !token.isEmpty && seen.count <= keys.count
+      #expect(seen == keys.map { Array($0.utf8) }.sorted { $0.lexicographicallyPrecedes($1) })
+    }
+  }
+
   @Test("G18: a record that the account has no room for stays set aside until there is some")
   func noRoom() async throws {
     let downloads = try #require(CollectionName("downloads"))

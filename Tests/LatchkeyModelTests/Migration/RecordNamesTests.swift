@@ -23,6 +23,19 @@ import Testing
     }
   }
 
+  @Test("M1: a key is its bytes: what Unicode takes for the same text in another form is another key")
+  func keysAreBytes() throws {
+    let forms = ["\u{E9}", "e\u{301}", "\u{212B}", "\u{C5}", "A\u{30A}", "\u{AC00}", "\u{1100}\u{1161}"]
+    let keys = try forms.map { try #require(RecordKey($0)) }
+    let collection = try #require(CollectionName("notes"))
+    #expect(Set(keys).count == forms.count)
+    #expect(Set(keys.map { RecordName(collection: collection, key: $0) }).count == forms.count)
+    for (left, form) in zip(keys, forms) {
+      #expect(keys.filter { $0 == left }.map { Array($0.description.utf8) } == [Array(form.utf8)])
+      #expect(RecordKey(left.description) == left)
+    }
+  }
+
   @Test("a page token names one position, and any other text names none")
   func pageTokens() throws {
     for (time, key) in [(0, "a"), (Int64.min, "ключ"), (Int64.max, String(repeating: "k", count: 256))] {
@@ -32,7 +45,11 @@ import Testing
       #expect(RecordPosition(pageToken: position.pageToken + "A") != position)
       #expect(RecordPosition(pageToken: String(position.pageToken.dropLast())) != position)
     }
-    for (collection, key) in [("a", "b"), ("cart", "x/y"), ("cart", String(repeating: "é", count: 128))] {
+    for (collection, key) in [
+      ("a", "b"), ("cart", "x/y"), ("cart", String(repeating: "é", count: 128)),
+      // A mark that joins with what is before it.
+      ("cart", "\u{301}a"), ("cart", "\u{20DD}"),
+    ] {
       let name = RecordName(
         collection: try #require(CollectionName(collection)), key: try #require(RecordKey(key)))
       #expect(RecordName(pageToken: name.pageToken) == name)

@@ -28,6 +28,25 @@ struct RecordStoreTests {
   }
 
   @Test(
+    "M1: of keys that differ only in their Unicode form each has its own record, which is counted, read and deleted",
+    arguments: StorageEngine.allCases)
+  func unicodeForms(engine: StorageEngine) async throws {
+    let stores = try engine.openMigrator(in: try TemporaryFolder())
+    let drafts = [try draft("e\u{301}", [1]), try draft("\u{E9}", [2, 2]), try draft("\u{301}", [3])]
+    #expect(try await stores.records.put(drafts, of: owner) == .done(3))
+    for _ in 0..<2 {
+      #expect(try await stores.records.summary(of: owner).count == 3)
+      for draft in drafts { #expect(try await stores.records.record(draft.name, of: owner)?.content == draft.content) }
+      #expect(try await stores.records.put([drafts[1], drafts[0]], of: owner) == .done(2))
+    }
+    #expect(try await stores.records.delete(drafts[0].name, revision: nil, of: owner) == .done(.deleted))
+    let page = try await stores.records.records(
+      in: drafts[0].name.collection, of: owner, beyond: nil, count: 10, bytes: 100)
+    #expect(Set(page.records.map(\.content.value)) == [[2, 2], [3]])
+    await stores.close()
+  }
+
+  @Test(
     "a record's revision grows with every write, also when it was deleted in between",
     arguments: StorageEngine.allCases)
   func revisions(engine: StorageEngine) async throws {

@@ -1,11 +1,15 @@
 /// Where a record stands among its subject's records.
-package struct RecordName: Sendable, Hashable {
+package struct RecordName: Sendable, Hashable, Comparable {
   package let collection: CollectionName
   package let key: RecordKey
 
   package init(collection: CollectionName, key: RecordKey) {
     self.collection = collection
     self.key = key
+  }
+
+  package static func < (left: RecordName, right: RecordName) -> Bool {
+    (left.collection, left.key) < (right.collection, right.key)
   }
 
   // MARK: As a page token
@@ -19,9 +23,10 @@ package struct RecordName: Sendable, Hashable {
   package init?(pageToken: String) {
     guard pageToken.utf8.count <= (CollectionName.maximumBytes + RecordKey.maximumBytes + 2) * 4 / 3 + 1,
       let bytes = Base64URL.decode(pageToken), bytes.first == Self.version,
-      let text = String(validating: bytes[1...], as: UTF8.self), let slash = text.firstIndex(of: "/"),
-      let collection = CollectionName(String(text[..<slash])),
-      let key = RecordKey(String(text[text.index(after: slash)...]))
+      // By bytes: a key that begins with a combining mark is one character with the slash.
+      let slash = bytes.firstIndex(of: UInt8(ascii: "/")),
+      let collection = String(validating: bytes[1..<slash], as: UTF8.self).flatMap({ CollectionName($0) }),
+      let key = String(validating: bytes[(slash + 1)...], as: UTF8.self).flatMap({ RecordKey($0) })
     else { return nil }
     self.init(collection: collection, key: key)
   }

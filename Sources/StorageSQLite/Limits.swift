@@ -44,6 +44,10 @@ enum Limits {
   /// Bytes of values in such a chunk, so that large records make it short rather than long.
   static let applyBytes = 4 << 20
 
+  /// Layers of merges that one transaction of taking back looks at: an account whose records many guests share takes
+  /// more steps, not longer ones.
+  static let undoLayers = 2000
+
   /// Records that one transaction deletes: cheaper than merging, for the same reason.
   static let purgeRecords = 1000
 

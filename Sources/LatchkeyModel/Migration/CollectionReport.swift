@@ -7,18 +7,22 @@ package struct CollectionReport: Sendable, Equatable {
   /// Records that the guest held.
   package let sourceCount: Int
   package private(set) var counts: [MergeOutcome: Int]
+  /// Records of the account that taking back left other than they were before, because their owner changed them.
+  package let remained: Int
 
   package init(
     collection: CollectionName,
     policy: MigrationPolicy,
     maximumRows: Int?,
     sourceCount: Int,
-    counts: [MergeOutcome: Int] = [:]
+    counts: [MergeOutcome: Int] = [:],
+    remained: Int = 0
   ) {
     self.collection = collection
     self.policy = policy
     self.maximumRows = maximumRows
     self.sourceCount = sourceCount
+    self.remained = remained
     self.counts = counts.filter { $0.value != 0 }
   }
 

@@ -32,4 +32,11 @@ package struct RecordKey: Sendable, Hashable, Comparable, LosslessStringConverti
   package func appended(by migration: MigrationID) -> RecordKey? {
     RecordKey("\(text)~\(migration.description.prefix(8))")
   }
+
+  /// The key of which this may be the one that `appended(by:)` made; nil when it cannot be.
+  package var unappended: RecordKey? {
+    let bytes = Array(text.utf8)
+    guard bytes.count > 9, bytes[bytes.count - 9] == UInt8(ascii: "~") else { return nil }
+    return String(validating: bytes.dropLast(9), as: UTF8.self).flatMap { RecordKey($0) }
+  }
 }

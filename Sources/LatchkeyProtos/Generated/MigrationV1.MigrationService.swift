@@ -538,6 +538,9 @@ extension MigrationV1 {
     package var targetCount: Int64
     /// Conflicts that were left to a person.
     package var asked: Int64
+    /// Of a merge that was taken back: rows that are not as they were before it, because the account's owner has changed or
+    /// deleted them since. Collections without any are not reported then.
+    package var remained: Int64
 
     package init(
       name: String = "",
@@ -548,7 +551,8 @@ extension MigrationV1 {
       summed: Int64 = 0,
       refused: Int64 = 0,
       targetCount: Int64 = 0,
-      asked: Int64 = 0
+      asked: Int64 = 0,
+      remained: Int64 = 0
     ) {
       self.name = name
       self.policy = policy
@@ -559,6 +563,7 @@ extension MigrationV1 {
       self.refused = refused
       self.targetCount = targetCount
       self.asked = asked
+      self.remained = remained
     }
   }
 
@@ -1073,7 +1078,8 @@ extension MigrationV1.CollectionReport: RPCMessage {
       summed: c.pointee.summed,
       refused: c.pointee.refused,
       targetCount: c.pointee.target_count,
-      asked: c.pointee.asked
+      asked: c.pointee.asked,
+      remained: c.pointee.remained
     )
   }
 
@@ -1092,6 +1098,7 @@ extension MigrationV1.CollectionReport: RPCMessage {
     unsafe c.pointee.refused = refused
     unsafe c.pointee.target_count = targetCount
     unsafe c.pointee.asked = asked
+    unsafe c.pointee.remained = remained
     return unsafe c
   }
 }

@@ -91,7 +91,8 @@ extension MigrationV1.CollectionReport {
       summed: Int64(report[.summed]),
       refused: Int64(report[.refused]),
       targetCount: Int64(collection.targetCount),
-      asked: Int64(report[.asked]))
+      asked: Int64(report[.asked]),
+      remained: Int64(report.remained))
   }
 }
 

@@ -4,7 +4,7 @@ import Storage
 /// The counts of each collection, and the check that they account for every record.
 enum MigrationReports {
   private static let select = """
-    SELECT name, policy, maximum_rows, source_count, moved, kept, replaced, summed, refused, asked
+    SELECT name, policy, maximum_rows, source_count, moved, kept, replaced, summed, refused, asked, remained
     FROM migration_collections WHERE migration = ? ORDER BY name
     """
 
@@ -18,7 +18,8 @@ enum MigrationReports {
         counts: [
           .moved: Int(row.integer(4)), .kept: Int(row.integer(5)), .replaced: Int(row.integer(6)),
           .summed: Int(row.integer(7)), .refused: Int(row.integer(8)), .asked: Int(row.integer(9)),
-        ])
+        ],
+        remained: Int(row.integer(10)))
     }
   }
 

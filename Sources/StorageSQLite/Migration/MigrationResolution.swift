@@ -12,8 +12,8 @@ struct MigrationResolution {
   private static let delete = "DELETE FROM refused_records WHERE migration = ? AND collection = ? AND key = ?"
   /// There is such a row as long as the migration can be taken back.
   private static let noteOutcome = """
-    UPDATE migration_records SET outcome = ?4, revision = ?5, old_value = ?6, old_number = ?7, old_updated_at = ?8,
-      target_key = ?9, policy = ?10
+    UPDATE migration_records SET outcome = ?4, position = ?5, found = ?6, revision = ?7, old_value = ?8, old_number = ?9,
+      old_updated_at = ?10, target_key = ?11, policy = ?12
     WHERE migration = ?1 AND collection = ?2 AND key = ?3
     """
 
@@ -41,12 +41,19 @@ struct MigrationResolution {
       target = free
     }
     if let reason = decision.conflict { return .remains(reason) }
-    var written: Int64?
-    if let content = decision.content { written = try account.put([RecordDraft(name: target, content: content)]) }
-    let old = written != nil && target == name ? held?.content : nil
+    let position = try account.takeRevisions(1)
+    let over = target == name ? held : nil
+    if let content = decision.content {
+      var change = SubjectRecords.Change()
+      let draft = RecordDraft(name: target, content: content)
+      change.write(draft, over: over?.content.value.count)
+      try account.put([(draft, position)], change)
+    }
+    let old = decision.content == nil ? nil : over?.content
     try db.execute(
       Self.noteOutcome, .id(migration.id), .name(name.collection), .key(name.key),
-      .text(decision.outcome.rawValue), .optional(written), .optional(old?.value), .optional(old?.number),
+      .text(decision.outcome.rawValue), .integer(position), .integer(over?.revision ?? 0),
+      decision.content == nil ? .null : .integer(position), .optional(old?.value), .optional(old?.number),
       .optional(old?.updatedAt.millisecondsSinceEpoch), target == name ? .null : .key(target.key),
       .text(policy.rawValue))
     try db.execute(Self.delete, .id(migration.id), .name(name.collection), .key(name.key))

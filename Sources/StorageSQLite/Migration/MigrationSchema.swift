@@ -2,7 +2,27 @@ package enum MigrationSchema {
   /// The versions of `migrator.db`.
   ///
   /// Subjects, plans and migrations are named by their 16 bytes; times are milliseconds since 1970 in UTC.
-  package static let schema = SQLiteSchema(versions: [version1, version2, version3, version4])
+  package static let schema = SQLiteSchema(versions: [version1, version2, version3, version4, version5])
+
+  /// Merges of one account are taken back in any order, and a claim that was lost is told from the one after it.
+  private static let version5 = """
+    -- The revision with which there was a record of this name again; 0 for records of before.
+    ALTER TABLE records ADD COLUMN born INTEGER NOT NULL DEFAULT 0;
+    -- Its place among all that was merged into the account; null for what was set aside.
+    ALTER TABLE migration_records ADD COLUMN position INTEGER;
+    -- The revision that the account's record had before; 0 when there was none.
+    ALTER TABLE migration_records ADD COLUMN found INTEGER;
+    -- Records that taking back left other than they were before the merge, because their owner changed them.
+    ALTER TABLE migration_collections ADD COLUMN remained INTEGER NOT NULL DEFAULT 0;
+    -- How often it was claimed: whoever holds an earlier claim has lost it.
+    ALTER TABLE migrations ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+    -- It cannot be taken back any more, and rows that were kept for that are still there.
+    ALTER TABLE migrations ADD COLUMN is_forgetting INTEGER NOT NULL DEFAULT 0;
+    -- Those into an account that can be taken back, or are under way.
+    CREATE INDEX migrations_remembering ON migrations (target)
+      WHERE phase NOT IN ('failed', 'undone') AND (finished_at IS NULL OR undo_until IS NOT NULL);
+    CREATE INDEX migrations_forgetting ON migrations (id) WHERE is_forgetting = 1;
+    """
 
   /// What is done can be taken back for a while, guests' records go beside the account's, and people decide.
   private static let version4 = """

@@ -75,14 +75,9 @@ struct MigrationSteps {
 
   private static let insertOutcome = """
     INSERT INTO migration_records (
-      migration, collection, key, outcome, revision, old_value, old_number, old_updated_at, target_key
-    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+      migration, collection, key, outcome, position, found, revision, old_value, old_number, old_updated_at, target_key
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     """
-  private static let insertRefused = """
-    INSERT INTO refused_records (migration, collection, key, value, number, updated_at, reason)
-    VALUES (?, ?, ?, ?, ?, ?, ?)
-    """
-
   private func apply(_ migration: inout Migration, after cursor: Migration.Cursor?) throws(StorageError) -> Bool {
     let reports = try MigrationReports.collections(of: migration.id, in: db)
     var left = Limits.applyRecords
@@ -124,50 +119,58 @@ struct MigrationSteps {
   ) throws(StorageError) {
     let target = SubjectRecords(subject: migration.target, db: db)
     var targetCount = try target.count(in: report.collection)
-    var drafts: [RecordDraft] = []
+    var writes: [(RecordDraft, revision: Int64)] = []
+    var change = SubjectRecords.Change()
     // Where APPEND puts a record is a name that the guest may have as well, so what this chunk writes counts as held.
-    var written: [RecordName: RecordContent] = [:]
-    var merged: [(record: Record, decision: MergeDecision, held: RecordContent?, name: RecordName)] = []
+    var written: [RecordName: (content: RecordContent, revision: Int64)] = [:]
+    var position = try target.takeRevisions(records.count)
     for record in records {
       let hasRoom = report.maximumRows.map { targetCount < $0 } ?? true
       var held = written[record.name]
-      if held == nil { held = try target.record(record.name)?.content }
-      var decision = report.policy.merge(record.content, into: held, hasRoom: hasRoom)
+      if held == nil { held = try target.record(record.name).map { ($0.content, $0.revision) } }
+      var decision = report.policy.merge(record.content, into: held?.content, hasRoom: hasRoom)
       var name = record.name
       if case .append = decision {
         if let free = try target.freeName(for: name, appendedBy: migration.id), written[free] == nil {
-          name = free
+          (name, held) = (free, nil)
         } else {
           decision = .refuse(.noKey)
         }
       }
       if decision.outcome == .moved { targetCount += 1 }
       if let content = decision.content {
-        drafts.append(RecordDraft(name: name, content: content))
-        written[name] = content
+        let draft = RecordDraft(name: name, content: content)
+        change.write(draft, over: held?.content.value.count)
+        writes.append((draft, position))
+        written[name] = (content, position)
       }
-      if let reason = decision.conflict { try setAside(record, reason, of: migration.id) }
-      merged.append((record, decision, held, name))
+      if let reason = decision.conflict {
+        try RefusedRecords.insert(record.name, record.content, reason, of: migration.id, in: db)
+      }
+      try note(decision, of: record, as: name, over: held, at: position, of: migration.id)
       report.count(decision.outcome)
+      position += 1
     }
-    var revision = try target.put(drafts)
-    for (record, decision, held, name) in merged {
-      let isWritten = decision.content != nil
-      // What was not changed needs no memory of how it was.
-      let old = isWritten && name == record.name ? held : nil
-      try db.execute(
-        Self.insertOutcome, .id(migration.id), .name(record.name.collection), .key(record.name.key),
-        .text(decision.outcome.rawValue), isWritten ? .integer(revision) : .null, .optional(old?.value),
-        .optional(old?.number), .optional(old?.updatedAt.millisecondsSinceEpoch),
-        name == record.name ? .null : .key(name.key))
-      if isWritten { revision += 1 }
-    }
+    try target.put(writes, change)
   }
 
-  private func setAside(_ record: Record, _ reason: ConflictReason, of id: MigrationID) throws(StorageError) {
+  private func note(
+    _ decision: MergeDecision,
+    of record: Record,
+    as name: RecordName,
+    over held: (content: RecordContent, revision: Int64)?,
+    at position: Int64,
+    of id: MigrationID
+  ) throws(StorageError) {
+    let isMerged = decision.conflict == nil
+    // What was not changed needs no memory of how it was.
+    let old = decision.content == nil ? nil : held?.content
     try db.execute(
-      Self.insertRefused, .id(id), .name(record.name.collection), .key(record.name.key), .blob(record.content.value),
-      .integer(record.content.number), .time(record.content.updatedAt), .text(reason.rawValue))
+      Self.insertOutcome, .id(id), .name(record.name.collection), .key(record.name.key),
+      .text(decision.outcome.rawValue), isMerged ? .integer(position) : .null,
+      isMerged ? .integer(held?.revision ?? 0) : .null, decision.content == nil ? .null : .integer(position),
+      .optional(old?.value), .optional(old?.number), .optional(old?.updatedAt.millisecondsSinceEpoch),
+      name == record.name ? .null : .key(name.key))
   }
 
   // MARK: SWITCH

@@ -3,63 +3,92 @@ import Storage
 
 /// Takes back what a migration did, within the transaction that also stores the new state.
 ///
-/// The account was not frozen meanwhile: a record that its owner changed since stays as they made it, except that what
-/// the guest added to a sum is taken off again.
+/// The account was not frozen meanwhile, and other guests may have been merged into it since: `RecordLayers` says what
+/// becomes of each record.
 struct MigrationUndo {
   let db: SQLiteConnection
   let now: Timestamp
 
-  private struct Merged {
-    var name: RecordName
-    /// Where the account has it.
-    var targetName: RecordName
-    var outcome: MergeOutcome
-    /// By which somebody decided; nil for the collection's.
-    var policy: MigrationPolicy?
-    /// That the account's record had when it was merged; nil when nothing was written.
-    var revision: Int64?
-    var old: RecordContent?
-  }
-
   private static let selectMerged = """
-    SELECT collection, key, outcome, revision, old_value, old_number, old_updated_at, target_key, policy
-    FROM migration_records WHERE migration = ? ORDER BY collection, key LIMIT ?
+    SELECT collection, key, target_key, revision FROM migration_records WHERE migration = ?
+    ORDER BY collection, key LIMIT ?
     """
   private static let deleteMerged = """
     DELETE FROM migration_records WHERE migration = ? AND collection = ? AND key = ?
     """
-  private static let deleteRefused = "DELETE FROM refused_records WHERE migration = ?"
-  private static let deleteReports = "DELETE FROM migration_collections WHERE migration = ?"
+  private static let deleteRefused = """
+    DELETE FROM refused_records WHERE rowid IN (SELECT rowid FROM refused_records WHERE migration = ? LIMIT ?)
+    """
+  private static let noteRemained = """
+    UPDATE migration_collections SET remained = remained + ?3 WHERE migration = ?1 AND name = ?2
+    """
+  /// A collection in which everything is as it was has nothing to report.
+  private static let deleteReports = "DELETE FROM migration_collections WHERE migration = ? AND remained = 0"
   private static let thaw = "UPDATE subjects SET migration = NULL WHERE sub = ? AND migration = ? AND is_migrated = 0"
 
   func undo(_ migration: inout Migration) throws(StorageError) -> Bool {
     let merged = try db.all(Self.selectMerged, .id(migration.id), .integer(Limits.applyRecords)) {
       row throws(StorageError) in
       let name = RecordName(collection: try row.collection(0), key: try row.recordKey(1))
-      return Merged(
-        name: name,
-        targetName: row.isNull(7) ? name : RecordName(collection: name.collection, key: try row.recordKey(7)),
-        outcome: try row.named(2), policy: row.isNull(8) ? nil : try row.named(8), revision: row.optionalInteger(3),
-        old: row.isNull(4) ? nil : row.content(4))
+      let target = row.isNull(2) ? name : RecordName(collection: name.collection, key: try row.recordKey(2))
+      return (name: name, target: target, isWritten: !row.isNull(3))
     }
-    // Gone with the last record, so they are there for each.
-    let reports = try MigrationReports.collections(of: migration.id, in: db)
-    let sums = Set(reports.filter { $0.policy == .sum }.map(\.collection))
-    for one in merged {
-      if let revision = one.revision {
-        let isSum = one.policy.map { $0 == .sum } ?? sums.contains(one.name.collection)
-        try takeBack(one, revision, isSum: isSum, migration)
+    let memory = MergeMemory(account: migration.target, db: db)
+    var remained: [CollectionName: Int] = [:]
+    var (done, layersLeft, bytesLeft) = (0, Limits.undoLayers, Limits.applyBytes)
+    for one in merged where layersLeft > 0 && bytesLeft > 0 {
+      if one.isWritten {
+        let layers = try memory.layers(of: one.target)
+        if try takeBack(one.name, from: one.target, layers, memory, migration) {
+          remained[one.name.collection, default: 0] += 1
+        }
+        layersLeft -= layers.layers.count
+        bytesLeft -= layers.bytes
       }
-      try db.execute(
-        Self.deleteMerged, .id(migration.id), .name(one.name.collection), .key(one.name.key))
+      try db.execute(Self.deleteMerged, .id(migration.id), .name(one.name.collection), .key(one.name.key))
+      done += 1
     }
-    let isLast = merged.count < Limits.applyRecords
+    for (collection, count) in remained {
+      try db.execute(Self.noteRemained, .id(migration.id), .name(collection), .integer(count))
+    }
+    var isLast = done == merged.count && done < Limits.applyRecords
     if isLast {
-      try db.execute(Self.deleteRefused, .id(migration.id))
+      isLast =
+        try db.execute(Self.deleteRefused, .id(migration.id), .integer(Limits.purgeRecords)) < Limits.purgeRecords
+    }
+    if isLast {
       try db.execute(Self.deleteReports, .id(migration.id))
       try db.execute(Self.thaw, .id(migration.guest), .id(migration.id))
     }
     return migration.recordsUndone(isLast: isLast, at: now)
+  }
+
+  /// Takes what became of the guest's record `source` out of the account's record `target`. Whether that is left other
+  /// than it was before the merge.
+  private func takeBack(
+    _ source: RecordName,
+    from target: RecordName,
+    _ layers: RecordLayers,
+    _ memory: MergeMemory,
+    _ migration: Migration
+  ) throws(StorageError) -> Bool {
+    let removal = try layers.removing(source, of: migration.id) { layer throws(StorageError) in
+      try memory.guest(of: layer)
+    }
+    guard let removal else { return false }
+    var revision = layers.held?.revision ?? 0
+    if removal.isChange {
+      let account = SubjectRecords(subject: migration.target, db: db)
+      if let content = removal.content {
+        revision = try account.put([RecordDraft(name: target, content: content)])
+      } else if let held = layers.held {
+        try account.delete(Record(name: target, content: held.content, revision: held.revision))
+        revision = 0
+      }
+    }
+    for layer in removal.remembered(at: revision) { try memory.remember(layer) }
+    for (layer, guest, reason) in removal.unfit { try memory.setAside(layer, guest, reason) }
+    return removal.isLeft
   }
 
   // MARK: Giving back
@@ -125,30 +154,5 @@ struct MigrationUndo {
   @discardableResult
   func forget(_ memory: Memory, of id: MigrationID, limit: Int) throws(StorageError) -> Int {
     try db.execute(memory.delete, .id(id), .integer(limit))
-  }
-
-  private func takeBack(
-    _ merged: Merged,
-    _ revision: Int64,
-    isSum: Bool,
-    _ migration: Migration
-  ) throws(StorageError) {
-    let account = SubjectRecords(subject: migration.target, db: db)
-    guard let current = try account.record(merged.targetName) else { return }
-    if current.revision == revision {
-      if let old = merged.old {
-        try account.put([RecordDraft(name: merged.targetName, content: old)])
-      } else {
-        try account.delete(current)
-      }
-    } else if isSum, merged.outcome == .summed,
-      let guests = try SubjectRecords(subject: migration.guest, db: db).record(merged.name)
-    {
-      let (number, overflows) = current.content.number.subtractingReportingOverflow(guests.content.number)
-      guard !overflows else { return }
-      var content = current.content
-      content.number = number
-      try account.put([RecordDraft(name: merged.targetName, content: content)])
-    }
   }
 }

@@ -371,6 +371,9 @@ package struct SQLiteMigrationStore: MigrationStore {
     SELECT guest_version FROM plans WHERE id = (SELECT plan FROM migrations WHERE id = ?)
     """
 
+  /// What an earlier try left is told no longer.
+  private static let deleteReports = "DELETE FROM migration_collections WHERE migration = ?"
+
   package func retry(_ id: MigrationID, at now: Timestamp) async throws(StorageError) -> RetryOutcome {
     try await database.write { db throws(StorageError) in
       guard var migration = try MigrationRow.find(id, in: db) else { return .unknown }
@@ -385,6 +388,7 @@ package struct SQLiteMigrationStore: MigrationStore {
       guard try steps(db, now).refreeze(migration), migration.retried() != nil else {
         return .migrating
       }
+      try db.execute(Self.deleteReports, .id(id))
       try MigrationRow.update(migration, leaseUntil: now, in: db)
       return .retried
     }

@@ -72,6 +72,18 @@ struct SubjectRecords {
     fileprivate(set) var added: [CollectionName: Int] = [:]
     fileprivate(set) var bytes = 0
     fileprivate var records: Int { added.values.reduce(0, +) }
+
+    /// One more record is written, where there is one with a value of `held` bytes, or none.
+    mutating func write(_ draft: RecordDraft, over held: Int?) {
+      let length = draft.content.value.count
+      replaces.append(held != nil)
+      if let held {
+        bytes += length - held
+      } else {
+        bytes += length + draft.name.bytes
+        added[draft.name.collection, default: 0] += 1
+      }
+    }
   }
 
   func change(by drafts: [RecordDraft]) throws(StorageError) -> Change {
@@ -87,15 +99,8 @@ struct SubjectRecords {
           Int($0.integer(0))
         }
       }
-      let length = draft.content.value.count
-      lengths[name] = length
-      change.replaces.append(held != nil)
-      if let held {
-        change.bytes += length - held
-      } else {
-        change.bytes += length + name.bytes
-        change.added[name.collection, default: 0] += 1
-      }
+      lengths[name] = draft.content.value.count
+      change.write(draft, over: held)
     }
     return change
   }
@@ -128,7 +133,8 @@ struct SubjectRecords {
   }
 
   private static let insert = """
-    INSERT INTO records (sub, collection, key, value, number, updated_at, revision) VALUES (?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO records (sub, collection, key, value, number, updated_at, revision, born)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)
     """
 
   private static let update = """
@@ -147,16 +153,41 @@ struct SubjectRecords {
   func put(_ drafts: [RecordDraft], _ change: Change) throws(StorageError) -> Int64 {
     guard !drafts.isEmpty else { return 0 }
     let first = try newRevisions(drafts.count, records: change.records, bytes: change.bytes)
-    var revision = first
-    for (draft, replaces) in zip(drafts, change.replaces) {
+    try write(drafts.enumerated().map { ($1, first + Int64($0)) }, change)
+    return first
+  }
+
+  /// The first of `count` revisions that nothing else has or will have.
+  func takeRevisions(_ count: Int) throws(StorageError) -> Int64 {
+    try newRevisions(count, records: 0, bytes: 0)
+  }
+
+  /// Writes the records with revisions that were taken for them.
+  func put(_ drafts: [(RecordDraft, revision: Int64)], _ change: Change) throws(StorageError) {
+    guard !drafts.isEmpty else { return }
+    _ = try newRevisions(0, records: change.records, bytes: change.bytes)
+    try write(drafts, change)
+  }
+
+  private func write(_ drafts: [(RecordDraft, revision: Int64)], _ change: Change) throws(StorageError) {
+    for ((draft, revision), replaces) in zip(drafts, change.replaces) {
       let (name, content) = (draft.name, draft.content)
       try db.execute(
         replaces ? Self.update : Self.insert, .id(subject), .name(name.collection), .key(name.key),
         .blob(content.value), .integer(content.number), .time(content.updatedAt), .integer(revision))
-      revision += 1
     }
     for (collection, count) in change.added { try addCount(count, to: collection) }
-    return first
+  }
+
+  private static let selectHeld = """
+    SELECT value, number, updated_at, revision, born FROM records WHERE sub = ? AND collection = ? AND key = ?
+    """
+
+  /// The record with what tells whether it is still the one that a merge wrote.
+  func held(_ name: RecordName) throws(StorageError) -> RecordLayers.Held? {
+    try db.first(Self.selectHeld, .id(subject), .name(name.collection), .key(name.key)) { row in
+      RecordLayers.Held(content: row.content(0), revision: row.integer(3), born: row.integer(4))
+    }
   }
 
   private static let deleteRecord = "DELETE FROM records WHERE sub = ? AND collection = ? AND key = ?"

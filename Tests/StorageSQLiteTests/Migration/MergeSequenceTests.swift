@@ -15,7 +15,7 @@ struct MergeSequenceTests {
         group.addTask {
           let folder = try TemporaryFolder()
           let stores = try engine.openMigrator(in: folder)
-          for round in 0..<40 as Range<UInt64> {
+          for round in 0..<25 as Range<UInt64> {
             let number = seed &+ worker &* 1000 &+ round
             var sequence = MergeSequence(stores: stores, random: SeededRandom(seed: number))
             try await sequence.run("LATCHKEY_TEST_SEED=\(seed), sequence \(worker).\(round)")

@@ -1548,7 +1548,7 @@ const ProtobufCMessageDescriptor latchkey__migration__v1__get_migration_request_
   (ProtobufCMessageInit) latchkey__migration__v1__get_migration_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__migration__v1__collection_report__field_descriptors[9] =
+static const ProtobufCFieldDescriptor latchkey__migration__v1__collection_report__field_descriptors[10] =
 {
   {
     "name",
@@ -1658,6 +1658,18 @@ static const ProtobufCFieldDescriptor latchkey__migration__v1__collection_report
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "remained",
+    10,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__CollectionReport, remained),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__migration__v1__collection_report__field_indices_by_name[] = {
   8,   /* field[8] = asked */
@@ -1666,6 +1678,7 @@ static const unsigned latchkey__migration__v1__collection_report__field_indices_
   0,   /* field[0] = name */
   1,   /* field[1] = policy */
   6,   /* field[6] = refused */
+  9,   /* field[9] = remained */
   4,   /* field[4] = replaced */
   5,   /* field[5] = summed */
   7,   /* field[7] = target_count */
@@ -1673,7 +1686,7 @@ static const unsigned latchkey__migration__v1__collection_report__field_indices_
 static const ProtobufCIntRange latchkey__migration__v1__collection_report__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 9 }
+  { 0, 10 }
 };
 const ProtobufCMessageDescriptor latchkey__migration__v1__collection_report__descriptor =
 {
@@ -1683,7 +1696,7 @@ const ProtobufCMessageDescriptor latchkey__migration__v1__collection_report__des
   "Latchkey__Migration__V1__CollectionReport",
   "latchkey.migration.v1",
   sizeof(Latchkey__Migration__V1__CollectionReport),
-  9,
+  10,
   latchkey__migration__v1__collection_report__field_descriptors,
   latchkey__migration__v1__collection_report__field_indices_by_name,
   1,  latchkey__migration__v1__collection_report__number_ranges,

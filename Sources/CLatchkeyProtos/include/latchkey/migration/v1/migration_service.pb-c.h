@@ -270,10 +270,15 @@ struct  Latchkey__Migration__V1__CollectionReport
    * Conflicts that were left to a person.
    */
   int64_t asked;
+  /*
+   * Of a merge that was taken back: rows that are not as they were before it, because the account's owner has changed or
+   * deleted them since. Collections without any are not reported then.
+   */
+  int64_t remained;
 };
 #define LATCHKEY__MIGRATION__V1__COLLECTION_REPORT__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__collection_report__descriptor) \
-    , {0,NULL}, LATCHKEY__MIGRATION__V1__POLICY__POLICY_UNSPECIFIED, 0, 0, 0, 0, 0, 0, 0 }
+    , {0,NULL}, LATCHKEY__MIGRATION__V1__POLICY__POLICY_UNSPECIFIED, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 
 struct  Latchkey__Migration__V1__Migration

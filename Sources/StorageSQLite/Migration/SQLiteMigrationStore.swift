@@ -338,23 +338,27 @@ package struct SQLiteMigrationStore: MigrationStore {
     }
   }
 
-  private static let selectForgettable = """
-    SELECT id FROM migrations WHERE undo_until <= ? AND finished_at IS NOT NULL ORDER BY undo_until LIMIT 1
+  private static let selectForgetting = "SELECT id FROM migrations WHERE is_forgetting = 1 LIMIT 1"
+  /// First of all it cannot be taken back any more, whatever the clock says later.
+  private static let beginForgetting = """
+    UPDATE migrations SET undo_until = NULL, is_forgetting = 1 WHERE id = (
+      SELECT id FROM migrations WHERE undo_until <= ? AND finished_at IS NOT NULL ORDER BY undo_until LIMIT 1)
+    RETURNING id
     """
-  private static let forgetUndo = "UPDATE migrations SET undo_until = NULL WHERE id = ?"
+  private static let endForgetting = "UPDATE migrations SET is_forgetting = 0 WHERE id = ?"
 
   package func forgetUndo(at now: Timestamp, limit: Int) async throws(StorageError) -> Int {
     try await database.write { db throws(StorageError) in
-      let found = try db.first(Self.selectForgettable, .time(now)) { row throws(StorageError) in
-        try row.opaqueID(0, as: MigrationID.self)
-      }
+      let id: (SQLiteRow) throws(StorageError) -> MigrationID = { row throws(StorageError) in try row.opaqueID(0) }
+      var found = try db.first(Self.selectForgetting, map: id)
+      if found == nil { found = try db.first(Self.beginForgetting, .time(now), map: id) }
       guard let id = found else { return 0 }
       var forgotten = 0
       for memory in MigrationUndo.Memory.allCases where forgotten < limit {
         forgotten += try MigrationUndo(db: db, now: now).forget(memory, of: id, limit: limit - forgotten)
       }
       if forgotten < limit {
-        try db.execute(Self.forgetUndo, .id(id))
+        try db.execute(Self.endForgetting, .id(id))
         forgotten += 1
       }
       return forgotten

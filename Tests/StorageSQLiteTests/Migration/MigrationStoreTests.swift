@@ -578,6 +578,52 @@ struct MigrationStoreTests {
   }
 
   @Test(
+    "R39: what has begun to be forgotten is not taken back, though the clock is set back in the middle of it",
+    arguments: StorageEngine.allCases)
+  func forgettingBegun(engine: StorageEngine) async throws {
+    let (scenario, now) = (MigrationScenario.large(600), MigrationScenario.now)
+    let stores = try engine.openMigrator(in: try TemporaryFolder())
+    let id = try await scenario.start(stores)
+    _ = try await finish(stores, .worker(1))
+    let held = try await records(stores, of: MigrationScenario.account)
+    #expect(try await stores.migrations.forgetUndo(at: now + MigratorStores.undoWindow, limit: 100) == 100)
+    // A day earlier: the time for taking back seems to last.
+    let earlier = now - .seconds(86_400)
+    #expect(try await stores.migrations.undo(id, at: earlier) == .expired)
+    while try await stores.migrations.forgetUndo(at: earlier, limit: 1000) > 0 {}
+    #expect(try await records(stores, of: MigrationScenario.account) == held)
+    #expect(try await stores.migrations.migration(id)?.migration.undoUntil == nil)
+    await stores.close()
+  }
+
+  @Test(
+    "M2: what taking back left, because its owner had changed it, is counted for as long as the migration is listed",
+    arguments: StorageEngine.allCases)
+  func remained(engine: StorageEngine) async throws {
+    let (scenario, now) = (MigrationScenario.large(40), MigrationScenario.now)
+    let stores = try engine.openMigrator(in: try TemporaryFolder())
+    let id = try await scenario.start(stores)
+    _ = try await finish(stores, .worker(1))
+    // One that only the guest had, and one that both had.
+    let changed = [scenario.guestRecords[38], scenario.guestRecords[2]].map { draft in
+      var content = draft.content
+      content.value = [7]
+      return RecordDraft(name: draft.name, content: content)
+    }
+    _ = try await stores.records.put(changed, of: MigrationScenario.account)
+    _ = try await stores.records.delete(scenario.guestRecords[35].name, revision: nil, of: MigrationScenario.account)
+    #expect(try await stores.migrations.undo(id, at: now) == .begun)
+    _ = try await finish(stores, .worker(1))
+    let report = try #require(try await stores.migrations.migration(id))
+    #expect(report.migration.state == .undone(at: now))
+    #expect(report.collections.map(\.report.remained).reduce(0, +) == 3)
+    #expect(report.collections.allSatisfy { $0.report.remained > 0 })
+    let account = try await records(stores, of: MigrationScenario.account)
+    for draft in changed { #expect(account[draft.name]?.value == [7]) }
+    await stores.close()
+  }
+
+  @Test(
     "R39: where identity will not have the guest again, the migration is done as before, and may be tried again",
     arguments: StorageEngine.allCases)
   func undoRefused(engine: StorageEngine) async throws {

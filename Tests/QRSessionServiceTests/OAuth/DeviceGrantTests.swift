@@ -134,6 +134,52 @@ import Transport
     #expect(try await authorize(["code_challenge_method": "S256"]).error == "invalid_request")
   }
 
+  @Test("S28: without a code challenge nobody gets a code, and the refusal says what is missing")
+  func pkceIsRequired() async throws {
+    let plain = try await post("/oauth/device_authorization", ["client_id": "latchkey-demo"])
+    #expect(plain.status == 400)
+    #expect(plain.error == "invalid_request")
+    #expect(plain.json["error_description"]?.string?.contains("code_challenge") == true)
+    #expect(harness.audited.isEmpty)
+  }
+
+  @Test("S28: the phone is shown who asks: the client, its platform and its network, never an empty initiator")
+  func initiatorIsShown() async throws {
+    let form = (name: "content-type", value: "application/x-www-form-urlencoded")
+    let pkce = ["code_challenge": Harness.challenge, "code_challenge_method": "S256", "client_id": "latchkey-demo"]
+    for (agent, platform) in [
+      ("player/2.1 (Linux; Android 15; TV) okhttp/5.0", "Android"), ("curl/8.5.0", ""),
+      ("Mozilla/5.0 (Windows NT)", "Windows"),
+      ("\u{202E}evil", ""),
+    ] {
+      let authorized = try await post(
+        "/oauth/device_authorization", pkce, headers: [form, (name: "user-agent", value: agent)])
+      let scanned = try await scan(authorized)
+      #expect(scanned.initiator?.label == "latchkey-demo")
+      #expect(scanned.initiator?.platform == platform)
+      #expect(scanned.clientID == "latchkey-demo")
+      #expect(scanned.risk?.network == "203.0.113.0/24")
+    }
+  }
+
+  @Test("S28: a screen that asks by OAuth gets no hold of the account, whatever it asks for")
+  func scopeIsNarrowed() async throws {
+    let pkce = ["code_challenge": Harness.challenge, "code_challenge_method": "S256"]
+    for (asked, shown) in [
+      ("account", "basic profile"), ("profile+account", "profile"), ("", "basic profile"), ("records", "records"),
+    ] {
+      let authorized = try await authorize(pkce.merging(["scope": asked]) { $1 })
+      #expect(try await scan(authorized).scope == shown, "\(asked)")
+    }
+  }
+
+  private func scan(_ authorized: Answer) async throws -> QRV1.ScanSessionResponse {
+    try await harness.api.scanSession(
+      QRV1.ScanSessionRequest(code: .userCode(authorized.json["user_code"]?.string ?? "")),
+      context: .phone()
+    )
+  }
+
   @Test("A code is redeemed by the client it was given to, and no other")
   func otherClient() async throws {
     let authorized = try await authorize()

@@ -170,8 +170,51 @@ enum QRKeys {
     return client
   }
 
+  static let clientNames = ConfigurationKey<[ClientID: DisplayText]>(
+    "clients.names",
+    default: .strings([]),
+    help: "client=name: what phones call a client that says nothing of itself, such as player=Player for TV; a client "
+      + "without a name is called by its id"
+  ) { value throws(ConfigurationError) in
+    guard case .strings(let texts) = value else {
+      throw .invalidValue(key: "clients.names", reason: "must be a list of texts")
+    }
+    var names: [ClientID: DisplayText] = [:]
+    for text in texts {
+      let sides = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+      guard sides.count == 2, let client = ClientID(sides[0]), let name = DisplayText(sides[1]),
+        names.updateValue(name, forKey: client) == nil
+      else {
+        throw .invalidValue(
+          key: "clients.names",
+          reason: "must be entries such as player=Player for TV, each client once; \(text) is none")
+      }
+    }
+    return names
+  }
+
+  static let clientsWithoutPKCE = ConfigurationKey<Set<ClientID>>(
+    "oauth.clientsWithoutPkce",
+    default: .strings([]),
+    help: "client ids that the device grant serves without a code_challenge, so that whoever learns a device code "
+      + "collects: for stock clients that know no PKCE (RFC 7636)"
+  ) { value throws(ConfigurationError) in
+    guard case .strings(let texts) = value else {
+      throw .invalidValue(key: "oauth.clientsWithoutPkce", reason: "must be a list of texts")
+    }
+    var clients: Set<ClientID> = []
+    for text in texts {
+      guard let client = ClientID(text) else {
+        throw .invalidValue(key: "oauth.clientsWithoutPkce", reason: "must hold client ids; \(text) is none")
+      }
+      clients.insert(client)
+    }
+    return clients
+  }
+
   static let declarations = [
-    verificationBase.declaration, clients.declaration, trustedInitiators.declaration, signInClient.declaration,
+    verificationBase.declaration, clients.declaration, clientNames.declaration, trustedInitiators.declaration,
+    signInClient.declaration, clientsWithoutPKCE.declaration,
     instance.declaration, lifetime.declaration,
     pollInterval.declaration, longPollInterval.declaration, maximumAuthenticationAge.declaration,
     stepUpAge.declaration, checkCode.declaration, riskRules.declaration, riskStepUp.declaration,

@@ -62,6 +62,8 @@ package enum QRProcess {
       clients: configuration[QRKeys.clients].map(Set.init)
     )
     settings.trustedInitiators = TrustedInitiators(configuration[QRKeys.trustedInitiators])
+    settings.clientNames = configuration[QRKeys.clientNames]
+    settings.clientsWithoutPKCE = configuration[QRKeys.clientsWithoutPKCE]
     settings.instance = UInt16(configuration[QRKeys.instance])
     settings.lifetime = configuration[QRKeys.lifetime]
     settings.interval = configuration[QRKeys.pollInterval]

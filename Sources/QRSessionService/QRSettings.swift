@@ -22,6 +22,10 @@ package struct QRSettings: Sendable {
   package var longPollInterval: Duration = .seconds(2)
   /// Who may ask for codes (S12); nil lets any well-formed client id in.
   package var clients: Set<ClientID>?
+  /// What phones call them; a client without a name is called by its id.
+  package var clientNames: [ClientID: DisplayText] = [:]
+  /// Those that the device grant serves without PKCE (S28).
+  package var clientsWithoutPKCE: Set<ClientID> = []
   /// On which devices and networks, for clients that run on known ones only.
   package var trustedInitiators = TrustedInitiators()
   package var confirm = QRConfirmPolicy()

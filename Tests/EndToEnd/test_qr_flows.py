@@ -6,14 +6,17 @@ import random
 import secrets
 import threading
 import time
+import urllib.error
+import urllib.parse
 import urllib.request
 
 import grpc
 import pytest
+import services
 from authlib.integrations.requests_client import OAuth2Session
 from authlib.integrations.base_client import OAuthError
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
-from world import CLIENT_ID, base64url, from_base64url
+from world import CLIENT_ID, World, base64url, from_base64url
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
@@ -72,15 +75,30 @@ def test_tokens_are_the_screens_own(world):
     assert claims["sid"] == tokens.sid != phone.tokens.sid
 
 
-@pytest.mark.parametrize("with_pkce", [False, True], ids=["plain", "pkce"])
-def test_device_grant(world, monkeypatch, with_pkce):
-    """RFC 8628, S3: Authlib's device grant, found by RFC 8414, signs in, with and without PKCE"""
+def test_device_grant(world, monkeypatch):
+    """RFC 8628, S28: Authlib's device grant, found by RFC 8414, signs in with PKCE, and gets no code without"""
+    device_grant(world, monkeypatch, with_pkce=True)
+    form = urllib.parse.urlencode({"client_id": CLIENT_ID, "scope": "profile"}).encode()
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"http://{world.target('qr')}/oauth/device_authorization", data=form, timeout=5)
+    answer = json.load(refused.value)
+    assert answer["error"] == "invalid_request" and "code_challenge" in answer["error_description"]
+
+
+def test_device_grant_without_pkce(binaries, tmp_path, monkeypatch):
+    """RFC 8628, S28: a client that the installation lists signs in by its device code alone"""
+    arguments = {"qr": ["--oauth-clients-without-pkce", CLIENT_ID, "--poll-interval", "0s"]}
+    with services.Fleet(binaries, tmp_path, arguments=arguments) as fleet:
+        device_grant(World(fleet), monkeypatch, with_pkce=False)
+
+
+def device_grant(world, monkeypatch, with_pkce):
     monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")
     base = f"http://{world.target('qr')}"
     with urllib.request.urlopen(f"{base}/.well-known/oauth-authorization-server", timeout=5) as answer:
         metadata = json.load(answer)
     assert metadata["issuer"] == base
-    form = {"client_id": CLIENT_ID, "scope": "profile"}
+    form = {"client_id": CLIENT_ID, "scope": "profile account"}
     proof = {}
     if with_pkce:
         verifier = secrets.token_urlsafe(32)
@@ -104,14 +122,14 @@ def test_device_grant(world, monkeypatch, with_pkce):
         scan = world.qr.ScanSession(
             pb.ScanSessionRequest(user_code=offer["user_code"]), metadata=phone.metadata, timeout=10
         )
-        assert not scan.needs_check_code
-        phone.confirm(scan)
+        assert scan.initiator.label == CLIENT_ID and scan.scope == "profile"
+        phone.confirm(scan, offer["check_code"])
         if with_pkce:
             with pytest.raises(OAuthError) as error:
                 fetch()
             assert error.value.error == "invalid_grant"
         token = fetch(**proof)
-    assert token["token_type"] == "Bearer" and token["refresh_token"]
+    assert token["token_type"] == "Bearer" and token["refresh_token"] and token["scope"] == "profile"
     assert phone.introspect(token["access_token"]).sub == phone.subject.sub
 
 

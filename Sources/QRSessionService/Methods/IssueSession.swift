@@ -145,7 +145,9 @@ extension QRSessionAPI {
     var sessionID: SessionID?
     if case .subject(let caller) = context.caller { sessionID = SessionID(caller.sessionID) }
     let initiator = QRInitiator(
-      label: try text(request.initiator?.label, "initiator.label"),
+      // Whoever says nothing of itself is shown as what it is registered as: the phone never asks for a stranger (S8).
+      label: try text(request.initiator?.label, "initiator.label")
+        ?? settings.clientNames[clientID] ?? DisplayText(clientID.description),
       platform: try text(request.initiator?.platform, "initiator.platform"),
       app: try text(request.initiator?.app, "initiator.app"),
       address: context.peer.address,

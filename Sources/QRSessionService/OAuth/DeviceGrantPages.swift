@@ -7,8 +7,12 @@ import Transport
 
 /// The device authorization grant (RFC 8628) for stock OAuth clients, over the same sessions as the RPCs.
 ///
-/// A client that sends a `code_challenge` proves itself by its `code_verifier`, as callers of the RPCs must. One that
-/// knows nothing of PKCE proves itself by its device code, as RFC 8628 has it: the code then serves as its verifier.
+/// A client sends a `code_challenge` and proves itself by its `code_verifier`, as callers of the RPCs must (S28). One
+/// that knows nothing of PKCE is refused, unless the installation lists it (`oauth.clientsWithoutPkce`): then it is known
+/// by its device code, as RFC 8628 has it, which serves as its verifier.
+///
+/// A stock client has no device of the person's own, so it gets no hold of the account: `account` is left out of what it
+/// asks for, and the answer's `scope` says so (RFC 6749 section 3.3).
 struct DeviceGrantPages: Sendable {
   static let grantType = "urn:ietf:params:oauth:grant-type:device_code"
 
@@ -44,6 +48,7 @@ struct DeviceGrantPages: Sendable {
 
   private struct Call: Sendable {
     let parameters: FormParameters
+    let userAgent: String
     let context: ServerContext
 
     func required(_ name: String) throws(OAuthError) -> String {
@@ -85,33 +90,64 @@ struct DeviceGrantPages: Sendable {
       peer: Peer(address: request.peerAddress, port: 0)
     )
     try appVersions.willHandle(context)
-    return Call(parameters: parameters, context: context)
+    return Call(parameters: parameters, userAgent: request.header("user-agent") ?? "", context: context)
   }
 
   /// RFC 8628 section 3.1.
   private func authorize(_ call: Call) async throws -> JSONValue {
+    let client = try call.required("client_id")
     var request = QRV1.IssueSessionRequest(
-      clientID: try call.required("client_id"),
+      clientID: client,
       purpose: .login,
-      scope: call.parameters["scope"] ?? "",
+      scope: Self.narrowed(call.parameters["scope"] ?? ""),
       codeChallenge: call.parameters["code_challenge"] ?? "",
-      codeChallengeMethod: call.parameters["code_challenge_method"] ?? ""
+      codeChallengeMethod: call.parameters["code_challenge_method"] ?? "",
+      initiator: QRV1.Initiator(platform: Self.platform(call.userAgent))
     )
-    let provesItselfByCode = request.codeChallenge.isEmpty && request.codeChallengeMethod.isEmpty
-    if provesItselfByCode { request.codeChallengeMethod = "S256" }
-    let issued = try await api.issueSession(
-      request,
-      challengeIsDeviceCode: provesItselfByCode,
-      context: call.context
-    )
-    return [
-      "device_code": .string(issued.deviceCode),
-      "user_code": .string(issued.userCode),
-      "verification_uri": .string(issued.verificationURI),
-      "verification_uri_complete": .string(issued.verificationURIComplete),
-      "expires_in": .integer(issued.expiresIn),
-      "interval": .integer(issued.interval),
+    let isPlain = request.codeChallenge.isEmpty && request.codeChallengeMethod.isEmpty
+    if isPlain {
+      try checkPlain(client)
+      request.codeChallengeMethod = "S256"
+    }
+    let issued = try await api.issueSession(request, challengeIsDeviceCode: isPlain, context: call.context)
+    var answer = [
+      JSONValue.Member("device_code", .string(issued.deviceCode)),
+      JSONValue.Member("user_code", .string(issued.userCode)),
+      JSONValue.Member("verification_uri", .string(issued.verificationURI)),
+      JSONValue.Member("verification_uri_complete", .string(issued.verificationURIComplete)),
+      JSONValue.Member("expires_in", .integer(issued.expiresIn)),
+      JSONValue.Member("interval", .integer(issued.interval)),
     ]
+    // A phone on another network asks for them (S9); clients that know nothing of them pass them over.
+    if !issued.checkCode.isEmpty { answer.append(JSONValue.Member("check_code", .string(issued.checkCode))) }
+    return .object(answer)
+  }
+
+  /// Throws for a client that has to bring a challenge. One that is not registered is told that first.
+  private func checkPlain(_ text: String) throws(OAuthError) {
+    guard let client = ClientID(text), api.settings.clients?.contains(client) ?? true else {
+      throw OAuthError(.invalidClient, "client_id is not registered")
+    }
+    guard api.settings.clientsWithoutPKCE.contains(client) else {
+      throw OAuthError(
+        .invalidRequest, "code_challenge is missing: PKCE with the method S256 is required (RFC 7636)")
+    }
+  }
+
+  /// What is asked for, without what only a device of one's own gets. What is no scope stays, to be refused as such.
+  private static func narrowed(_ text: String) -> String {
+    guard let asked = Scope(text), asked.contains("account") else { return text }
+    return asked.tokens.filter { $0 != "account" }.joined(separator: " ")
+  }
+
+  /// The system that a client says it runs on, of those that people know; empty for any other. A claim, like all that an
+  /// initiator says.
+  private static func platform(_ userAgent: String) -> String {
+    let systems = [
+      "Android", "iPhone", "iPad", "Apple TV", "Macintosh", "Windows", "Tizen", "Web0S", "Roku", "PlayStation", "Xbox",
+      "CrOS", "Linux",
+    ]
+    return systems.first { userAgent.contains($0) } ?? ""
   }
 
   /// RFC 8628 section 3.4.

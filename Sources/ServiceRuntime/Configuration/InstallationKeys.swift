@@ -20,7 +20,8 @@ package enum InstallationKeys {
       ]
     case .qr:
       [
-        "verification.base", "clients", "initiators.trusted", "signIn.client", "instance", "code.lifetime",
+        "verification.base", "clients", "clients.names", "initiators.trusted", "signIn.client", "oauth.clientsWithoutPkce",
+        "instance", "code.lifetime",
         "poll.interval",
         "poll.longInterval",
         "confirm.maximumAuthenticationAge", "confirm.stepUpAge", "confirm.checkCode", "risk.rules", "risk.stepUp",

@@ -16,8 +16,14 @@ import Transport
   private let folder: TemporaryFolder
   private let policies: PolicyFile
 
+  private static let challenge = ["code_challenge": Harness.challenge, "code_challenge_method": "S256"]
+
   init() throws {
-    harness = try Harness()
+    harness = try Harness {
+      $0.clients?.formUnion(["old-tv", "named-tv"].compactMap { ClientID($0) })
+      $0.clientsWithoutPKCE = Set(["old-tv"].compactMap { ClientID($0) })
+      if let client = ClientID("named-tv") { $0.clientNames[client] = DisplayText("Ada's cinema") }
+    }
     folder = try TemporaryFolder()
     policies = try PolicyFile(
       path: folder.file("policies.json"), logger: Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() }))
@@ -35,7 +41,7 @@ import Transport
       """
     #expect(policies.replace(Array(document.utf8)) == nil)
     let form = (name: "content-type", value: "application/x-www-form-urlencoded")
-    let parameters = ["client_id": "latchkey-demo"]
+    let parameters = Self.challenge.merging(["client_id": "latchkey-demo"]) { $1 }
     for (version, error) in [("latchkey-demo/1.9", "unauthorized_client"), ("1.x", "invalid_request")] {
       for path in ["/oauth/device_authorization", "/oauth/token"] {
         let answer = try await post(path, parameters, headers: [form, (name: "x-app-version", value: version)])
@@ -76,7 +82,7 @@ import Transport
   private func authorize(_ more: [String: String] = [:]) async throws -> Answer {
     try await post(
       "/oauth/device_authorization",
-      ["client_id": "latchkey-demo", "scope": "profile"].merging(more) { $1 }
+      Self.challenge.merging(["client_id": "latchkey-demo", "scope": "profile"]) { $1 }.merging(more) { $1 }
     )
   }
 
@@ -87,6 +93,7 @@ import Transport
         "grant_type": DeviceGrantPages.grantType.replacingColons,
         "device_code": authorized.json["device_code"]?.string ?? "",
         "client_id": "latchkey-demo",
+        "code_verifier": Harness.verifier,
       ].merging(more) { $1 }
     )
   }
@@ -99,26 +106,32 @@ import Transport
     try await harness.confirm(scanned)
   }
 
-  @Test("RFC 8628: pending, slow_down, then the tokens, for a client that knows nothing of PKCE")
+  @Test("RFC 8628: pending, slow_down, then the tokens, with PKCE, or without for a client that is listed")
   func stockClient() async throws {
-    let authorized = try await authorize()
+    for plain in [false, true] { try await flow(plain) }
+  }
+
+  private func flow(_ plain: Bool) async throws {
+    let own = plain ? ["client_id": "old-tv", "code_verifier": ""] : [:]
+    let bare = ["code_challenge": "", "code_challenge_method": ""].merging(own) { $1 }
+    let authorized = try await authorize(plain ? bare : [:])
     #expect(authorized.status == 200)
     #expect(authorized.json["verification_uri"]?.string == "https://login.example/q")
     #expect(authorized.json["expires_in"]?.integer == 120)
     #expect(authorized.json["interval"]?.integer == 5)
     #expect(authorized.headers.contains { $0 == ("cache-control", "no-store") })
 
-    let pending = try await token(authorized)
+    let pending = try await token(authorized, own)
     #expect(pending.status == 400)
     #expect(pending.error == "authorization_pending")
-    let rushed = try await token(authorized)
+    let rushed = try await token(authorized, own)
     #expect(rushed.error == "slow_down")
     #expect(rushed.headers.contains { $0 == ("retry-after", "10") })
 
     try await confirm(authorized)
-    let granted = try await token(authorized)
+    let granted = try await token(authorized, own)
     #expect(granted.status == 200)
-    #expect(granted.json["access_token"]?.string == "token-1")
+    #expect(granted.json["access_token"]?.string == (plain ? "token-2" : "token-1"))
     #expect(granted.json["token_type"]?.string == "Bearer")
     #expect(granted.json["scope"]?.string == "profile")
   }
@@ -127,11 +140,11 @@ import Transport
   func pkce() async throws {
     let authorized = try await authorize(["code_challenge": Harness.challenge, "code_challenge_method": "S256"])
     try await confirm(authorized)
-    #expect(try await token(authorized).error == "invalid_grant")
+    #expect(try await token(authorized, ["code_verifier": ""]).error == "invalid_grant")
     #expect(harness.grants.issuedCount == 0)
-    #expect(try await token(authorized, ["code_verifier": Harness.verifier]).status == 200)
+    #expect(try await token(authorized).status == 200)
     #expect(try await authorize(["code_challenge_method": "plain", "code_challenge": "x"]).error == "invalid_request")
-    #expect(try await authorize(["code_challenge_method": "S256"]).error == "invalid_request")
+    #expect(try await authorize(["code_challenge": ""]).error == "invalid_request")
   }
 
   @Test("S28: without a code challenge nobody gets a code, and the refusal says what is missing")
@@ -141,6 +154,9 @@ import Transport
     #expect(plain.error == "invalid_request")
     #expect(plain.json["error_description"]?.string?.contains("code_challenge") == true)
     #expect(harness.audited.isEmpty)
+    // Nor does a stranger get one, who is told that and nothing else; nor a method that is none.
+    #expect(try await post("/oauth/device_authorization", ["client_id": "stranger"]).error == "invalid_client")
+    #expect(try await authorize(["code_challenge_method": "plain"]).error == "invalid_request")
   }
 
   @Test("S28: the phone is shown who asks: the client, its platform and its network, never an empty initiator")
@@ -160,6 +176,29 @@ import Transport
       #expect(scanned.clientID == "latchkey-demo")
       #expect(scanned.risk?.network == "203.0.113.0/24")
     }
+  }
+
+  @Test("S8, S28: an initiator that says nothing of itself is shown by its client's registered name, by RPC as well")
+  func registeredName() async throws {
+    let authorized = try await authorize(["client_id": "named-tv"])
+    #expect(try await scan(authorized).initiator?.label == "Ada's cinema")
+    let issued = try await harness.issue {
+      $0.clientID = "named-tv"
+      $0.initiator = nil
+    }
+    #expect(try await harness.scan(issued).initiator?.label == "Ada's cinema")
+  }
+
+  @Test("S28: a phone on another network asks for digits that an OAuth screen can show")
+  func digits() async throws {
+    let authorized = try await authorize()
+    let scanned = try await harness.api.scanSession(
+      QRV1.ScanSessionRequest(code: .userCode(authorized.json["user_code"]?.string ?? "")),
+      context: .phone(address: "198.51.100.1"))
+    #expect(scanned.needsCheckCode)
+    try await harness.confirm(
+      scanned, checkCode: authorized.json["check_code"]?.string ?? "", as: .phone(address: "198.51.100.1"))
+    #expect(try await token(authorized).status == 200)
   }
 
   @Test("S28: a screen that asks by OAuth gets no hold of the account, whatever it asks for")

@@ -63,6 +63,9 @@ package enum Limits {
   static let revocationBeat: Duration = .seconds(1)
   /// Open watches of one subject: a person has fewer devices than this.
   package static let watchesPerSubject = 16
+  /// Of these, a session's and a device's: an app has one, and another while its network changes, in a few windows.
+  package static let watchesPerSession = 4
+  package static let watchesPerDevice = 8
 
   /// Open watches of the process, about 1 KiB each.
   package static let watches = 50_000

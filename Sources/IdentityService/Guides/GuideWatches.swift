@@ -19,10 +19,8 @@ package final class GuideWatches: SessionListener {
   }
 
   private struct State {
-    var next: UInt64 = 0
-    var count = 0
     var isDraining = false
-    var watchers: [SubjectID: [UInt64: Watcher]] = [:]
+    var watches = WatchTable<Watcher>()
   }
 
   private let state = Mutex(State())
@@ -30,37 +28,39 @@ package final class GuideWatches: SessionListener {
   package init() {}
 
   /// Watches that are open.
-  package var count: Int { state.withLock { $0.count } }
+  package var count: Int { state.withLock { $0.watches.count } }
 
-  /// Nil when the subject or the process has as many watches as it may, and when the service is stopping.
-  package func watch(_ guide: GuideID, of subject: SubjectID, by session: SessionID) -> Watch? {
-    state.withLock { state in
-      guard !state.isDraining, state.count < Limits.watches,
-        state.watchers[subject, default: [:]].count < Limits.watchesPerSubject
-      else { return nil }
-      let (changes, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-      continuation.yield()
-      state.next += 1
-      state.count += 1
-      state.watchers[subject, default: [:]][state.next] = Watcher(
-        guide: guide, session: session, continuation: continuation)
-      return Watch(changes: changes, subject: subject, number: state.next)
+  /// Whether the service is stopping: what ended a watch of a live session, if not its place being taken.
+  package var isDraining: Bool { state.withLock { $0.isDraining } }
+
+  /// Nil when the session, the device, the subject or the process has as many watches as it may, and when the service is
+  /// stopping. The changes of a watch whose place another takes end.
+  package func watch(_ guide: GuideID, by holder: WatchHolder) -> Watch? {
+    let (changes, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    continuation.yield()
+    let watcher = Watcher(guide: guide, session: holder.session, continuation: continuation)
+    let entrance = state.withLock { state in
+      state.isDraining ? .refused : state.watches.enter(holder, watcher)
+    }
+    switch entrance {
+    case .entered(let number):
+      return Watch(changes: changes, subject: holder.subject, number: number)
+    case .inPlaceOf(let displaced, let number):
+      displaced.continuation.finish()
+      return Watch(changes: changes, subject: holder.subject, number: number)
+    case .refused:
+      return nil
     }
   }
 
   package func leave(_ watch: Watch) {
-    let watcher = state.withLock { state -> Watcher? in
-      guard let watcher = state.watchers[watch.subject]?.removeValue(forKey: watch.number) else { return nil }
-      if state.watchers[watch.subject]?.isEmpty == true { state.watchers[watch.subject] = nil }
-      state.count -= 1
-      return watcher
-    }
+    let watcher = state.withLock { $0.watches.leave(watch.number, of: watch.subject) }
     watcher?.continuation.finish()
   }
 
   package func changed(_ guide: GuideID, of subject: SubjectID) {
     state.withLock { state in
-      for watcher in state.watchers[subject, default: [:]].values where watcher.guide == guide {
+      for watcher in state.watches.watchers(of: subject) where watcher.guide == guide {
         watcher.continuation.yield()
       }
     }
@@ -69,23 +69,23 @@ package final class GuideWatches: SessionListener {
   /// A guest's progress may have become the account's, in any guide.
   package func changed(of subject: SubjectID) {
     state.withLock { state in
-      for watcher in state.watchers[subject, default: [:]].values { watcher.continuation.yield() }
+      for watcher in state.watches.watchers(of: subject) { watcher.continuation.yield() }
     }
   }
 
   /// The definitions are others now.
   package func definitionsChanged() {
     state.withLock { state in
-      for watcher in state.watchers.values.flatMap(\.values) { watcher.continuation.yield() }
+      for watcher in state.watches.watchers { watcher.continuation.yield() }
     }
   }
 
   package func sessionsChanged(_ changes: SessionChanges) {
     guard !changes.ended.isEmpty else { return }
     state.withLock { state in
-      guard state.count > 0 else { return }
+      guard state.watches.count > 0 else { return }
       for ended in changes.ended {
-        for watcher in state.watchers[ended.subject, default: [:]].values where watcher.session == ended.id {
+        for watcher in state.watches.watchers(of: ended.subject) where watcher.session == ended.id {
           watcher.continuation.finish()
         }
       }
@@ -96,7 +96,7 @@ package final class GuideWatches: SessionListener {
   package func drain() {
     state.withLock { state in
       state.isDraining = true
-      for watcher in state.watchers.values.flatMap(\.values) { watcher.continuation.finish() }
+      for watcher in state.watches.watchers { watcher.continuation.finish() }
     }
   }
 }

@@ -13,10 +13,7 @@ extension GuideHandlers {
     let subject = try context.callerSubject()
     let caller = try context.callerSession()
     let id = try guide(request.guideID).id
-    guard let watch = core.guideWatches.watch(id, of: subject, by: caller) else {
-      throw RPCError(
-        .resourceExhausted, "too many watches are open", reason: "TOO_MANY_WATCHES", retryAfter: .seconds(30))
-    }
+    guard let watch = core.guideWatches.watch(id, by: try context.watchHolder()) else { throw .tooManyWatches }
     defer { core.guideWatches.leave(watch) }
     // From here on every end is seen by the watch, so one that came before is all that must be looked up.
     guard !core.endedSessions.hasEnded(caller) else { throw .sessionRevoked }
@@ -31,6 +28,7 @@ extension GuideHandlers {
       try await responses.write(now)
     }
     if core.endedSessions.hasEnded(caller) { throw .sessionRevoked }
+    guard core.guideWatches.isDraining else { throw .tooManyWatches }
     throw RPCError(.unavailable, "the service is stopping; watch again")
   }
 }

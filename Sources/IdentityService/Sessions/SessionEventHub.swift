@@ -17,30 +17,30 @@ package final class SessionEventHub: SessionListener {
   }
 
   private struct State {
-    var next: UInt64 = 0
-    var count = 0
     var isDraining = false
-    var watchers: [SubjectID: [UInt64: AsyncStream<Event>.Continuation]] = [:]
+    var watches = WatchTable<AsyncStream<Event>.Continuation>()
   }
 
   private let state = Mutex(State())
 
   package init() {}
 
-  /// Nil when the subject or the process has as many watches as it may, and when the service is stopping.
-  package func watch(_ subject: SubjectID) -> Watch? {
-    state.withLock { state in
-      guard !state.isDraining, state.count < Limits.watches,
-        state.watchers[subject, default: [:]].count < Limits.watchesPerSubject
-      else {
-        return nil
-      }
-      let (events, continuation) = AsyncStream.makeStream(
-        of: Event.self, bufferingPolicy: .bufferingNewest(Limits.eventsPerWatch))
-      state.next += 1
-      state.count += 1
-      state.watchers[subject, default: [:]][state.next] = continuation
-      return Watch(events: events, subject: subject, number: state.next)
+  /// Nil when the session, the device, the subject or the process has as many watches as it may, and when the service is
+  /// stopping. The events of a watch whose place another takes end.
+  package func watch(_ holder: WatchHolder) -> Watch? {
+    let (events, continuation) = AsyncStream.makeStream(
+      of: Event.self, bufferingPolicy: .bufferingNewest(Limits.eventsPerWatch))
+    let entrance = state.withLock { state in
+      state.isDraining ? .refused : state.watches.enter(holder, continuation)
+    }
+    switch entrance {
+    case .entered(let number):
+      return Watch(events: events, subject: holder.subject, number: number)
+    case .inPlaceOf(let displaced, let number):
+      displaced.finish()
+      return Watch(events: events, subject: holder.subject, number: number)
+    case .refused:
+      return nil
     }
   }
 
@@ -48,34 +48,29 @@ package final class SessionEventHub: SessionListener {
   package func drain() {
     state.withLock { state in
       state.isDraining = true
-      for continuation in state.watchers.values.flatMap(\.values) { continuation.finish() }
+      for continuation in state.watches.watchers { continuation.finish() }
     }
   }
 
   package func leave(_ watch: Watch) {
-    let continuation = state.withLock { state -> AsyncStream<Event>.Continuation? in
-      guard let continuation = state.watchers[watch.subject]?.removeValue(forKey: watch.number) else { return nil }
-      if state.watchers[watch.subject]?.isEmpty == true { state.watchers[watch.subject] = nil }
-      state.count -= 1
-      return continuation
-    }
+    let continuation = state.withLock { $0.watches.leave(watch.number, of: watch.subject) }
     continuation?.finish()
   }
 
   package func sessionsChanged(_ changes: SessionChanges) {
     state.withLock { state in
-      guard state.count > 0 else { return }
+      guard state.watches.count > 0 else { return }
       // What ends makes room for what begins: told in that order, a list never shows both.
       for ended in changes.ended {
-        for continuation in state.watchers[ended.subject, default: [:]].values { continuation.yield(.ended(ended)) }
+        for continuation in state.watches.watchers(of: ended.subject) { continuation.yield(.ended(ended)) }
       }
       for merge in changes.failedMerges {
-        for continuation in state.watchers[merge.target, default: [:]].values {
+        for continuation in state.watches.watchers(of: merge.target) {
           continuation.yield(.mergeFailed(merge))
         }
       }
       for session in changes.began {
-        for continuation in state.watchers[session.subject, default: [:]].values {
+        for continuation in state.watches.watchers(of: session.subject) {
           continuation.yield(.started(session))
         }
       }
@@ -83,5 +78,8 @@ package final class SessionEventHub: SessionListener {
   }
 
   /// Watches that are open.
-  package var count: Int { state.withLock { $0.count } }
+  package var count: Int { state.withLock { $0.watches.count } }
+
+  /// Whether the service is stopping: what ended a watch, if not its place being taken.
+  package var isDraining: Bool { state.withLock { $0.isDraining } }
 }

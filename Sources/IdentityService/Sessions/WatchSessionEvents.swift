@@ -11,10 +11,7 @@ extension SessionHandlers {
     context: ServerContext
   ) async throws(RPCError) {
     let caller = try context.callerSession()
-    guard let watch = core.sessionEvents.watch(try context.callerSubject()) else {
-      throw RPCError(
-        .resourceExhausted, "too many watches are open", reason: "TOO_MANY_WATCHES", retryAfter: .seconds(30))
-    }
+    guard let watch = core.sessionEvents.watch(try context.watchHolder()) else { throw .tooManyWatches }
     defer { core.sessionEvents.leave(watch) }
     // From here on every end is seen by the watch, so one that came before is all that must be looked up.
     guard !core.endedSessions.hasEnded(caller) else { throw .sessionRevoked }
@@ -25,7 +22,9 @@ extension SessionHandlers {
       try await responses.write(message(event, for: caller))
       if case .ended(let session) = event, session.id == caller { throw .sessionRevoked }
     }
-    // Only a service that stops, or a call that nobody waits for, ends the events.
+    // Only another watch that takes this one's place, a service that stops, or a call that nobody waits for, ends the
+    // events.
+    guard core.sessionEvents.isDraining else { throw .tooManyWatches }
     throw RPCError(.unavailable, "the service is stopping; watch again")
   }
 

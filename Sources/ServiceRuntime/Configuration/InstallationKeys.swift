@@ -20,7 +20,8 @@ package enum InstallationKeys {
       ]
     case .qr:
       [
-        "verification.base", "clients", "clients.names", "initiators.trusted", "signIn.client", "oauth.clientsWithoutPkce",
+        "verification.base", "clients", "clients.names", "initiators.trusted", "signIn.client",
+        "oauth.clientsWithoutPkce",
         "instance", "code.lifetime",
         "poll.interval",
         "poll.longInterval",

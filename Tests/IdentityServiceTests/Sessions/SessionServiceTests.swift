@@ -173,19 +173,6 @@ struct SessionServiceTests {
     #expect(event?.event == .refreshReused && event?.sid == first.sid)
   }
 
-  @Test("R37: a subject's watches are bounded, and leaving one makes room")
-  func watchLimit() throws {
-    let hub = SessionEventHub()
-    let subject = SubjectID(from: RandomSource { [UInt8](repeating: 1, count: $0) })
-    var watches: [SessionEventHub.Watch] = []
-    for _ in 0..<Limits.watchesPerSubject { watches.append(try hub.watch(subject).orThrow()) }
-    #expect(hub.watch(subject) == nil)
-    hub.leave(watches[0])
-    hub.leave(watches[0])
-    #expect(hub.count == Limits.watchesPerSubject - 1)
-    #expect(hub.watch(subject) != nil)
-  }
-
   @Test("A watch ends with UNAVAILABLE when the service stops, so that the app watches another instance")
   func drain() async throws {
     let harness = try await IdentityHarness()

@@ -33,4 +33,82 @@ import Testing
       group.cancelAll()
     }
   }
+
+  private static func subject(_ number: UInt8) -> SubjectID {
+    SubjectID(from: RandomSource { [UInt8](repeating: number, count: $0) })
+  }
+
+  private static func session(_ number: UInt8) -> SessionID {
+    SessionID(from: RandomSource { [UInt8](repeating: number, count: $0) })
+  }
+
+  private func holder(_ session: UInt8, device: String? = nil, subject: UInt8 = 1, source: String = "") -> WatchHolder {
+    WatchHolder(subject: Self.subject(subject), session: Self.session(session), device: device, source: source)
+  }
+
+  @Test("R37: a session has four watches and a device eight, and leaving one makes room")
+  func bounds() throws {
+    let hub = SessionEventHub()
+    var watches: [SessionEventHub.Watch] = []
+    for number in 0..<8 { watches.append(try hub.watch(holder(UInt8(number / 4), device: "phone")).orThrow()) }
+    #expect(hub.watch(holder(0, device: "phone")) == nil)
+    #expect(hub.watch(holder(9, device: "phone")) == nil)
+    hub.leave(watches[0])
+    hub.leave(watches[0])
+    #expect(hub.count == 7)
+    #expect(hub.watch(holder(0, device: "phone")) != nil)
+  }
+
+  @Test(
+    "R37, R50: when a subject's watches are all taken, the device with the most makes room, its longest watch first")
+  func largestLosesFirst() async throws {
+    let hub = SessionEventHub()
+    var stolen: [SessionEventHub.Watch] = []
+    for session in 0..<4 as Range<UInt8> {
+      for _ in 0..<4 { stolen.append(try hub.watch(holder(session, device: "thief \(session / 2)")).orThrow()) }
+    }
+    #expect(hub.count == Limits.watchesPerSubject)
+    for number in 0..<4 as Range<UInt8> { #expect(hub.watch(holder(20 + number)) != nil) }
+    #expect(hub.count == Limits.watchesPerSubject)
+    // The first watch of the one or the other thief's device has ended; the last of each goes on.
+    for await _ in stolen[stolen.startIndex].events {}
+    for await _ in stolen[8].events {}
+    hub.leave(stolen[7])
+    hub.leave(stolen[15])
+    #expect(hub.count == Limits.watchesPerSubject - 2)
+  }
+
+  @Test("R50: guests of one network that take every watch make room for anybody else's")
+  func sourcesShare() throws {
+    var table = WatchTable<UInt8>(capacity: 20)
+    for number in 0..<20 as Range<UInt8> {
+      guard case .entered = table.enter(holder(number, subject: number, source: "farm"), number) else {
+        Issue.record("a free place was refused")
+        return
+      }
+    }
+    for number in 100..<110 as Range<UInt8> {
+      guard case .inPlaceOf(let lost, _) = table.enter(holder(number, subject: number, source: "\(number)"), number)
+      else {
+        Issue.record("the many of one network kept another out")
+        return
+      }
+      #expect(lost < 20)
+    }
+    #expect(table.count == 20)
+    guard case .refused = table.enter(holder(50, subject: 50, source: "farm"), 50) else {
+      Issue.record("the network with the most got more")
+      return
+    }
+  }
+
+  @Test("R37, R50: guides are watched by the owner too, however many watches other sessions hold")
+  func ownerIsGuided() throws {
+    let watches = GuideWatches()
+    let guide = try GuideID("welcome").orThrow()
+    for number in 0..<16 as Range<UInt8> { _ = watches.watch(guide, by: holder(number / 4)) }
+    #expect(watches.count == Limits.watchesPerSubject)
+    #expect(watches.watch(guide, by: holder(99)) != nil)
+    #expect(watches.count == Limits.watchesPerSubject)
+  }
 }

@@ -181,6 +181,26 @@ import Testing
     }
   }
 
+  @Test("S19, S14: polls of a code that was used again are slowed, and end what it issued once")
+  func reuseIsSlowed() async throws {
+    let harness = try Harness()
+    let issued = try await harness.confirmed()
+    _ = try await harness.poll(issued, verifier: Harness.verifier)
+    harness.clock.move(by: .seconds(31))
+    #expect(await refusal { _ = try await harness.poll(issued, verifier: Harness.verifier) } == .alreadyUsed)
+    let reads = harness.database.statistics.reads
+    for _ in 0..<20 {
+      let again = await refusal { _ = try await harness.poll(issued, verifier: Harness.verifier) }
+      #expect(again?.details.reason == "slow_down")
+    }
+    #expect(harness.grants.revokedCount == 1)
+    #expect(harness.database.statistics.reads == reads)
+    harness.clock.move(by: .seconds(60))
+    #expect(await refusal { _ = try await harness.poll(issued, verifier: Harness.verifier) } == .alreadyUsed)
+    #expect(harness.grants.revokedCount == 1)
+    #expect(harness.audited.filter { $0 == .reused }.count == 1)
+  }
+
   @Test("S6: a code that a second account submits is cancelled, and the second account learns nothing")
   func passedAround() async throws {
     let harness = try Harness()

@@ -108,6 +108,35 @@ import Testing
     #expect(await refusal { _ = try await harness.issue { $0.action = payment } }?.code == .invalidArgument)
   }
 
+  @Test("S29: nothing that cannot be seen gets onto a phone's confirm screen, and an amount has its currency's digits")
+  func nothingInvisible() async throws {
+    let harness = try harness()
+    let hidden = ["\u{200D}", "\u{200C}", "\u{FE0F}", "\u{FE0E}", "\u{FE00}", "\u{E0100}", "\u{FFFC}", "\u{2060}", "\u{378}"]
+    for mark in hidden {
+      for text in ["Pay 1\(mark)00 EUR", "Pay 👩\(mark)💻"] {
+        let error = await refusal { _ = try await issuePayment(harness, QRV1.Action(text: text)) }
+        #expect(error?.details.fieldViolations.first?.field == "action.text", "\(mark.unicodeScalars)")
+      }
+      for (field, change) in [
+        ("initiator.label", { $0.label = "Living\(mark)room" }), ("initiator.platform", { $0.platform = "t\(mark)v" }),
+        ("initiator.app", { $0.app = "play\(mark)er" }),
+      ] as [(String, (inout QRV1.Initiator) -> Void)] {
+        let error = await refusal { _ = try await harness.issue { if $0.initiator != nil { change(&$0.initiator!) } } }
+        #expect(error?.details.fieldViolations.first?.field == field, "\(mark.unicodeScalars)")
+      }
+    }
+    for (amount, currency) in [
+      ("1.5", "JPY"), ("1.50", "KRW"), ("1.5", "EUR"), ("1.505", "EUR"), ("1.50", "KWD"), ("1.5000", "TND"),
+    ] {
+      let action = QRV1.Action(text: "Pay", amount: amount, currency: currency)
+      let error = await refusal { _ = try await issuePayment(harness, action) }
+      #expect(error?.details.fieldViolations.first?.field == "action.amount", "\(amount) \(currency)")
+    }
+    for (amount, currency) in [("150", "JPY"), ("1.50", "EUR"), ("1", "EUR"), ("1.505", "KWD")] {
+      _ = try await issuePayment(harness, QRV1.Action(text: "Pay", amount: amount, currency: currency))
+    }
+  }
+
   @Test("Q12: an action and its signature survive a restart at every step")
   func actionAcrossRestarts() async throws {
     var harness = try harness()

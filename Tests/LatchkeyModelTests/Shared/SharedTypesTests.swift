@@ -96,7 +96,8 @@ struct SharedTypesTests {
     arguments: [
       "", " a", "a ", "a\nb", "a\u{202E}b", "a\u{0}b", "a\u{200B}b", "\u{3164}", "a\u{2800}b",
       "a\u{34F}b", "\u{115F}\u{1160}", "\u{FFA0}", "a\u{61C}b", "a\u{AD}b", "a\u{E0041}b",
-      "Z" + String(repeating: "\u{301}", count: 6),
+      "Z" + String(repeating: "\u{301}", count: 6), "a\u{FFFC}b", "a\u{200D}b", "pay\u{FE0F}", "\u{200D}👩", "👩\u{200D}",
+      "👩\u{200D}a", "\u{FE0F}❤",
     ])
   func notDisplayText(text: String) {
     #expect(DisplayText(text) == nil)

@@ -630,6 +630,35 @@ import Testing
     #expect(harness.database.statistics.writes == writes)
   }
 
+  @Test("S30: whatever is wrong with a code, storage and identity are asked the same, and the answer is the same")
+  func sameWork() async throws {
+    let harness = try Harness()
+    let expired = try await harness.issue()
+    harness.clock.move(by: .seconds(121))
+    let cancelled = try await harness.issue()
+    _ = try await harness.api.cancelSession(
+      QRV1.CancelSessionRequest(deviceCode: cancelled.deviceCode), context: .screen())
+    let claimed = try await harness.issue()
+    _ = try await harness.scan(claimed)
+    let codes: [QRV1.ScanSessionRequest.Code] =
+      [expired, cancelled, claimed].flatMap { [.qrPayload($0.qrPayload), .userCode($0.userCode)] } + [
+        .qrPayload(String(claimed.qrPayload.dropLast(4)) + "AAAA"), .userCode("BCDF-GHJK"),
+        .qrPayload("https://elsewhere.example/q/1/AAAAAAAAAAAAAAAAAAAAAA"), .qrPayload(""), .userCode("aeiou"),
+        .userCode(""),
+      ]
+    for (number, code) in codes.enumerated() {
+      let reads = harness.database.statistics.reads
+      let described = harness.grants.state.withLock { $0.described }
+      let answer = await refusal {
+        _ = try await harness.api.scanSession(
+          QRV1.ScanSessionRequest(code: code), context: .phone("eve \(number)", session: "eve \(number)"))
+      }
+      #expect(answer == .noSuchCode, "\(number)")
+      #expect(harness.database.statistics.reads == reads + 1, "\(number)")
+      #expect(harness.grants.state.withLock { $0.described } == described + 1, "\(number)")
+    }
+  }
+
   @Test("S23: the screen shows which account scanned, masked; without a name to show nobody claims the code")
   func scannerIsShown() async throws {
     let harness = try Harness()

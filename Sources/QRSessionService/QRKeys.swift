@@ -182,7 +182,7 @@ enum QRKeys {
     var names: [ClientID: DisplayText] = [:]
     for text in texts {
       let sides = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-      guard sides.count == 2, let client = ClientID(sides[0]), let name = DisplayText(sides[1]),
+      guard sides.count == 2, let client = ClientID(sides[0]), let name = DisplayText(plain: sides[1]),
         names.updateValue(name, forKey: client) == nil
       else {
         throw .invalidValue(

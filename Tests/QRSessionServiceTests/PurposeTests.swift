@@ -111,7 +111,9 @@ import Testing
   @Test("S29: nothing that cannot be seen gets onto a phone's confirm screen, and an amount has its currency's digits")
   func nothingInvisible() async throws {
     let harness = try harness()
-    let hidden = ["\u{200D}", "\u{200C}", "\u{FE0F}", "\u{FE0E}", "\u{FE00}", "\u{E0100}", "\u{FFFC}", "\u{2060}", "\u{378}"]
+    let hidden = [
+      "\u{200D}", "\u{200C}", "\u{FE0F}", "\u{FE0E}", "\u{FE00}", "\u{E0100}", "\u{FFFC}", "\u{2060}", "\u{378}",
+    ]
     for mark in hidden {
       for text in ["Pay 1\(mark)00 EUR", "Pay 👩\(mark)💻"] {
         let error = await refusal { _ = try await issuePayment(harness, QRV1.Action(text: text)) }

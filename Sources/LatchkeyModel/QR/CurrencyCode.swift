@@ -8,6 +8,17 @@ package struct CurrencyCode: Sendable, Hashable, LosslessStringConvertible {
     description = text
   }
 
+  /// Digits after the point: most have cents.
+  package var decimals: Int {
+    if Self.withoutDecimals.contains(description) { return 0 }
+    return Self.withThousandths.contains(description) ? 3 : 2
+  }
+
+  private static let withoutDecimals: Set = [
+    "BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF",
+  ]
+  private static let withThousandths: Set = ["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"]
+
   private static let known = Set(
     """
     AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CLP CNY

@@ -24,7 +24,7 @@ package struct QRAction: Sendable, Equatable {
   /// Nil for what is no line of text, or has a gap in it that could push what follows out of sight.
   package static func shown(_ text: String) -> DisplayText? {
     let hasGap = zip(text, text.dropFirst()).contains { $0.isWhitespace && $1.isWhitespace }
-    return hasGap ? nil : DisplayText(text, maximumCharacters: Self.maximumTextCharacters)
+    return hasGap ? nil : DisplayText(plain: text, maximumCharacters: Self.maximumTextCharacters)
   }
 
   /// What the action's digest is the SHA-256 of: all that was shown, and for whom. The parts are separated by a zero

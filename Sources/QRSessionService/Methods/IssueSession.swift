@@ -173,13 +173,13 @@ extension QRSessionAPI {
     guard let action else { throw .invalid("action", "is what is to be confirmed") }
     var amount: QRAmount?
     if !action.amount.isEmpty || !action.currency.isEmpty {
-      guard CurrencyCode(action.currency) != nil else {
+      guard let currency = CurrencyCode(action.currency) else {
         throw .invalid("action.currency", "is three capital letters of ISO 4217, and goes with an amount")
       }
       guard let money = QRAmount(decimal: action.amount, currency: action.currency) else {
         throw .invalid(
           "action.amount",
-          "up to \(QRAmount.maximumDigits) digits, then up to \(QRAmount.maximumDecimals) decimals, without a sign"
+          "up to \(QRAmount.maximumDigits) digits, then none or the \(currency.decimals) decimals of \(currency), without a sign"
         )
       }
       amount = money
@@ -197,7 +197,7 @@ extension QRSessionAPI {
 
   private func text(_ text: String?, _ field: String) throws(RPCError) -> DisplayText? {
     guard let text, !text.isEmpty else { return nil }
-    guard let shown = DisplayText(text) else {
+    guard let shown = DisplayText(plain: text) else {
       throw .invalid(field, "at most \(DisplayText.maximumCharacters) characters that can be seen, on one line")
     }
     return shown

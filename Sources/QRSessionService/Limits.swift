@@ -69,6 +69,10 @@ package enum Limits {
   /// How long identity may take for a grant: it signs two tokens and commits one transaction.
   static let grantTimeout: Duration = .seconds(5)
 
+  /// Codes used again whose end is remembered, about 100 bytes each: further polls of them ask neither storage nor
+  /// identity. Each takes a code that was confirmed and the verifier that redeemed it.
+  static let rememberedReuses = 50_000
+
   /// Drawing new codes when one of them is taken: a collision of user codes has odds of one in 25,000 at a million
   /// live sessions, so a third attempt in a row is a fault of another kind.
   static let drawAttempts = 4

@@ -10,6 +10,11 @@ final class RedeemGate: Sendable {
     let until: Timestamp
   }
 
+  private struct Reuse {
+    let verifier: Digest256
+    var clock = PollClock()
+  }
+
   private struct Waiter {
     let number: UInt64
     let continuation: CheckedContinuation<Bool, Never>
@@ -19,6 +24,8 @@ final class RedeemGate: Sendable {
     /// Sessions with a redeeming poll inside, and who waits outside, first come first.
     var waiting: [QRSessionID: [Waiter]] = [:]
     var answers: [QRSessionID: Answer] = [:]
+    /// Codes that were used again, whose grants have ended.
+    var reused: [QRSessionID: Reuse] = [:]
     var nextNumber: UInt64 = 0
   }
 
@@ -45,6 +52,28 @@ final class RedeemGate: Sendable {
 
   func remember(_ grant: RedeemedGrant, of session: QRSessionID, for verifier: Digest256, until: Timestamp) {
     state.withLock { $0.answers[session] = Answer(grant: grant, verifier: verifier, until: until) }
+  }
+
+  /// What the code issued has ended because it was used again by this verifier.
+  func noteReuse(of session: QRSessionID, by verifier: Digest256, base: Duration, at now: Timestamp) {
+    state.withLock { state in
+      // Forgetting them costs each one look-up and one call.
+      if state.reused.count >= Limits.rememberedReuses { state.reused = [:] }
+      var reuse = Reuse(verifier: verifier)
+      _ = reuse.clock.poll(at: now, base: base)
+      state.reused[session] = reuse
+    }
+  }
+
+  /// Nil unless what the code issued has ended because this verifier used it again; otherwise whether it is polled too
+  /// fast.
+  func pollReused(
+    _ session: QRSessionID, by verifier: Digest256, base: Duration, at now: Timestamp
+  ) -> PollClock.Decision? {
+    state.withLock { state in
+      guard state.reused[session]?.verifier == verifier else { return nil }
+      return state.reused[session]?.clock.poll(at: now, base: base)
+    }
   }
 
   func forget(_ session: QRSessionID) {

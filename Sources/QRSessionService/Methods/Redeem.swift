@@ -29,6 +29,11 @@ extension QRSessionAPI {
     _ proof: RedeemProof,
     _ context: ServerContext
   ) async throws(RPCError) -> RedeemedGrant {
+    switch gate.pollReused(id, by: proof.verifier, base: settings.interval, at: clock.now()) {
+    case nil: break
+    case .accept: throw .alreadyUsed
+    case .slowDown(let retryAfter, let interval): throw .slowDown(retryAfter: retryAfter, interval: interval)
+    }
     let result = await gate.alone(in: id) {
       do throws(RPCError) {
         return Result<RedeemedGrant, RPCError>.success(try await self.redeemAlone(id, proof, context))
@@ -65,6 +70,7 @@ extension QRSessionAPI {
     case .reused:
       record(.reused, session, subject: session.claim?.subject, address: context.peer.address)
       _ = try await grants.revoke(id, reason: "the code was used again")
+      gate.noteReuse(of: id, by: proof.verifier, base: settings.interval, at: clock.now())
       throw .alreadyUsed
     case .wrongVerifier:
       record(.wrongVerifier, session, address: context.peer.address)

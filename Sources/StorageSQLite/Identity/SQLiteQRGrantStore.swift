@@ -164,20 +164,27 @@ package struct SQLiteQRGrantStore: QRGrantStore {
       )
       guard let id = earlier?.session else { return changes.ended.count }
       try SessionRow.end(id, because: .qrRevoked, at: now, in: db, noting: &changes)
-      if let session = try SessionRow.find(id, in: db), session.isGuest { try Self.giveBack(session, in: db) }
+      if let session = try SessionRow.find(id, in: db), session.isGuest {
+        try Self.giveBack(session, of: qrSession, in: db)
+      }
       return changes.ended.count
     }
   }
 
+  /// The device that a guest left when a code was first granted: its session ended at that moment, by which it is found.
+  static let selectLeftDevice = """
+    SELECT device_key FROM sessions
+    WHERE ended_at = (SELECT created_at FROM qr_grants WHERE qr_session_id = ?)
+      AND sub = ? AND end_reason = ? AND device_key IS NOT NULL LIMIT 1
+    """
+
   /// A guest that moved by a code that was revoked belongs to its old device again, which finds it by its key.
-  private static func giveBack(_ moved: Session, in db: SQLiteConnection) throws(StorageError) {
+  private static func giveBack(
+    _ moved: Session, of qrSession: String, in db: SQLiteConnection
+  ) throws(StorageError) {
     guard let key = moved.device.keyThumbprint else { return }
     let old = try db.first(
-      """
-      SELECT device_key FROM sessions
-      WHERE sub = ? AND end_reason = ? AND device_key IS NOT NULL ORDER BY ended_at DESC LIMIT 1
-      """,
-      .id(moved.subject), .integer(Session.End.transferred.rawValue)
+      selectLeftDevice, .text(qrSession), .id(moved.subject), .integer(Session.End.transferred.rawValue)
     ) { $0.text(0) }
     guard let old, old != key, let device = try DeviceRow.find(old, in: db), device.guest == nil else { return }
     try DeviceRow.releaseGuest(moved.subject, from: key, in: db)

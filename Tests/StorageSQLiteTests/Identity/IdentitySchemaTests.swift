@@ -85,6 +85,18 @@ struct IdentitySchemaTests {
     await database.close()
   }
 
+  @Test(
+    "S19: the device that a revoked code's guest goes back to is found by when it left, without reading all sessions")
+  func leftDevice() async throws {
+    let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)
+    let plan = try await database.read { db throws(StorageError) in
+      try db.all("EXPLAIN QUERY PLAN \(SQLiteQRGrantStore.selectLeftDevice)") { $0.text(3) }
+    }
+    #expect(plan.first?.hasSuffix("USING INDEX sessions_ended (ended_at=?)") == true, "\(plan)")
+    #expect(plan.allSatisfy { !$0.contains("SCAN ") || $0.hasPrefix("SCALAR") }, "\(plan)")
+    await database.close()
+  }
+
   @Test("R23: a used challenge is found among all others without reading them")
   func usedChallenge() async throws {
     let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)

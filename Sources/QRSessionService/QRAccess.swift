@@ -16,7 +16,8 @@ package enum QRAccess {
     case .scanSession: .subject(.account, .confirmed)
     case .confirmSession:
       .subject(.account, .confirmed).and(
-        ownersWord, when: "the code is a BIND_DEVICE, a TRANSFER_GUEST or asks for the scope `account`, without "
+        ownersWord,
+        when: "the code is a BIND_DEVICE, a TRANSFER_GUEST or asks for the scope `account`, without "
           + "`reauth_proof`")
     case .denySession: .subject(.account)
     }

@@ -25,6 +25,8 @@ package final class QRSessionAPI: QRV1.QrSessionService {
   let risk: RiskAssessor
   let subjects: SubjectDescriptions
   let followUps = FollowUps()
+  /// What scans of codes that are nobody's are judged by: a code that is over, of a screen that is elsewhere.
+  let nobodys: QRSession
   /// The framed answer to a poll of a session as it was issued: the same for all of them.
   let untouchedAnswer: ByteBuffer
 
@@ -49,6 +51,7 @@ package final class QRSessionAPI: QRV1.QrSessionService {
     admission = Admission(settings)
     risk = RiskAssessor(settings, places: places)
     subjects = SubjectDescriptions(grants)
+    nobodys = Self.nobodys(at: clock.now())
     untouchedAnswer = Self.untouchedAnswer(interval: settings.interval)
   }
 
@@ -65,6 +68,23 @@ package final class QRSessionAPI: QRV1.QrSessionService {
   }
 
   // MARK: - For the methods
+
+  private static func nobodys(at now: Timestamp) -> QRSession {
+    guard let client = ClientID("nobody") else { preconditionFailure("six letters are a client id") }
+    let hash = digest([])
+    return QRSession(
+      restoring: QRSessionID(instance: 0, from: RandomSource { [UInt8](repeating: 0, count: $0) }),
+      keys: QRSessionKeys(pollSecret: hash, reference: hash, userCode: hash),
+      request: QRSessionRequest(
+        purpose: .login, clientID: client, scope: .screen, challenge: PKCEChallenge(digest: hash),
+        // Of the addresses for documentation (RFC 5737).
+        initiator: QRInitiator(label: nil, platform: nil, app: nil, address: "192.0.2.1")),
+      issued: now,
+      expires: now,
+      version: 1,
+      phase: .cancelled
+    )
+  }
 
   private static func untouchedAnswer(interval: Duration) -> ByteBuffer {
     let answer = QRV1.PollSessionResponse(

@@ -119,7 +119,8 @@ struct MigratorHarness: Sendable {
   ) throws -> String {
     let claims = AccessTokenClaims(
       subject: id.description, audience: [audience], issuer: Self.issuer, issuedAt: clock.now(),
-      expiresAt: clock.now() + lifetime, tokenID: "\(id)", clientID: "app", scope: isGuest ? "basic" : "basic profile account", sessionID: "\(id)",
+      expiresAt: clock.now() + lifetime, tokenID: "\(id)", clientID: "app",
+      scope: isGuest ? "basic" : "basic profile account", sessionID: "\(id)",
       isGuest: isGuest)
     return try AccessTokenSigner(key: key).sign(claims)
   }

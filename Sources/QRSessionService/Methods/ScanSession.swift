@@ -20,11 +20,12 @@ extension QRSessionAPI {
     let ticketHash = Self.digest(secret)
     let (description, looked) = try await look(code, attempt, confirmer, context)
     confirmer.deviceKeyThumbprint = description.deviceKeyThumbprint
-    guard let found = looked else { throw nothing(for: confirmer, attempt) }
+    // A code that is nobody's is judged like one that is over (S30).
+    var found = looked ?? nobodys
 
     let beacon = Self.evidence(heard, of: beacon(of: found))
     var risk = risk.assess(found.request, from: context.peer, beacon: beacon)
-    guard settle(&risk, attempt.typed, found, context.peer) else { throw nothing(for: confirmer, attempt) }
+    if !settle(&risk, attempt.typed, found, context.peer) { found = nobodys }
     let (scanner, mask) = (confirmer, description.mask)
     let requirements = risk.requirements
     let (outcome, session) = try await decide(on: found) { session, now in
@@ -154,16 +155,16 @@ extension QRSessionAPI {
     )
   }
 
-  /// The session that was scanned or typed. Nil for every code that is nobody's, in whatever way.
+  /// The session that was scanned or typed. Nil for every code that is nobody's, in whatever way; a text that is no code
+  /// is looked up as well, by a hash that no code has, so that it costs the same (S30).
   private func find(_ code: QRV1.ScanSessionRequest.Code) async throws(RPCError) -> QRSession? {
     switch code {
     case .qrPayload(let text):
-      guard let payload = try? QRPayload(reading: text, base: settings.verificationBase) else { return nil }
-      let reference = Self.digest(payload.reference.bytes)
+      let payload = try? QRPayload(reading: text, base: settings.verificationBase)
+      let reference = Self.digest(payload?.reference.bytes ?? Array("no code".utf8))
       return try await stored { () throws(StorageError) in try await self.store.session(reference: reference) }
     case .userCode(let text):
-      guard let typed = UserCode(typed: text) else { return nil }
-      let userCode = Self.digest(typed.letters)
+      let userCode = Self.digest(UserCode(typed: text)?.letters ?? Array("no code".utf8))
       return try await stored { () throws(StorageError) in try await self.store.session(userCode: userCode) }
     }
   }

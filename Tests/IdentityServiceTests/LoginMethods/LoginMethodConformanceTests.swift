@@ -162,7 +162,8 @@ struct LoginMethodConformanceTests {
     await #expect(throws: RPCError.self) { try await bench.harness.authenticate(credential) }
   }
 
-  @Test("G20, R52: a conflict's ticket takes the place of what was presented, and merges", arguments: MethodBench.methods)
+  @Test(
+    "G20, R52: a conflict's ticket takes the place of what was presented, and merges", arguments: MethodBench.methods)
   func conflict(_ method: SignInMethod) async throws {
     let bench = try await MethodBench(method)
     let guest = try await bench.guest()

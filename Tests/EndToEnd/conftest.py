@@ -53,6 +53,10 @@ import services  # noqa: E402
 from world import UNTHROTTLED, World  # noqa: E402
 
 
+# Proxies on this machine may say whom they ask for; who says nothing of the kind is who it is.
+TRUSTING = ["--proxies-trusted", "127.0.0.1"]
+
+
 @pytest.fixture(scope="session")
 def binaries():
     folder = _binaries()
@@ -64,7 +68,8 @@ def binaries():
 @pytest.fixture(scope="session")
 def world(binaries, tmp_path_factory):
     """The three services in cleartext, shared by the tests that neither kill nor configure them."""
-    with services.Fleet(binaries, tmp_path_factory.mktemp("shared"), arguments=UNTHROTTLED) as fleet:
+    arguments = UNTHROTTLED | {"*": TRUSTING}
+    with services.Fleet(binaries, tmp_path_factory.mktemp("shared"), arguments=arguments) as fleet:
         yield World(fleet)
 
 
@@ -87,6 +92,7 @@ def tls_world(binaries, tmp_path_factory):
             "--tls-certificate-file", str(files.certificate),
             "--tls-key-file", str(files.key),
             "--tls-ca-file", str(files.authority),
+            *TRUSTING,
         ]
     }  # fmt: skip
     with services.Fleet(binaries, folder, arguments=arguments, tls=True) as fleet:

@@ -94,9 +94,9 @@ class Front:
         if upstream:
             # What a check says about itself, it has to be told by itself.
             tls = f"ssl verify required ca-file {upstream} sni str(localhost) check-sni localhost alpn h2 check-alpn h2"
-            changes |= {"proto h2 check check-proto h2": f"check inter 500 {tls}"}
+            changes |= {"send-proxy-v2 proto h2 check check-send-proxy check-proto h2": f"send-proxy-v2 check inter 500 check-send-proxy {tls}"}
         else:
-            changes |= {"proto h2 check check-proto h2": "proto h2 check inter 500 check-proto h2"}
+            changes |= {"check-proto h2": "check-proto h2 inter 500"}
         program = shutil.which("haproxy") or "/usr/sbin/haproxy"
         return [program, "-db", "-f", str(self.configuration)], changed((EXAMPLES / "haproxy.cfg").read_text(), changes)
 
@@ -164,19 +164,11 @@ class Front:
         self.log.close()
 
 
-PROGRAMS = {
-    "nginx": shutil.which("nginx") or os.path.exists("/usr/sbin/nginx"),
-    "haproxy": shutil.which("haproxy") or os.path.exists("/usr/sbin/haproxy"),
-    "envoy": envoy(),
-}
+PROGRAMS = ("nginx", "haproxy", "envoy")
 
 
 @pytest.fixture(
-    params=[
-        pytest.param((program, security), marks=pytest.mark.skipif(not there, reason=f"{program} is not installed"))
-        for program, there in PROGRAMS.items()
-        for security in ("cleartext", "TLS")
-    ],
+    params=[(program, security) for program in PROGRAMS for security in ("cleartext", "TLS")],
     ids=lambda parameter: " to ".join(parameter),
 )
 def proxied(request, world, tls_world, tmp_path):
@@ -242,10 +234,7 @@ def test_pages_and_web_calls_pass_a_proxy(proxied):
             assert connection.request("GET", "/healthz")[0] == 200
 
 
-@pytest.mark.parametrize("program", [
-    pytest.param(program, marks=pytest.mark.skipif(not there, reason=f"{program} is not installed"))
-    for program, there in PROGRAMS.items()
-])  # fmt: skip
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_a_proxy_follows_a_service_that_goes(binaries, tmp_path, program):
     """X4: a service that drains ends its connections with a proxy by GOAWAY, and clients that retry lose no call"""
     policy = {
@@ -261,7 +250,7 @@ def test_a_proxy_follows_a_service_that_goes(binaries, tmp_path, program):
         ]
     }  # fmt: skip
     with contextlib.ExitStack() as stack:
-        fleet = stack.enter_context(services.Fleet(binaries, tmp_path / "fleet"))
+        fleet = stack.enter_context(services.Fleet(binaries, tmp_path / "fleet", arguments={"*": ["--proxies-trusted", "127.0.0.1"]}))
         front = stack.enter_context(Front(program, fleet, tmp_path, None))
         world = World(front, authority=front.files.authority)
         stack.callback(world.close)
@@ -294,3 +283,89 @@ def test_a_proxy_follows_a_service_that_goes(binaries, tmp_path, program):
             caller.join(30)
         assert set(statuses) == {grpc.StatusCode.INVALID_ARGUMENT} and len(statuses) > 50, front.log_text()
         assert screen.issue_qr().device_code
+
+
+# As a client may write them to pass for somebody else, be it to the proxy or past it.
+FORGED = [("x-forwarded-for", "198.51.100.7"), ("forwarded", "for=198.51.100.7"), ("x-real-ip", "198.51.100.7")]
+
+
+@pytest.fixture(scope="module")
+def strict_world(binaries, tmp_path_factory):
+    """Services that trust the proxy on this machine, exempt nobody, and give each source three guests an hour."""
+    arguments = {"*": ["--proxies-trusted", "127.0.0.1"], "identity": ["--guest-per-hour", "3"]}
+    with services.Fleet(binaries, tmp_path_factory.mktemp("strict"), arguments=arguments, exempt=None) as fleet:
+        yield World(fleet)
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def strict_front(request, strict_world, tmp_path_factory):
+    with Front(request.param, strict_world.fleet, tmp_path_factory.mktemp(request.param), None) as front:
+        through = World(front, authority=front.files.authority)
+        yield through
+        through.close()
+
+
+def challenge(world, source, connect, headers=()):
+    """Bits of work that a guest of this address is asked for."""
+    request = guest_service_pb2.GetChallengeRequest(client_id=CLIENT_ID, device_key=world.device().jwk())
+    body = wire.framed(request.SerializeToString())
+    if connect is wire.Connection:
+        with wire.Connection(world, "identity", source=source) as connection:
+            _, body, trailers = connection.answer(connection.request(CHALLENGE, body, headers=list(headers)))
+        assert trailers["grpc-status"] == "0", trailers
+        return guest_service_pb2.GetChallengeResponse.FromString(body[5:]).pow_bits
+    with connect(world, "identity", source) as connection:
+        reply = connection.call(CHALLENGE, body, headers=headers)
+    assert reply.status == 0, reply.trailers
+    return guest_service_pb2.GetChallengeResponse.FromString(reply.messages[0]).pow_bits
+
+
+def test_limits_are_the_clients(strict_front):
+    """R53: a limit counts the client behind the proxy, by every way of calling, and no field that a client forged"""
+    # Each proxy has clients of its own: what one counted, the others know.
+    network = 10 * (1 + PROGRAMS.index(strict_front.fleet.program))
+    busy, other = f"127.{network}.0.2", f"127.{network}.0.3"
+    ways = (web.HTTP1, web.HTTP2, wire.Connection)
+    assert [challenge(strict_front, busy, way) for way in ways] == [0, 0, 0]
+    for way in ways:
+        assert challenge(strict_front, busy, way) >= 16
+        for forged in ([field] for field in FORGED):
+            assert challenge(strict_front, busy, way, forged) >= 16, forged
+    assert [challenge(strict_front, other, way, FORGED) for way in ways] == [0, 0, 0]
+    assert challenge(strict_front, other, web.HTTP1) >= 16
+
+
+def test_forged_fields_of_a_stranger(strict_world):
+    """R53: who is no listed proxy is who it is, whatever its fields or its first bytes say"""
+    source = "127.99.0.2"
+    for way in (web.HTTP1, web.HTTP2, wire.Connection):
+        assert challenge(strict_world, source, way, FORGED) == 0
+    for way in (web.HTTP1, web.HTTP2, wire.Connection):
+        assert challenge(strict_world, source, way, FORGED) >= 16
+    address = ("127.0.0.1", strict_world.fleet.ports["identity"][0])
+    for header in (b"PROXY TCP4 198.51.100.7 127.0.0.1 1 2\r\n", b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"):
+        with socket.create_connection(address, timeout=10, source_address=(source, 0)) as stranger:
+            stranger.sendall(header + b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert not stranger.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def web_call(world, source, method, message, answer, metadata=()):
+    with web.HTTP2(world, "qr", source) as connection:
+        path = f"/latchkey.qr.v1.QrSessionService/{method}"
+        reply = connection.call(path, wire.framed(message.SerializeToString()), headers=metadata)
+    assert reply.status == 0, reply.trailers
+    return answer.FromString(reply.messages[0])
+
+
+def test_risk_is_the_clients(strict_front):
+    """R53: a phone elsewhere is told so when it scans, although both come by one proxy"""
+    network = 10 * (1 + PROGRAMS.index(strict_front.fleet.program))
+    screen, phone = f"127.{network + 1}.0.2", strict_front.account()
+    issue = qr.IssueSessionRequest(client_id=CLIENT_ID, purpose=qr.PURPOSE_LOGIN, code_challenge="A" * 43,
+                                   code_challenge_method="S256", initiator=qr.Initiator(label="a screen"))  # fmt: skip
+    for source, distance in ((f"127.{network + 1}.0.9", qr.DISTANCE_SAME_NETWORK), (f"127.{network + 2}.0.2", 0)):
+        code = web_call(strict_front, screen, "IssueSession", issue, qr.IssueSessionResponse)
+        request = qr.ScanSessionRequest(qr_payload=code.qr_payload)
+        found = web_call(strict_front, source, "ScanSession", request, qr.ScanSessionResponse, [*phone.metadata, *FORGED])
+        assert found.risk.network == f"127.{network + 1}.0.0/24"
+        assert (found.risk.distance == qr.DISTANCE_SAME_NETWORK) == bool(distance), found.risk

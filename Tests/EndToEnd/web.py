@@ -51,14 +51,17 @@ def encode(body, content_type):
 class HTTP1:
     """A connection of HTTP/1.1."""
 
-    def __init__(self, world, name):
+    def __init__(self, world, name, source="127.0.0.1"):
         host, port = world.fleet.host, world.fleet.ports[name][0]
+        origin = (source, 0)
         if world.authority is None:
-            self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10, source_address=origin)
         else:
             context = ssl.create_default_context(cafile=str(world.authority))
             context.set_alpn_protocols(["http/1.1"])
-            self.connection = http.client.HTTPSConnection(host, port, timeout=10, context=context)
+            self.connection = http.client.HTTPSConnection(
+                host, port, timeout=10, context=context, source_address=origin
+            )
 
     def __enter__(self):
         return self
@@ -80,8 +83,8 @@ class HTTP1:
 class HTTP2:
     """A connection of HTTP/2."""
 
-    def __init__(self, world, name):
-        self.connection = wire.Connection(world, name)
+    def __init__(self, world, name, source="127.0.0.1"):
+        self.connection = wire.Connection(world, name, source=source)
 
     def __enter__(self):
         return self

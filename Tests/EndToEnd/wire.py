@@ -12,9 +12,9 @@ import h2.events
 class Connection:
     """One HTTP/2 connection to a service."""
 
-    def __init__(self, world, name, timeout=10):
+    def __init__(self, world, name, timeout=10, source="127.0.0.1"):
         host, port = world.fleet.host, world.fleet.ports[name][0]
-        raw = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+        raw = socket.create_connection(("127.0.0.1", port), timeout=timeout, source_address=(source, 0))
         if world.authority is not None:
             context = ssl.create_default_context(cafile=str(world.authority))
             context.set_alpn_protocols(["h2"])

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-EXECUTABLE = shutil.which("chromium")
+EXECUTABLE = shutil.which("chromium") or "chromium"
 
 
 class Browser:

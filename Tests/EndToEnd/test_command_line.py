@@ -132,7 +132,6 @@ def test_profiles_are_private(world, cli):
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in folder.iterdir())
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is missing")
 def test_forgetting_is_durable(world, cli, tmp_path):
     """D6: a session that was forgotten does not come back with a power cut: its folder is on disk before the answer"""
     cli(world, "phone", "guest")

@@ -2,11 +2,9 @@
 
 import pytest
 import services
-from browser import EXECUTABLE, Browser
+from browser import Browser
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
 from world import World
-
-pytestmark = pytest.mark.skipif(EXECUTABLE is None, reason="Chromium is not installed")
 
 CONTRAST = """
 (() => {

@@ -168,7 +168,7 @@ let package = Package(
     tests("TLS", [nio]),
     tests("Compression"),
     tests("GRPC", [nio]),
-    tests("Transport", ["Compression", "GRPC", "HTTP2", "TLS", nio, nioPosix, nioEmbedded]),
+    tests("Transport", ["Callers", "Compression", "GRPC", "HTTP2", "TLS", nio, nioPosix, nioEmbedded]),
     tests("Protobuf", ["CProtobufC", nio]),
     .target(name: "CInteropProtos", dependencies: ["CProtobufC"], path: "Tests/Interop/CInteropProtos"),
     module(
@@ -202,7 +202,8 @@ let package = Package(
     tests(
       "IdentityService",
       [
-        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite",
+        "Callers", "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage",
+        "StorageSQLite",
         "Transfers", nio, logging,
       ]),
     tests(

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 
 NAMES = ("identity", "qr", "migrator")
+LOOPBACK = "127.0.0.0/8,::1"
 DEFAULT_PORTS = {"identity": (7401, 7501), "qr": (7402, 7502), "migrator": (7403, 7503)}
 
 
@@ -168,15 +169,21 @@ class Service:
 class Fleet:
     """The three services over one data directory."""
 
-    def __init__(self, binaries, directory, *, data_directory=None, ports=None, arguments=None, tls=False):
-        """`arguments` are extra flags by service name, "*" for all of them."""
+    def __init__(self, binaries, directory, *, data_directory=None, ports=None, arguments=None, tls=False, exempt=LOOPBACK):
+        """`arguments` are extra flags by service name, "*" for all of them.
+
+        `exempt` are networks from which the identity service takes any number of guests and sign-ins: a story, and most
+        tests, are more people than live at one address.
+        """
         self.binaries = pathlib.Path(binaries)
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.data_directory = pathlib.Path(data_directory or self.directory / "data")
         self.data_directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.ports = ports or choose_ports()
-        self.arguments = arguments or {}
+        self.arguments = dict(arguments or {})
+        if exempt:
+            self.arguments["identity"] = ["--limits-exempt", exempt, *self.arguments.get("identity", [])]
         self.environment = {}
         self.host = "localhost" if tls else "127.0.0.1"
         self.scheme = "https" if tls else "http"

@@ -17,9 +17,37 @@ package enum NetworkAddress: Sendable, Hashable {
     var bytes = [UInt8](repeating: 0, count: 16)
     let isSix = unsafe bytes.withUnsafeMutableBytes { unsafe inet_pton(AF_INET6, text, $0.baseAddress) == 1 }
     guard isSix else { return nil }
-    let high = bytes[0..<8].reduce(0) { $0 << 8 | UInt64($1) }
-    let low = bytes[8..<16].reduce(0) { $0 << 8 | UInt64($1) }
+    self.init(sixteen: bytes[...])
+  }
+
+  /// Reads the sixteen bytes of an IPv6 address.
+  init(sixteen bytes: ArraySlice<UInt8>) {
+    precondition(bytes.count == 16, "an IPv6 address has sixteen bytes")
+    let high = bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+    let low = bytes.suffix(8).reduce(0) { $0 << 8 | UInt64($1) }
     self = high == 0 && low >> 32 == 0xFFFF ? .v4(UInt32(truncatingIfNeeded: low)) : .v6(high, low)
+  }
+
+  /// Reads what proxies write: an address, or one with a port, where that of IPv6 is in brackets (RFC 7239 section 6).
+  init?(node text: String) {
+    var text = text[...]
+    if text.first == "[" {
+      guard let end = text.firstIndex(of: "]"), Self.isPort(text[text.index(after: end)...]) else { return nil }
+      text = text[..<end].dropFirst()
+      guard text.contains(":") else { return nil }
+    } else if let colon = text.firstIndex(of: ":"), text[text.index(after: colon)...].firstIndex(of: ":") == nil {
+      guard Self.isPort(text[colon...]) else { return nil }
+      text = text[..<colon]
+    }
+    self.init(String(text))
+  }
+
+  /// Nothing, or a colon and a port, which may be hidden (`_` and letters).
+  private static func isPort(_ text: Substring) -> Bool {
+    guard let colon = text.first else { return true }
+    let port = text.dropFirst()
+    guard colon == ":", !port.isEmpty, port.utf8.count <= 32 else { return false }
+    return port.first == "_" || port.allSatisfy { $0.isASCII && $0.isNumber }
   }
 
   /// What one subscriber usually has: the address itself, or the /64. Limits count by it.
@@ -30,11 +58,17 @@ package enum NetworkAddress: Sendable, Hashable {
     }
   }
 
-  /// This machine itself, as which everything appears that comes through a proxy on it.
-  package var isLoopback: Bool {
+  /// The text form, such as `192.0.2.7` or `2001:db8::1`.
+  package var text: String {
     switch self {
-    case .v4(let address): address >> 24 == 127
-    case .v6(let high, let low): high == 0 && low == 1
+    case .v4(let address):
+      return [24, 16, 8, 0].map { String(address >> $0 & 255) }.joined(separator: ".")
+    case .v6(let high, let low):
+      var bytes = (high.bigEndian, low.bigEndian)
+      var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
+      // Reads the sixteen bytes and writes at most as many as the text has, the NUL included.
+      unsafe inet_ntop(AF_INET6, &bytes, &text, socklen_t(text.count))
+      return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
   }
 

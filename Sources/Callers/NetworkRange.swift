@@ -20,6 +20,11 @@ package struct NetworkRange: Sendable, Hashable {
     }
   }
 
+  /// Reads CIDR notation, or one address alone; nil for anything else.
+  package init?(networkOrAddress text: String) {
+    if let address = NetworkAddress(text) { self.init(address) } else { self.init(text) }
+  }
+
   /// One address alone.
   package init(_ address: NetworkAddress) {
     (first, last) = (address, address)

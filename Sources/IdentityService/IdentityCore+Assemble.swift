@@ -1,3 +1,4 @@
+import Callers
 import Cryptography
 import GRPC
 import LatchkeyModel
@@ -13,6 +14,7 @@ extension IdentityCore {
   /// - Parameters:
   ///   - migrator: a channel to the migrator that carries the service credential; nil where there is none.
   ///   - policies: nil for the document in the data directory, read once.
+  ///   - exempt: networks without limits of their own.
   ///   - codeSink: nil writes codes to a file in the data directory.
   ///   - providers: nil for none.
   ///   - guidesFile: nil for guides.json in the data directory.
@@ -28,6 +30,7 @@ extension IdentityCore {
     codesRequired: Bool = false,
     registrationsPerHour: Int = Limits.registrationsPerHour,
     signInsPerHour: Int = Limits.signInsPerHour,
+    exempt: [NetworkRange] = [],
     codeSink: (any CodeSink)? = nil,
     guestRetention: Duration = Limits.guestRetention,
     auditRetention: Duration? = nil,
@@ -81,7 +84,7 @@ extension IdentityCore {
       devices: SQLiteDeviceStore(database),
       subjects: SQLiteSubjectStore(database),
       transfers: SQLiteTransferStore(database),
-      transferTries: NetworkTally(Limits.transferTriesPerHour, per: .seconds(3600)),
+      transferTries: NetworkTally(Limits.transferTriesPerHour, per: .seconds(3600), exempt: exempt),
       links: SQLiteLinkStore(database),
       unlocks: SQLiteUnlockStore(database),
       merges: merges,
@@ -90,9 +93,10 @@ extension IdentityCore {
       codes: CodeMint(key: secret.key(for: "one-time-code"), random: random),
       codePolicy: OneTimeCodePolicy(),
       codesRequired: codesRequired,
-      codeSends: CallAdmission("otp", perHour: codesPerHour, challenges: challenges),
-      registrations: CallAdmission("register", perHour: registrationsPerHour, challenges: challenges),
-      signIns: CallAdmission("authenticate", perHour: signInsPerHour, challenges: challenges),
+      codeSends: CallAdmission("otp", perHour: codesPerHour, exempt: exempt, challenges: challenges),
+      registrations: CallAdmission(
+        "register", perHour: registrationsPerHour, exempt: exempt, challenges: challenges),
+      signIns: CallAdmission("authenticate", perHour: signInsPerHour, exempt: exempt, challenges: challenges),
       courier: CodeCourier(
         codeSink ?? FileCodeSink(path: "\(dataDirectory)/otp-outbox.jsonl"),
         clock: clock,
@@ -120,8 +124,8 @@ extension IdentityCore {
         ?? OpenIDProviders([], logger: logger) { _ throws(TransferError) in
           throw TransferError("there are no providers", isRetryable: false)
         },
-      admission: GuestAdmission(perHour: guestsPerHour),
-      identifierChecks: NetworkTally(Limits.identifierChecksPerMinute, per: .seconds(60)),
+      admission: GuestAdmission(perHour: guestsPerHour, exempt: exempt),
+      identifierChecks: NetworkTally(Limits.identifierChecksPerMinute, per: .seconds(60), exempt: exempt),
       passwords: passwords,
       migrator: migrator.map { migrator in
         Migrator(

@@ -35,7 +35,7 @@ package enum IdentityKeys {
 
   package static let guestsPerHour = ConfigurationKey.integer(
     "guest.perHour", default: Limits.guestsPerHour, in: 1...1_000_000,
-    help: "guest challenges an hour for an IPv4 address or IPv6 /64 before work is asked for; loopback is not counted")
+    help: "guest challenges an hour for an IPv4 address or IPv6 /64 before work is asked for")
 
   package static let registrationsPerHour = ConfigurationKey.integer(
     "register.perHour", default: Limits.registrationsPerHour, in: 1...1_000_000,

@@ -53,6 +53,7 @@ package enum IdentityProcess {
       codesRequired: configuration[IdentityKeys.codesRequired],
       registrationsPerHour: configuration[IdentityKeys.registrationsPerHour],
       signInsPerHour: configuration[IdentityKeys.signInsPerHour],
+      exempt: configuration[CommonKeys.exemptNetworks],
       codeSink: try sinks.make(),
       guestRetention: configuration[IdentityKeys.guestRetention],
       auditRetention: configuration[IdentityKeys.auditRetention] == .zero

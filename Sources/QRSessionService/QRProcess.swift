@@ -77,6 +77,7 @@ package enum QRProcess {
     settings.issueRate = rate(configuration[QRKeys.issuesPerMinute])
     let outstanding = configuration[QRKeys.outstandingCodes]
     settings.outstandingCodes = outstanding > 0 && settings.issueRate != nil ? outstanding : nil
+    settings.exempt = configuration[CommonKeys.exemptNetworks]
     settings.scanRate = rate(configuration[QRKeys.scansPerMinute])
     settings.decisionRate = rate(configuration[QRKeys.decisionsPerMinute])
     return settings

@@ -1,3 +1,4 @@
+import Callers
 import LatchkeyModel
 import ServiceRuntime
 
@@ -49,6 +50,8 @@ package struct QRSettings: Sendable {
   package var userCodeTries = Rate(5, per: .seconds(600))
   /// Device codes that memory does not know and storage is asked about, for one source.
   package var unknownCodeRate = Rate(60, per: .seconds(60))
+  /// Networks that may ask for and look up any number of codes.
+  package var exempt: [NetworkRange] = []
 
   package init(verificationBase: QRVerificationBase, clients: Set<ClientID>?) {
     self.verificationBase = verificationBase

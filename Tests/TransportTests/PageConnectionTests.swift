@@ -202,7 +202,7 @@ import Testing
       to: pipeline,
       environment: environment,
       executor: EventLoopTaskExecutor(channel.eventLoop),
-      peer: Peer(address: "127.0.0.1", port: 1, tlsNames: [])
+      peer: ConnectionPeer(Peer(address: "127.0.0.1", port: 1))
     )
     try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
     var rest = Array(text.utf8).prefix(course.end)

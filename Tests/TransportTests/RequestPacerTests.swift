@@ -55,7 +55,7 @@ import Testing
       to: pipeline,
       environment: environment,
       executor: EventLoopTaskExecutor(channel.eventLoop),
-      peer: Peer(address: "127.0.0.1", port: 1, tlsNames: [])
+      peer: ConnectionPeer(Peer(address: "127.0.0.1", port: 1))
     )
     let tap = Tap()
     try pipeline.addHandler(tap, position: .after(pipeline.handler(type: RequestPacer.self)))

@@ -30,7 +30,7 @@ struct ServerConnectionTests {
     let connection = ServerConnection(
       environment: environment,
       executor: EventLoopTaskExecutor(channel.eventLoop),
-      peer: Peer(address: "127.0.0.1", port: 1)
+      peer: ConnectionPeer(Peer(address: "127.0.0.1", port: 1))
     )
     let reads = ReadCounter()
     try channel.pipeline.syncOperations.addHandlers([reads, connection])

@@ -69,11 +69,20 @@ final class TestPeer: ChannelInboundHandler, HTTP2ClientSessionDelegate, @unchec
   }
 
   /// - Parameter initialWindow: what the server may send on a stream until this peer grants more.
-  static func connect(_ address: SocketAddress, initialWindow: UInt32? = nil) async throws -> TestPeer {
+  /// - Parameter source: the address to come from, of this machine.
+  /// - Parameter preamble: what is sent before HTTP/2 begins.
+  static func connect(
+    _ address: SocketAddress,
+    initialWindow: UInt32? = nil,
+    from source: String? = nil,
+    after preamble: [UInt8] = []
+  ) async throws -> TestPeer {
     let peer = try TestPeer(initialWindow: initialWindow)
-    let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).channelInitializer { channel in
+    peer.session.output.writeBytes(preamble)
+    var bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).channelInitializer { channel in
       channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(peer) }
     }
+    if let source { bootstrap = bootstrap.bind(to: try SocketAddress(ipAddress: source, port: 0)) }
     // Before the server can end the connection, which ends the session, which lets go of the peer.
     peer.session.delegate = peer
     do {

@@ -45,6 +45,7 @@ struct TestServer {
       interceptors: [Recorder(counters: counters)],
       pages: [
         Page("GET", "/page") { request in PageResponse(text: "query \(request.query ?? "none")") },
+        Page("GET", "/who") { request in PageResponse(text: "\(request.peerAddress)!") },
         Page("GET", "/cookie") { request in PageResponse(text: request.header("cookie") ?? "none") },
         Page("POST", "/form") { request in PageResponse(body: request.body) },
       ],
@@ -79,6 +80,9 @@ struct TestServer {
           context.addTrailingMetadata(metadata)
         }
         return request
+      },
+      .unary(RPCMethod(path: "/t.T/Who", kind: .unary)) { (_: Blob, context) async throws(RPCError) -> Blob in
+        Blob(Array(context.peer.address.utf8))
       },
       .unary(RPCMethod(path: "/t.T/Yield", kind: .unary)) { (request: Blob, _) async throws(RPCError) -> Blob in
         await Task.yield()

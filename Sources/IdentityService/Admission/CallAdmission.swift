@@ -1,3 +1,4 @@
+import Callers
 import Cryptography
 import GRPC
 import LatchkeyModel
@@ -10,10 +11,10 @@ package struct CallAdmission: Sendable {
   private let challenges: ChallengeBook
 
   /// - Parameter name: what the work is for, so that none done for one thing counts for another.
-  package init(_ name: String, perHour count: Int, challenges: ChallengeBook) {
+  package init(_ name: String, perHour count: Int, exempt: [NetworkRange] = [], challenges: ChallengeBook) {
     self.name = name
     self.challenges = challenges
-    calls = NetworkTally(count, per: .seconds(3600))
+    calls = NetworkTally(count, per: .seconds(3600), exempt: exempt)
   }
 
   /// The work that a caller says it did.

@@ -1,3 +1,4 @@
+import Callers
 import GRPC
 import LatchkeyModel
 
@@ -9,8 +10,8 @@ import LatchkeyModel
 package struct GuestAdmission: Sendable {
   private let challenges: NetworkTally
 
-  package init(perHour count: Int, capacity: Int = Limits.countedNetworks) {
-    challenges = NetworkTally(count, per: .seconds(3600), capacity: capacity)
+  package init(perHour count: Int, exempt: [NetworkRange] = [], capacity: Int = Limits.countedNetworks) {
+    challenges = NetworkTally(count, per: .seconds(3600), exempt: exempt, capacity: capacity)
   }
 
   /// Counts a challenge and says how many bits of work it asks for.

@@ -3,29 +3,38 @@ import GRPC
 import LatchkeyModel
 import ServiceRuntime
 
-/// Counts what comes from a network, an IPv4 address or IPv6 /64. What is no address, and this machine itself, is not
-/// counted: what a proxy in front hides cannot be.
+/// Counts what comes from a network, an IPv4 address or IPv6 /64. What has no address, as calls within the process, and
+/// the networks of `limits.exempt` are not counted.
 package final class NetworkTally: Sendable {
   private let limiter: RateLimiter<NetworkAddress>
+  private let exempt: [NetworkRange]
 
-  package init(_ count: Int, per time: Duration, capacity: Int = Limits.countedNetworks) {
+  package init(
+    _ count: Int,
+    per time: Duration,
+    exempt: [NetworkRange] = [],
+    capacity: Int = Limits.countedNetworks
+  ) {
+    self.exempt = exempt
     limiter = RateLimiter(Rate(count, per: time), capacity: capacity)
   }
 
   /// Counts an event. Returns how far above the count the network is, 0 for one that is within it.
   package func excess(from peer: Peer, at now: Timestamp) -> Int64 {
-    Self.network(peer).map { limiter.excess($0, at: now) } ?? 0
+    network(peer).map { limiter.excess($0, at: now) } ?? 0
   }
 
   /// Counts an event that is within the count; otherwise counts nothing and returns how long to wait.
   package func wait(from peer: Peer, at now: Timestamp) -> Duration? {
-    Self.network(peer).flatMap { limiter.spend($0, at: now) }
+    network(peer).flatMap { limiter.spend($0, at: now) }
   }
 
   package var countedNetworks: Int { limiter.rememberedKeys }
 
-  private static func network(_ peer: Peer) -> NetworkAddress? {
-    guard let address = NetworkAddress(peer.address), !address.isLoopback else { return nil }
+  private func network(_ peer: Peer) -> NetworkAddress? {
+    guard let address = NetworkAddress(peer.address), !exempt.contains(where: { $0.contains(address) }) else {
+      return nil
+    }
     return address.source
   }
 }

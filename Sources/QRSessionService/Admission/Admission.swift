@@ -13,6 +13,7 @@ struct Admission: Sendable {
   private let userCodeTries: RateLimiter<SubjectID>
   private let typedCodes: TypedCodes
   private let unknownCodes: RateLimiter<String>
+  private let exempt: [NetworkRange]
 
   init(_ settings: QRSettings) {
     issues = settings.issueRate.map { RateLimiter($0) }
@@ -24,6 +25,13 @@ struct Admission: Sendable {
     userCodeTries = RateLimiter(settings.userCodeTries)
     typedCodes = TypedCodes(lifetime: settings.lifetime)
     unknownCodes = RateLimiter(settings.unknownCodeRate)
+    exempt = settings.exempt
+  }
+
+  /// Whether a source has none of the limits on codes that are asked for or looked up.
+  private func isExempt(_ address: String) -> Bool {
+    guard !exempt.isEmpty, let address = NetworkAddress(address) else { return false }
+    return exempt.contains { $0.contains(address) }
   }
 
   /// One key for all that comes without an address, as in-process calls do.
@@ -38,6 +46,7 @@ struct Admission: Sendable {
   }
 
   func issue(from peer: Peer, at now: Timestamp) throws(RPCError) {
+    guard !isExempt(peer.address) else { return }
     if let wait = issues?.spend(Self.source(peer), at: now) {
       throw .rateLimited("codes asked for", retryAfter: wait)
     }
@@ -48,6 +57,7 @@ struct Admission: Sendable {
 
   /// A code of this source is on no screen any more.
   func ended(_ session: QRSession, at now: Timestamp) {
+    guard !isExempt(session.request.initiator.address) else { return }
     outstanding?.refund(Self.source(session.request.initiator.address), at: now)
   }
 
@@ -97,6 +107,6 @@ struct Admission: Sendable {
 
   /// Whether storage may be asked about a code that memory does not know, for this source.
   func mayLookUpUnknown(from peer: Peer, at now: Timestamp) -> Bool {
-    unknownCodes.spend(Self.source(peer), at: now) == nil
+    isExempt(peer.address) || unknownCodes.spend(Self.source(peer), at: now) == nil
   }
 }

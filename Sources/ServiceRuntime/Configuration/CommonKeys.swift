@@ -1,3 +1,4 @@
+package import Callers
 package import Logging
 package import Transport
 
@@ -159,6 +160,38 @@ package enum CommonKeys {
     in: 1...10_000_000,
     help: "calls that may wait for something at once; more are refused with RESOURCE_EXHAUSTED"
   )
+  package static let exemptNetworks = networks(
+    "limits.exempt",
+    help:
+      "networks or addresses without rate limits and proofs of work, such as 127.0.0.1 for load tests; never proxies"
+  )
+  package static let trustedProxies = networks(
+    "proxies.trusted",
+    help: "networks or addresses of the proxies in front, which say whom they ask for: by the PROXY protocol, or by "
+      + "proxies.field in each request"
+  )
+  package static let proxyField = ConfigurationKey<TrustedProxies.Field>.choice(
+    "proxies.field",
+    default: .forwardedFor,
+    help: "where trusted proxies name the client of a request: x-forwarded-for, forwarded or none; they must write it "
+      + "themselves, last"
+  )
+  package static let proxyHeaderRequired = ConfigurationKey.boolean(
+    "proxies.requireProxyProtocol",
+    default: false,
+    help: "connections from trusted proxies must begin with the PROXY protocol; say so wherever the proxies send it"
+  )
+
+  private static func networks(_ name: String, help: String) -> ConfigurationKey<[NetworkRange]> {
+    ConfigurationKey(name, default: .strings([]), help: help) { value throws(ConfigurationError) in
+      guard case .strings(let texts) = value else { throw .invalidValue(key: name, reason: "must be a list of texts") }
+      return try texts.map { text throws(ConfigurationError) in
+        if let range = NetworkRange(networkOrAddress: text) { return range }
+        throw .invalidValue(key: name, reason: "must be networks such as 10.0.0.0/8, or addresses; \(text) is neither")
+      }
+    }
+  }
+
   package static let corsOrigins = ConfigurationKey<CORSPolicy>(
     "cors.origins",
     default: .strings([]),
@@ -198,6 +231,7 @@ package enum CommonKeys {
       policyFile.declaration, proofNonces.declaration,
       logLevel.declaration, drainTimeout.declaration, keepaliveInterval.declaration, keepaliveTimeout.declaration,
       connectionLimit.declaration, callLimit.declaration,
+      exemptNetworks.declaration, trustedProxies.declaration, proxyField.declaration, proxyHeaderRequired.declaration,
       corsOrigins.declaration, compressResponses.declaration, threads.declaration,
     ]
   }

@@ -1,4 +1,15 @@
+internal import Callers
+
 extension ServiceConfiguration {
+  /// The proxies that say for whom they ask.
+  var proxies: TrustedProxies {
+    TrustedProxies(
+      self[CommonKeys.trustedProxies],
+      field: self[CommonKeys.proxyField],
+      requiresHeader: self[CommonKeys.proxyHeaderRequired]
+    )
+  }
+
   package var listen: Endpoint {
     Endpoint(host: self[CommonKeys.listenHost], port: self[CommonKeys.listenPort()])
   }
@@ -51,6 +62,9 @@ extension ServiceConfiguration {
         "listen.host \(listen.host) is reachable from other machines and there is no TLS: set tls.certificateFile and "
           + "tls.keyFile, or insecureCleartext if a proxy terminates TLS"
       )
+    }
+    if self[CommonKeys.proxyHeaderRequired], self[CommonKeys.trustedProxies].isEmpty {
+      throw .conflict("proxies.requireProxyProtocol needs proxies.trusted")
     }
     guard listen.port == 0 || listen != management else {
       throw .conflict("listen.port and management.port must differ")

@@ -299,6 +299,7 @@ package enum ServiceProcess {
       )
     }
     transport.budget.calls = configuration[CommonKeys.callLimit]
+    transport.proxies = configuration.proxies
     transport.cors = configuration[CommonKeys.corsOrigins]
     transport.compressesResponses = configuration[CommonKeys.compressResponses]
     return RPCServer(

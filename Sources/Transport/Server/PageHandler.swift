@@ -17,7 +17,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
 
   private let environment: ServerEnvironment
   private let executor: EventLoopTaskExecutor
-  private let peer: Peer
+  private let peer: ConnectionPeer
   private let writer: PageAnswerWriter
   /// From one piece of a read, whose size the pacer bounds.
   private var waiting = CircularBuffer<Event>()
@@ -45,7 +45,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   /// When the last answer was complete.
   private var lastAnswer = NIODeadline.now()
 
-  init(environment: ServerEnvironment, executor: EventLoopTaskExecutor, peer: Peer) {
+  init(environment: ServerEnvironment, executor: EventLoopTaskExecutor, peer: ConnectionPeer) {
     self.environment = environment
     self.executor = executor
     self.peer = peer
@@ -60,7 +60,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     to pipeline: ChannelPipeline.SynchronousOperations,
     environment: ServerEnvironment,
     executor: EventLoopTaskExecutor,
-    peer: Peer
+    peer: ConnectionPeer
   ) throws {
     let pages = PageHandler(environment: environment, executor: executor, peer: peer)
     try pipeline.addHandler(RequestPacer(pages, executor.turns))
@@ -320,7 +320,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
       query: query,
       headers: head.headers.map { ($0.name.lowercased(), $0.value) },
       body: body,
-      peerAddress: peer.address
+      peerAddress: client(of: head).address
     )
     body = []
     let refusal = refusal
@@ -343,6 +343,10 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     guard isTaskRunning else { return }
     share.take(of: environment.budget)
     reportBuffered()
+  }
+
+  private func client(of request: HTTPRequestHead) -> Peer {
+    peer.client(of: { request.headers[$0] }, environment.configuration.proxies)
   }
 
   /// Whether the parser takes what follows the request for another protocol, which nobody here speaks: that is passed
@@ -395,7 +399,7 @@ extension PageHandler: WebCallSink {
     let call = WebCall(
       format,
       head,
-      WebCall.Place(environment: environment, executor: executor, peer: peer),
+      WebCall.Place(environment: environment, executor: executor, peer: client(of: request)),
       sink: self
     )
     web = (call, request)

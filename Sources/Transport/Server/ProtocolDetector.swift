@@ -1,3 +1,4 @@
+internal import Callers
 internal import GRPC
 internal import NIOCore
 internal import NIOHTTP1
@@ -21,6 +22,7 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
   private let executor: EventLoopTaskExecutor
   private var received = ByteBuffer()
   private var tlsNames: [String] = []
+  private var proxyHeader: ProxyHeaderRead?
   private var isDecided = false
   private var timer: Scheduled<Void>?
 
@@ -72,7 +74,9 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-    if let handshake = event as? TLSHandshakeFinished {
+    if let header = event as? ProxyHeaderRead {
+      proxyHeader = header
+    } else if let handshake = event as? TLSHandshakeFinished {
       tlsNames = handshake.peerNames
       // RFC 9113 §3.3: HTTP/2 over TLS is what ALPN says, never what the bytes look like.
       setUp(context, isHTTP2: handshake.applicationProtocol == .http2)
@@ -91,11 +95,21 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
     context.close(promise: nil)
   }
 
+  /// Who the connection is of: as the PROXY protocol says, or else its other end.
+  private func peer(_ address: SocketAddress?) -> ConnectionPeer {
+    if let client = proxyHeader?.client {
+      return ConnectionPeer(Peer(address: client.address.text, port: client.port, tlsNames: tlsNames))
+    }
+    let text = address?.ipAddress ?? ""
+    let proxies = environment.configuration.proxies
+    let proxy = proxyHeader == nil ? NetworkAddress(text).flatMap { proxies.trusts($0) ? $0 : nil } : nil
+    return ConnectionPeer(Peer(address: text, port: address?.port ?? 0, tlsNames: tlsNames), proxy: proxy)
+  }
+
   private func setUp(_ context: ChannelHandlerContext, isHTTP2: Bool) {
     guard !isDecided else { return }
     isDecided = true
-    let address = context.remoteAddress
-    let peer = Peer(address: address?.ipAddress ?? "", port: address?.port ?? 0, tlsNames: tlsNames)
+    let peer = peer(context.remoteAddress)
     do {
       let pipeline = context.pipeline.syncOperations
       if isHTTP2 {

@@ -1,3 +1,4 @@
+package import Callers
 package import GRPC
 package import HTTP2
 package import Logging
@@ -28,6 +29,8 @@ package final class RPCServer: Sendable {
     package var unaryTimeLimit: Duration? = .seconds(30)
     /// The longest that a stream may last; nil leaves it to the client.
     package var streamTimeLimit: Duration?
+    /// The proxies that say for whom they ask.
+    package var proxies = TrustedProxies()
     /// The web origins whose scripts may call and read pages.
     package var cors = CORSPolicy.none
     /// Whether responses are compressed for clients that can expand them, unless a call says otherwise.
@@ -131,6 +134,12 @@ package final class RPCServer: Sendable {
           }
           let pipeline = channel.pipeline.syncOperations
           let turns = turns[ObjectIdentifier(channel.eventLoop)] ?? LoopTurns(channel.eventLoop)
+          if let address = channel.remoteAddress?.ipAddress.flatMap({ NetworkAddress($0) }),
+            configuration.proxies.trusts(address)
+          {
+            let isRequired = configuration.proxies.requiresHeader
+            try pipeline.addHandler(ProxyHeaderHandler(isRequired: isRequired, logger: environment.logger))
+          }
           if let tls = configuration.tls {
             let handler = try TLSHandler(server: tls, handshakeTimeout: Limits.handshakeTimeout, turns: turns)
             try pipeline.addHandler(handler)

@@ -16,7 +16,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   let eventLoop: any EventLoop
   let executor: EventLoopTaskExecutor
   private let isNextToSocket: Bool
-  private(set) var peer: Peer
+  let peer: ConnectionPeer
   private(set) var session: HTTP2ServerSession?
   /// The time of the current pass.
   private(set) var now: NIODeadline
@@ -74,7 +74,12 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   }
 
   /// - Parameter isNextToSocket: no other handler changes what this one writes.
-  init(environment: ServerEnvironment, executor: EventLoopTaskExecutor, peer: Peer, isNextToSocket: Bool = false) {
+  init(
+    environment: ServerEnvironment,
+    executor: EventLoopTaskExecutor,
+    peer: ConnectionPeer,
+    isNextToSocket: Bool = false
+  ) {
     self.environment = environment
     self.executor = executor
     self.isNextToSocket = isNextToSocket

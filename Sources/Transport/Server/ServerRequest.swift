@@ -5,11 +5,13 @@ internal import NIOCore
 /// What a header block asks for: made once for a block, however many calls come with it.
 final class ServerRequest {
   let head: RequestHead
+  /// Who asks.
+  let peer: Peer
   let verdict: RequestHead.Verdict
   /// How to answer within the read pass; nil when it takes a handler's task.
   let direct: DirectCalls?
 
-  init(_ block: HTTP2RequestBlock, _ environment: ServerEnvironment, _ peer: Peer) {
+  init(_ block: HTTP2RequestBlock, _ environment: ServerEnvironment, _ connection: ConnectionPeer) {
     var head = RequestHead()
     let router = environment.router
     // Each pointer is read before `receive` returns.
@@ -18,6 +20,7 @@ final class ServerRequest {
       return true
     }
     self.head = head
+    peer = connection.client(of: head.fields, environment.configuration.proxies)
     verdict = head.verdict
     direct = DirectCalls(verdict, head.fields, environment, peer)
   }

@@ -88,7 +88,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
         method: route.method,
         fields: request.head.fields,
         deadline: nil,
-        peer: connection.peer
+        peer: request.peer
       )
       hasInterceptedCall = true
     }
@@ -158,7 +158,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
       method: route.method,
       fields: request.head.fields,
       deadline: callDeadline,
-      peer: connection.peer,
+      peer: request.peer,
       acceptedCoding: request.head.acceptedCoding,
       compressesResponses: connection.environment.configuration.compressesResponses
     )
@@ -503,7 +503,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     let head = request.head
     phase = .page
     watchBody()
-    if let format = head.webFormat { return beginWeb(format, head) }
+    if let format = head.webFormat { return beginWeb(format, request) }
     let isPost = head.httpMethod.isEmpty
     let target = String(decoding: head.httpPath, as: UTF8.self)
     let method = isPost ? "POST" : String(decoding: head.httpMethod, as: UTF8.self)
@@ -521,7 +521,8 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
   }
 
   private func runPage() {
-    guard phase == .page, !isTaskRunning, let head = request?.head else { return }
+    guard phase == .page, !isTaskRunning, let asked = request else { return }
+    let head = asked.head
     let (path, query) = PageTable.split(String(decoding: head.httpPath, as: UTF8.self))
     var headers: [(name: String, value: String)] = []
     var cookies: [String] = []
@@ -538,7 +539,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
       query: query,
       headers: headers,
       body: pageBody,
-      peerAddress: connection.peer.address
+      peerAddress: asked.peer.address
     )
     isTaskRunning = true
     let task = Task.immediate(executorPreference: connection.executor) { [self] in
@@ -597,15 +598,15 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
 // MARK: gRPC-Web
 
 extension ServerStream: WebCallSink {
-  private func beginWeb(_ format: WebFormat, _ head: RequestHead) {
+  private func beginWeb(_ format: WebFormat, _ request: ServerRequest) {
     let place = WebCall.Place(
       environment: connection.environment,
       executor: connection.executor,
-      peer: connection.peer
+      peer: request.peer
     )
-    let web = WebCall(format, head, place, sink: self)
+    let web = WebCall(format, request.head, place, sink: self)
     self.web = web
-    web.begin(head)
+    web.begin(request.head)
   }
 
   func webCall(_ call: WebCall, answers headers: [(name: String, value: String)]) {

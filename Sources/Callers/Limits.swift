@@ -1,0 +1,12 @@
+/// The bounds of this module, each with the reason for its number.
+enum Limits {
+  /// The longest line of the PROXY protocol's version 1, its end included (section 2.1).
+  static let proxyLineBytes = 107
+
+  /// The longest header of version 2: the addresses, and some extensions, of which a client's certificate may bring
+  /// names. The specification has proxies keep to 536 bytes, so that it comes in one segment.
+  static let proxyHeaderBytes = 2048
+
+  /// Proxies in a row that a request may have passed.
+  static let hops = 16
+}

@@ -134,6 +134,18 @@ def test_keys(own_world, admin):
     assert kid in [key["kid"] for key in own_world.jwks()["keys"]]
 
 
+def test_R55_a_service_starts_however_often_keys_were_rotated_and_it_was_killed(own_world, admin):
+    kids = []
+    for number in range(100):
+        kids.append(admin("keys", "rotate", "--reason", "drill")["kid"])
+        if number % 20 == 19:
+            own_world.fleet["identity"].restart()
+            own_world.open()
+    published = [key["kid"] for key in own_world.jwks()["keys"]]
+    assert kids[-1] in published and len(published) < 5
+    own_world.account()
+
+
 def test_wrong_credential(own_world, cli, tmp_path):
     """R8: without the services' secret nobody is an administrator"""
     token = tmp_path / "token"

@@ -106,6 +106,13 @@ def attempt(call):
         return None, failure
 
 
+def wait_for(holds, otherwise, seconds=20):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, otherwise
+        time.sleep(0.05)
+
+
 def test_storage_fails_and_comes_back(failing):
     """S5: without storage every step is answered or refused in time, nothing acknowledged is lost, and no restart is needed"""
     world, fault = failing
@@ -137,6 +144,8 @@ def test_storage_fails_and_comes_back(failing):
         assert refused, "the fault changed nothing"
         answer, failure = attempt(lambda: phone.confirm(scan, code.check_code))
         assert failure or acknowledged or answer
+        # Whoever balances the load is told as well, and only while it is so.
+        wait_for(lambda: not world.fleet["qr"].is_ready(), "the service says that it is ready")
         # What needs no storage goes on.
         assert waiting.poll().state in (pb.SESSION_STATE_SCANNED, pb.SESSION_STATE_CONFIRMED)
     assert world.fleet["qr"].process.pid == process and world.fleet["qr"].is_running()
@@ -145,6 +154,7 @@ def test_storage_fails_and_comes_back(failing):
         assert time.monotonic() < end, "the service does not come back"
         answer, failure = attempt(lambda: phone.confirm(scan, code.check_code))
         time.sleep(0.1)
+    wait_for(world.fleet["qr"].is_ready, "the service does not say that it is ready again")
     # What a crash leaves is what was acknowledged.
     world.fleet["qr"].restart()
     world.open()

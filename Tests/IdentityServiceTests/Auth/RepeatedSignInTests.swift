@@ -51,6 +51,25 @@ struct RepeatedSignInTests {
     #expect(try await harness.refresh(again.tokens).sid == first.tokens?.sid)
   }
 
+  @Test("R24: under a key that leaked a password is guessed as slowly as without one")
+  func guessesUnderAKey() async throws {
+    let harness = try await IdentityHarness()
+    _ = try await harness.register("ada@example.com")
+    let first = try await signIn(harness, key: "tap")
+    var refusals: Set<String> = []
+    for index in 0..<200 {
+      do {
+        _ = try await signIn(harness, key: "tap", password: "wrong horse \(index)")
+      } catch let error as RPCError {
+        refusals.insert(error.details.reason ?? "\(error.code)")
+      }
+    }
+    #expect(refusals.count > 1, "nothing was throttled: \(refusals)")
+    // The right one tells nothing while tries are throttled.
+    let guessed = try? await signIn(harness, key: "tap")
+    #expect(guessed?.tokens?.sid != first.tokens?.sid)
+  }
+
   @Test("G24: a key alone opens nothing: another credential under it is looked at by itself")
   func keyAlone() async throws {
     let harness = try await IdentityHarness()

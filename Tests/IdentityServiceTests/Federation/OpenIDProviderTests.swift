@@ -57,4 +57,25 @@ struct OpenIDProviderTests {
   func refuses(_ text: String) {
     #expect(throws: ConfigurationError.self) { try read(text) }
   }
+
+  @Test("R6: keys come over TLS or from this machine, and nothing that only looks like it")
+  func addresses() {
+    for address in [
+      "https://provider.example/keys", "https://provider.example", "http://localhost:80/keys", "http://127.0.0.1:8080",
+      "http://[::1]:8080/keys?a=b@c",
+    ] {
+      #expect(OpenIDProvider.isAcceptable(address), "\(address)")
+    }
+    for address in [
+      "http://localhost:x@evil.example/", "http://localhost:80@evil.example/keys", "http://localhost:@evil.example",
+      "http://localhost:80?@evil.example/", "http://localhost:80#@evil.example/", "http://localhost:80\\@evil.example/",
+      "http://localhost:/keys", "http://localhost/keys", "http://127.0.0.1.evil.example:80/",
+      "http://provider.example:80/",
+      "https://", "https:///keys", "https://user@provider.example/keys", "ftp://localhost:80/",
+      "https:provider.example",
+      "http://localhost:8 0/", "",
+    ] {
+      #expect(!OpenIDProvider.isAcceptable(address), "\(address)")
+    }
+  }
 }

@@ -63,6 +63,38 @@ struct SigningKeyTests {
     _ = try await harness.refresh(tokens)
   }
 
+  @Test("R55: however often keys are rotated few are kept, and the newest one signs when its time has come")
+  func manyRotations() async throws {
+    let harness = try await IdentityHarness()
+    let ring = harness.core.tokens.keys
+    var newest = ""
+    for _ in 0..<100 {
+      newest = try ring.rotate().id
+      harness.clock.advance(by: .seconds(1))
+    }
+    #expect(ring.published.keys.count == 2 && ring.published[newest] != nil)
+    harness.clock.advance(by: Limits.signingKeyLead)
+    #expect(try keyID(try await harness.register("ada@example.com").tokens) == newest)
+    // Not so close together, as an operator in trouble might.
+    for _ in 0..<200 {
+      _ = try? ring.rotate()
+      harness.clock.advance(by: .seconds(20))
+    }
+    _ = try await harness.restarted()
+  }
+
+  @Test("R55: a refused rotation leaves nothing behind, and more keys than are ever made keep no service from starting")
+  func tooManyKeys() async throws {
+    let harness = try await IdentityHarness()
+    let directory = SigningKeyDirectory(path: "\(harness.folder.path)/signing-keys")
+    for _ in 0..<Limits.signingKeys { _ = try directory.create(notBefore: harness.clock.now()) }
+    let before = try directory.load().count
+    #expect(throws: SigningKeyError.self) { try harness.core.tokens.keys.rotate() }
+    #expect(try directory.load().count == before)
+    let restarted = try await harness.restarted()
+    _ = try await restarted.register("ada@example.com")
+  }
+
   @Test("The next key is made by age, in time to be known")
   func byAge() async throws {
     let harness = try await IdentityHarness()

@@ -1,0 +1,30 @@
+"""What callers are told while a service that others need is away."""
+
+import grpc
+from world import Failure
+
+
+def answers(calls):
+    """The failures of calls that anybody can make."""
+    for call in calls:
+        try:
+            call()
+        except grpc.RpcError as error:
+            yield Failure(error)
+
+
+def test_R42_an_outage_names_no_address_of_the_installation(own_world):
+    """R42: who calls is told that something cannot be reached, and the log where that is"""
+    world = own_world
+    phone, screen = world.account(), world.device()
+    code = screen.issue_qr()
+    phone.confirm(phone.scan(code.qr_payload), code.check_code)
+    world.fleet["identity"].stop()
+    failures = list(answers([screen.poll, screen.poll, lambda: phone.scan(world.device().issue_qr().qr_payload)]))
+    assert failures
+    for failure in failures:
+        assert failure.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED), failure.message
+        for secret in ("127.0.0.1", "localhost", str(world.fleet.ports["identity"][0])):
+            assert secret not in failure.message, failure.message
+    causes = [record.get("cause", "") for record in world.fleet["qr"].log_records()]
+    assert any(str(world.fleet.ports["identity"][0]) in str(cause) for cause in causes)

@@ -42,7 +42,8 @@ package enum Limits {
   /// How often the key directory is looked at, so that an operator's new key is published within this time.
   package static let signingKeyRescan: Duration = .seconds(15)
 
-  /// Keys in the directory beyond which something is wrong, such as a loop that rotates.
+  /// Keys in the directory beyond which no more are made at somebody's wish: something is wrong, such as a loop that
+  /// rotates. However many there are, they are read.
   package static let signingKeys = 32
 
   /// Ended sessions stay on record for this long, so that an old refresh token is told apart from no token.
@@ -139,6 +140,10 @@ package enum Limits {
   /// Guests are kept this long after their last use, and how often those that are not used are looked for.
   package static let guestRetention: Duration = .seconds(180 * 86_400)
   package static let retentionInterval: Duration = .seconds(6 * 3600)
+  /// How often guests are counted, which takes some 10 ms for a million.
+  package static let guestCountInterval: Duration = .seconds(600)
+  /// Guests beyond which no more are made, about 2 KiB each with device and session.
+  package static let guests = 10_000_000
   package static let retentionPage = 100
 
   /// Sessions of one subject that are listed, some 200 bytes each: far more than a person has, and a message that stock
@@ -171,6 +176,10 @@ package enum Limits {
   /// Refused calls that are recorded one by one in a second, and that may wait to be written: a person guessing, not a
   /// flood, which is recorded as a number.
   package static let auditRefusalsPerSecond = 50
+  /// Refused calls that are on record one by one, about 250 bytes each: a quarter of a gigabyte.
+  package static let auditRefusals = 1_000_000
+  /// How often the number of those beyond that is recorded.
+  package static let auditDroppedInterval: Duration = .seconds(3600)
   package static let auditRefusalsWaiting = 500
   package static let auditInterval: Duration = .milliseconds(250)
 

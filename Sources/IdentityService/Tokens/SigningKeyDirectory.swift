@@ -12,7 +12,7 @@ package struct SigningKeyDirectory: Sendable {
     package let key: P256PrivateKey
   }
 
-  private let path: String
+  package let path: String
   private static let suffix = ".pem"
   private static let heading = "not-before-ms: "
 
@@ -25,7 +25,6 @@ package struct SigningKeyDirectory: Sendable {
     try makeDirectory()
     var keys: [StoredKey] = []
     for name in try names() where name.hasSuffix(Self.suffix) {
-      guard keys.count < Limits.signingKeys else { throw .tooMany(path) }
       guard let key = try read("\(path)/\(name)") else { continue }
       keys.append(key)
     }

@@ -51,9 +51,19 @@ package final class SigningKeyRing: Sendable {
     state.withLock { $0 = fresh }
   }
 
-  /// Makes a key that takes over once verifiers have had time to learn it.
+  /// Makes a key that takes over once verifiers have had time to learn it. Takes the place of one that still waits:
+  /// however often keys are rotated, no more pile up than have signed.
+  ///
+  /// Errors: `tooMany` before anything is made.
   package func rotate() throws(SigningKeyError) -> SigningKeySchedule.Entry {
-    let made = try directory.create(notBefore: clock.now() + policy.lead)
+    try maintain()
+    let now = clock.now()
+    let stored = try directory.load()
+    // Another process learns of it long before it would sign with a key that is gone.
+    let waiting = stored.filter { $0.entry.notBefore > now + policy.lead / 2 }
+    guard stored.count - waiting.count < Limits.signingKeys else { throw .tooMany(directory.path) }
+    let made = try directory.create(notBefore: now + policy.lead)
+    for key in waiting { directory.remove(key.entry) }
     try maintain()
     return made.entry
   }

@@ -37,7 +37,17 @@ package struct OpenIDProvider: Sendable {
   /// Whether keys may be fetched from there: over TLS, or from this machine itself.
   static func isAcceptable(_ address: String) -> Bool {
     guard address.utf8.count <= 2048, address.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return false }
-    if address.hasPrefix("https://") { return address.utf8.count > "https://".utf8.count }
-    return ["http://127.0.0.1:", "http://localhost:", "http://[::1]:"].contains { address.hasPrefix($0) }
+    let parts = address.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false)
+    guard parts.count >= 3, parts[1].isEmpty else { return false }
+    // Who is in front of an "@" is no host, however much it looks like one (RFC 3986 section 3.2.1).
+    let host = parts[2]
+    guard !host.isEmpty, !host.contains(where: { "@\\?#".contains($0) }) else { return false }
+    if parts[0] == "https:" { return true }
+    guard parts[0] == "http:", let colon = host.lastIndex(of: ":") else { return false }
+    let port = host[host.index(after: colon)...]
+    guard !port.isEmpty, port.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
+      return false
+    }
+    return ["127.0.0.1", "localhost", "[::1]"].contains(String(host[..<colon]))
   }
 }

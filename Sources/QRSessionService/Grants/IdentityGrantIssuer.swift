@@ -96,8 +96,9 @@ package struct IdentityGrantIssuer: QRGrantIssuer {
   }
 
   private func options(_ deadline: ContinuousClock.Instant?) -> CallOptions {
-    let left = deadline.map { max(.zero, ContinuousClock.now.duration(to: $0)) } ?? Limits.grantTimeout
-    return CallOptions(timeout: min(left, Limits.grantTimeout))
+    // A tenth is left for telling the caller how it ended.
+    let left = deadline.map { max(.zero, ContinuousClock.now.duration(to: $0)) * 9 / 10 }
+    return CallOptions(timeout: left ?? Limits.grantTimeout)
   }
 
   private static func jwk(_ key: [UInt8]) -> CommonV1.EcPublicJwk {

@@ -1,5 +1,6 @@
 internal import GRPC
 internal import LatchkeyProtos
+internal import Logging
 internal import NIOCore
 internal import TLS
 internal import Transport
@@ -8,6 +9,7 @@ internal import Transport
 final class OutgoingChannels: Sendable {
   private let connections: [PeerService: ClientChannel]
   private let token: ServiceToken?
+  private let logger: Logger
 
   /// - Parameters:
   ///   - token: what each call carries; nil where the connection's certificate is the proof.
@@ -16,9 +18,11 @@ final class OutgoingChannels: Sendable {
     _ configuration: ServiceConfiguration,
     token: ServiceToken?,
     tls: TLSClientContext?,
-    eventLoops: any EventLoopGroup
+    eventLoops: any EventLoopGroup,
+    logger: Logger
   ) {
     self.token = token
+    self.logger = logger
     var connections: [PeerService: ClientChannel] = [:]
     for service in PeerService.allCases {
       let address = service.address(configuration)
@@ -35,7 +39,7 @@ final class OutgoingChannels: Sendable {
 
   subscript(service: PeerService) -> any RPCChannel {
     guard let connection = connections[service] else { preconditionFailure("every service has its channel") }
-    return ServiceChannel(connection, token: token)
+    return ServiceChannel(connection, to: service.rawValue, token: token, logger: logger)
   }
 
   /// Ends them all. Calls under way have until `Limits.channelGrace`.

@@ -1,13 +1,23 @@
 package import GRPC
+internal import LatchkeyModel
+package import Logging
 
 /// A channel to another service: each call carries the service credential where there is one, and a call with one
 /// answer has a timeout.
 package struct ServiceChannel: RPCChannel {
   private let channel: any RPCChannel
   private let credential: Metadata
+  private let name: String
+  private let logger: Logger?
+  private let lines = LogBudget(linesPerSecond: 1)
 
-  package init(_ channel: any RPCChannel, token: ServiceToken?) {
+  /// - Parameters:
+  ///   - name: what the service is called in what others are told.
+  ///   - logger: is told why calls cannot be made; nil for nobody.
+  package init(_ channel: any RPCChannel, to name: String = "service", token: ServiceToken?, logger: Logger? = nil) {
     self.channel = channel
+    self.name = name
+    self.logger = logger
     credential = token?.metadata ?? [:]
   }
 
@@ -26,7 +36,10 @@ package struct ServiceChannel: RPCChannel {
   ) async throws(RPCError) -> Response {
     var options = authenticated(options)
     if options.timeout == nil { options.timeout = Limits.peerCallTimeout }
-    return try await channel.unary(method, request, options: options)
+    let allowed = options
+    return try await telling { () throws(RPCError) in
+      try await channel.unary(method, request, options: allowed)
+    }
   }
 
   package func serverStreaming<Request: RPCMessage, Response: RPCMessage, Result: Sendable>(
@@ -35,7 +48,9 @@ package struct ServiceChannel: RPCChannel {
     options: CallOptions,
     _ body: (ResponseStream<Response>) async throws(RPCError) -> Result
   ) async throws(RPCError) -> Result {
-    try await channel.serverStreaming(method, request, options: authenticated(options), body)
+    try await telling { () throws(RPCError) in
+      try await channel.serverStreaming(method, request, options: authenticated(options), body)
+    }
   }
 
   package func clientStreaming<Request: RPCMessage, Response: RPCMessage>(
@@ -43,7 +58,9 @@ package struct ServiceChannel: RPCChannel {
     options: CallOptions,
     _ send: @escaping @Sendable (RequestWriter<Request>) async throws(RPCError) -> Void
   ) async throws(RPCError) -> Response {
-    try await channel.clientStreaming(method, options: authenticated(options), send)
+    try await telling { () throws(RPCError) in
+      try await channel.clientStreaming(method, options: authenticated(options), send)
+    }
   }
 
   package func bidirectional<Request: RPCMessage, Response: RPCMessage, Result: Sendable>(
@@ -52,6 +69,27 @@ package struct ServiceChannel: RPCChannel {
     _ send: @escaping @Sendable (RequestWriter<Request>) async throws(RPCError) -> Void,
     _ body: (ResponseStream<Response>) async throws(RPCError) -> Result
   ) async throws(RPCError) -> Result {
-    try await channel.bidirectional(method, options: authenticated(options), send, body)
+    try await telling { () throws(RPCError) in
+      try await channel.bidirectional(method, options: authenticated(options), send, body)
+    }
+  }
+
+  /// An outage's cause names addresses of this installation and is for the log: what is thrown here reaches anybody.
+  private func telling<Value>(_ call: () async throws(RPCError) -> Value) async throws(RPCError) -> Value {
+    do throws(RPCError) {
+      return try await call()
+    } catch {
+      guard error.code == .unavailable || error.code == .deadlineExceeded, error.details.reason == nil else {
+        throw error
+      }
+      if let logger, let suppressed = lines.take(second: SystemClock().now().secondsSinceEpoch) {
+        var fields: Logger.Metadata = ["service": "\(name)", "cause": "\(error.message)"]
+        if suppressed > 0 { fields["suppressed_lines"] = "\(suppressed)" }
+        logger.warning("a call to another service failed", metadata: fields)
+      }
+      var told = error
+      told.message = error.code == .unavailable ? "\(name) cannot be reached now" : "\(name) took too long"
+      throw told
+    }
   }
 }

@@ -84,7 +84,8 @@ package enum ServiceProcess {
     let token = try serviceToken(configuration)
     let policies = try policyFile(configuration, logger)
     let tls = try TLSContexts(TLSFiles(configuration), logger: logger)
-    let channels = OutgoingChannels(configuration, token: token, tls: tls.client, eventLoops: eventLoops)
+    let channels = OutgoingChannels(
+      configuration, token: token, tls: tls.client, eventLoops: eventLoops, logger: logger)
     let horizon = ProofHorizon(
       path: "\(configuration.dataDirectory)/\(service.name).proofs", clock: SystemClock(), logger: logger)
     let resources = ServiceResources(

@@ -48,6 +48,7 @@ package struct IdentityCore: Sendable {
   package let proofs: DPoPVerifier
   package let providers: OpenIDProviders
   package let admission: GuestAdmission
+  package let guestRoom: GuestRoom
   package let identifierChecks: NetworkTally
   package let passwords: PasswordHasher
   /// Nil where no migrator is configured: then nobody can merge.
@@ -60,6 +61,7 @@ package struct IdentityCore: Sendable {
   package let clock: any WallClock
   package let random: RandomSource
   package let logger: Logger
+  private let failures: StorageFailureLog
 
   package init(
     guests: any GuestStore,
@@ -103,6 +105,8 @@ package struct IdentityCore: Sendable {
     migrator: Migrator?,
     recordKeeper: RecordKeeper?,
     guestRetention: Duration,
+    guestLimit: Int,
+    auditRefusals: Int,
     policies: PolicyFile,
     clock: any WallClock,
     random: RandomSource,
@@ -132,7 +136,7 @@ package struct IdentityCore: Sendable {
     self.audit = audit
     self.auditChain = auditChain
     self.auditRetention = auditRetention
-    refusals = RefusalRecorder(audit, clock: clock, logger: logger)
+    refusals = RefusalRecorder(audit, limit: auditRefusals, clock: clock, logger: logger)
     self.guideProgress = guideProgress
     self.tokens = tokens
     self.stepUp = stepUp
@@ -150,12 +154,14 @@ package struct IdentityCore: Sendable {
     self.migrator = migrator
     self.recordKeeper = recordKeeper
     purger = recordKeeper.map { RecordPurger(records: $0, subjects: subjects, clock: clock, logger: logger) }
+    guestRoom = GuestRoom(limit: guestLimit, subjects: subjects)
     retention = GuestRetention(
       period: guestRetention, subjects: subjects, records: recordKeeper, clock: clock, logger: logger)
     self.policies = policies
     self.clock = clock
     self.random = random
     self.logger = logger
+    failures = StorageFailureLog(logger)
   }
 
   package var lifetimes: TokenLifetimes { tokens.lifetimes }
@@ -176,7 +182,7 @@ package struct IdentityCore: Sendable {
     do throws(StorageError) {
       return try await operation()
     } catch {
-      if !error.isRetryable { logger.error("storage failed", metadata: ["cause": "\(error)"]) }
+      failures.note(error, at: clock.now())
       throw RPCError(storage: error)
     }
   }

@@ -56,6 +56,8 @@ package enum IdentityProcess {
       exempt: configuration[CommonKeys.exemptNetworks],
       codeSink: try sinks.make(),
       guestRetention: configuration[IdentityKeys.guestRetention],
+      guestLimit: configuration[IdentityKeys.guestLimit],
+      auditRefusals: configuration[IdentityKeys.auditRefusals],
       auditRetention: configuration[IdentityKeys.auditRetention] == .zero
         ? nil : configuration[IdentityKeys.auditRetention],
       cookieDomain: cookieDomain,
@@ -85,6 +87,7 @@ package enum IdentityProcess {
     parts.observers = [core.refusals]
     parts.pages = [JWKSPage.make(core.tokens.keys), WebSessionPage.make(core)]
     parts.tasks = Upkeep(core).tasks
+    parts.obstacle = { database.obstacle }
     parts.drain = {
       core.sessionEvents.drain()
       core.endedSessions.watches.drain()

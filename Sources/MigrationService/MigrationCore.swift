@@ -18,6 +18,7 @@ package struct MigrationCore: Sendable {
   package let clock: any WallClock
   package let random: RandomSource
   package let logger: Logger
+  private let failures: StorageFailureLog
   /// Wakes whoever waits for work or for a migration to move.
   let signals: MigrationSignals
 
@@ -42,6 +43,7 @@ package struct MigrationCore: Sendable {
     self.clock = clock
     self.random = random
     self.logger = logger
+    failures = StorageFailureLog(logger)
     signals = MigrationSignals()
   }
 
@@ -62,9 +64,7 @@ package struct MigrationCore: Sendable {
     do throws(StorageError) {
       return try await body()
     } catch {
-      if error.fault != .cancelled {
-        logger.error("the store failed", metadata: ["cause": "\(error)"])
-      }
+      failures.note(error, at: clock.now())
       throw RPCError(storage: error)
     }
   }

@@ -40,7 +40,9 @@ package enum MigratorProcess {
       BackgroundTask("migrations") { await workers.run() },
       BackgroundTask("undo windows") { await UndoUpkeep(core).run() },
     ]
-    parts.obstacle = { keys.current == nil ? "the keys of the identity service are not known yet" : nil }
+    parts.obstacle = {
+      keys.current == nil ? "the keys of the identity service are not known yet" : database.obstacle
+    }
     parts.drain = { core.signals.drain() }
     parts.close = { await database.close() }
     return parts

@@ -51,6 +51,7 @@ package enum QRProcess {
     }
     parts.tasks = [BackgroundTask("QR sessions") { await api.run() }]
     parts.reload = { places?.reload() }
+    parts.obstacle = { database.obstacle }
     parts.drain = { api.stopWaiting() }
     parts.close = { await database.close() }
     return parts

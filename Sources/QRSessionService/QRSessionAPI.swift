@@ -18,6 +18,7 @@ package final class QRSessionAPI: QRV1.QrSessionService {
   let random: RandomSource
   let audit: QRAudit
   let logger: Logger
+  private let failures: StorageFailureLog
 
   let table: PollTable
   let gate = RedeemGate()
@@ -47,6 +48,7 @@ package final class QRSessionAPI: QRV1.QrSessionService {
     self.random = random
     self.audit = audit
     self.logger = logger
+    failures = StorageFailureLog(logger)
     table = PollTable(now: clock.now())
     admission = Admission(settings)
     risk = RiskAssessor(settings, places: places)
@@ -110,9 +112,14 @@ package final class QRSessionAPI: QRV1.QrSessionService {
     do throws(StorageError) {
       return try await operation()
     } catch {
-      if error.fault != .cancelled { logger.error("storage failed", metadata: ["error": "\(error)"]) }
-      throw RPCError(error)
+      throw refusal(error)
     }
+  }
+
+  /// What the caller is told of a storage failure.
+  func refusal(_ error: StorageError) -> RPCError {
+    failures.note(error, at: clock.now())
+    return RPCError(error)
   }
 
   /// Decides on the stored session and stores what the decision made of it; decides again if somebody was faster.

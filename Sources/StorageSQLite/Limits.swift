@@ -16,6 +16,13 @@ enum Limits {
   /// Reads that may wait, by the same reckoning; reads are cheaper and go to several threads.
   static let waitingReads = 8192
 
+  /// While what came first has waited for this long nothing more is queued: whoever waited longer had better hear it
+  /// now and come back. Longer than a slow disk's commit, and short of what people notice twice.
+  static let longestWait: Duration = .milliseconds(250)
+
+  /// How often a failing disk is tried because somebody asks whether it can be written to again.
+  static let writeTrial: Duration = .seconds(1)
+
   /// Reading threads. They overlap waiting for the disk; reads from the cache are limited by cores.
   static let readers = 2
 

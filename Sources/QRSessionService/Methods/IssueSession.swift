@@ -52,8 +52,7 @@ extension QRSessionAPI {
       } catch  where error.isUniqueViolation {
         continue
       } catch {
-        logger.error("storage failed", metadata: ["error": "\(error)"])
-        throw RPCError(error)
+        throw refusal(error)
       }
       table.insert(session)
       record(.issued, session, address: wanted.initiator.address)

@@ -9,6 +9,7 @@ import Glibc
 @safe final class BlockingQueue<Element: Sendable>: @unchecked Sendable {
   enum Admission {
     case accepted
+    /// No room is left, or what came first has waited too long for more to be worth its while.
     case full
     case closed
   }
@@ -16,13 +17,18 @@ import Glibc
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>
   private let arrived: UnsafeMutablePointer<pthread_cond_t>
   private let capacity: Int
-  private var elements = Deque<Element>()
+  private let longestWait: Duration?
+  private var elements = Deque<(element: Element, since: ContinuousClock.Instant)>()
   private var sleepers = 0
   private var hasClosed = false
 
-  init(capacity: Int) {
+  /// - Parameters:
+  ///   - capacity: how much may wait.
+  ///   - longestWait: nothing more is taken while what came first has waited for longer; nil for no such bound.
+  init(capacity: Int, longestWait: Duration? = nil) {
     precondition(capacity > 0, "a queue that takes nothing serves nobody")
     self.capacity = capacity
+    self.longestWait = longestWait
     // Both live exactly as long as the queue, at one address, as POSIX asks; initialising them with default
     // attributes cannot fail on Linux.
     unsafe mutex = .allocate(capacity: 1)
@@ -52,11 +58,12 @@ import Glibc
 
   var isClosed: Bool { withLock { hasClosed } }
 
-  func push(_ element: Element) -> Admission {
+  func push(_ element: Element, at now: ContinuousClock.Instant = .now) -> Admission {
     withLock {
       if hasClosed { return .closed }
       if elements.count >= capacity { return .full }
-      elements.append(element)
+      if let longestWait, let first = elements.first, now - first.since > longestWait { return .full }
+      elements.append((element, now))
       if sleepers > 0 {
         // Called with the mutex held.
         unsafe pthread_cond_signal(arrived)
@@ -84,7 +91,7 @@ import Glibc
   }
 
   private func takeLocked(_ count: Int) -> [Element] {
-    let taken = Array(elements.prefix(count))
+    let taken = elements.prefix(count).map(\.element)
     elements.removeFirst(taken.count)
     return taken
   }

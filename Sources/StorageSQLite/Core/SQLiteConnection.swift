@@ -145,6 +145,12 @@ import Storage
     guard code == SQLITE_OK else { throw unsafe StorageError(code: code, database: handle, operation: operation) }
   }
 
+  /// Writes a page that says what it said before.
+  func writeVersionAgain() throws(StorageError) {
+    let version = try first("PRAGMA user_version") { $0.integer(0) } ?? 0
+    try run("PRAGMA user_version = \(version)")
+  }
+
   /// False once SQLite has rolled the transaction back by itself, as it does when the disk is full.
   var isInTransaction: Bool {
     // The handle is live until `deinit`.

@@ -37,8 +37,8 @@ package final class SQLiteDatabase: Sendable {
   }
 
   private init(writer: Handover, readers: [Handover]) throws(StorageError) {
-    writes = BlockingQueue(capacity: Limits.waitingWrites)
-    reads = BlockingQueue(capacity: Limits.waitingReads)
+    writes = BlockingQueue(capacity: Limits.waitingWrites, longestWait: Limits.longestWait)
+    reads = BlockingQueue(capacity: Limits.waitingReads, longestWait: Limits.longestWait)
     statisticsSource = SharedStatistics()
     threads = RunningThreads()
     let (writes, reads, statistics, threads) = (writes, reads, statisticsSource, threads)
@@ -82,6 +82,18 @@ package final class SQLiteDatabase: Sendable {
   }
 
   package var statistics: SQLiteStatistics { statisticsSource.current }
+
+  /// Why nothing can be written; nil while writes reach the disk.
+  ///
+  /// Whoever asks while writes fail has one tried, so that the answer changes when the disk does, also where nobody
+  /// writes because of this answer.
+  package var obstacle: String? {
+    guard let failure = statisticsSource.failure else { return nil }
+    if statisticsSource.shouldTryAgain() {
+      Task { try? await write("tryToWrite") { db throws(StorageError) in try db.writeVersionAgain() } }
+    }
+    return "the database cannot be written to: \(failure.fault == .full ? "the disk is full" : "the disk fails")"
+  }
 
   /// Writes that wait for the writer's thread to take them.
   package var waitingWrites: Int { writes.count }

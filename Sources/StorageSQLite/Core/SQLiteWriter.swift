@@ -108,6 +108,7 @@ struct SQLiteWriter: ~Copyable {
     _ group: inout [(operation: any QueuedOperation, failure: StorageError?)],
     _ error: StorageError
   ) {
+    statistics.failed(error)
     for (operation, _) in group { operation.finish(error) }
     group.removeAll()
   }
@@ -123,10 +124,31 @@ struct SQLiteWriter: ~Copyable {
 /// Counters that threads add to and anyone reads.
 final class SharedStatistics: Sendable {
   private let values = Mutex(SQLiteStatistics())
+  /// Why the last commit failed, and when a write was last tried because somebody asked; nil after one that did not.
+  private let writing = Mutex<(failure: StorageError, tried: ContinuousClock.Instant)?>(nil)
 
   var current: SQLiteStatistics { values.withLock { $0 } }
 
+  var failure: StorageError? { writing.withLock { $0?.failure } }
+
+  /// At most once a second.
+  func shouldTryAgain() -> Bool {
+    writing.withLock { writing in
+      guard let last = writing, .now - last.tried >= Limits.writeTrial else { return false }
+      writing?.tried = .now
+      return true
+    }
+  }
+
+  func failed(_ error: StorageError) {
+    switch error.fault {
+    case .full, .unavailable, .corrupt: writing.withLock { $0 = (error, $0?.tried ?? .now) }
+    case .constraint, .cancelled, .overloaded, .closed, .newerSchema, .misuse: break
+    }
+  }
+
   func committed(_ operations: Int) {
+    writing.withLock { $0 = nil }
     values.withLock {
       $0.writes += operations
       $0.commits += 1

@@ -397,6 +397,20 @@ private let schema = SQLiteSchema(versions: [
     await database.close()
   }
 
+  @Test("R26: a queue whose first has waited for too long takes no more until that is gone")
+  func age() {
+    let queue = BlockingQueue<Int>(capacity: 8, longestWait: .milliseconds(250))
+    let start = ContinuousClock.now
+    #expect(queue.push(1, at: start) == .accepted)
+    #expect(queue.push(2, at: start + .milliseconds(250)) == .accepted)
+    #expect(queue.push(3, at: start + .milliseconds(251)) == .full)
+    #expect(queue.pop(upTo: 1) == [1])
+    #expect(queue.push(3, at: start + .milliseconds(251)) == .accepted)
+    #expect(queue.push(4, at: start + .milliseconds(501)) == .full)
+    #expect(queue.popAvailable(upTo: 8) == [2, 3])
+    #expect(queue.push(4, at: start + .seconds(60)) == .accepted)
+  }
+
   @Test("closing finishes what waits and refuses what comes after")
   func closing() async throws {
     let database = try SQLiteDatabase.open(path: path, schema: schema)

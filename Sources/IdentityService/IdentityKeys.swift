@@ -53,6 +53,13 @@ package enum IdentityKeys {
     "guest.retention", default: Limits.guestRetention, in: .seconds(86_400)...(.seconds(3660 * 86_400)),
     help: "a guest that was not used for this long is deleted, unless it owns data that was never exported")
 
+  package static let guestLimit = ConfigurationKey.integer(
+    "guest.limit", default: Limits.guests, in: 1...1_000_000_000,
+    help: "guests beyond which no new one is made, and unused ones go although they own data that was never exported")
+
+  package static let auditRefusals = ConfigurationKey.integer(
+    "audit.refusals", default: Limits.auditRefusals, in: 0...1_000_000_000,
+    help: "refused calls that are kept as events of their own; the rest is recorded as a number an hour")
   package static let auditRetention = ConfigurationKey.duration(
     "audit.retention", default: .zero, in: .zero...(.seconds(3660 * 86_400)),
     help: "security events are kept for this long; 0s keeps them for ever")
@@ -92,6 +99,7 @@ package enum IdentityKeys {
     registrationsPerHour.declaration, signInsPerHour.declaration, codesPerHour.declaration,
     codesRequired.declaration,
     passwordMemoryKiB.declaration, passwordPasses.declaration, passwordThreads.declaration,
-    guestRetention.declaration, auditRetention.declaration, cookieDomain.declaration,
+    guestRetention.declaration, guestLimit.declaration, auditRetention.declaration, auditRefusals.declaration,
+    cookieDomain.declaration,
   ]
 }

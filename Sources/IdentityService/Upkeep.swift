@@ -17,6 +17,7 @@ package struct Upkeep: Sendable {
       BackgroundTask("code courier") { await core.courier.run() },
       BackgroundTask("refusals") { await core.refusals.run() },
       BackgroundTask("revocation beat") { await beat() },
+      BackgroundTask("guest count") { await countGuests() },
       BackgroundTask("guides") { await keepGuides() },
     ]
     tasks.append(BackgroundTask("guest retention") { await keepGuests() })
@@ -55,7 +56,10 @@ package struct Upkeep: Sendable {
   }
 
   private func trimAudit() async {
-    repeat { await trimAuditOnce() } while await pause(Limits.auditTrimInterval)
+    repeat {
+      await trimAuditOnce()
+      await core.refusals.count()
+    } while await pause(Limits.auditTrimInterval)
   }
 
   /// Forgets security events beyond their retention, in small steps.
@@ -69,7 +73,18 @@ package struct Upkeep: Sendable {
   }
 
   private func keepGuests() async {
-    while await pause(Limits.retentionInterval) { await core.retention.sweep() }
+    while await pause(Limits.retentionInterval) { await keepGuestsOnce() }
+  }
+
+  /// Forgets guests that nobody uses, so that there is room for new ones.
+  package func keepGuestsOnce() async {
+    await core.guestRoom.count()
+    await core.retention.sweep(givesUpData: core.guestRoom.isFull)
+    await core.guestRoom.count()
+  }
+
+  private func countGuests() async {
+    repeat { await core.guestRoom.count() } while await pause(Limits.guestCountInterval)
   }
 
   private func purge() async {

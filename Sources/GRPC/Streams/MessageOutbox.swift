@@ -8,6 +8,8 @@ internal import Synchronization
 package final class MessageOutbox: Sendable {
   private struct Waiter {
     let number: Int
+    /// Bytes that may be pending when it goes on.
+    let limit: Int
     let continuation: CheckedContinuation<RPCError?, Never>
   }
 
@@ -57,14 +59,18 @@ package final class MessageOutbox: Sendable {
   package var parked: (any ParkedCall)? { state.withLock { $0.parked } }
 
   /// Queues a frame, prefix included, and waits while the transport is behind.
-  package func write(_ frame: ByteBuffer) async throws(RPCError) {
+  ///
+  /// - Parameter untilPending: waits until no more bytes than this wait; nil for as the bounds say.
+  package func write(_ frame: ByteBuffer, untilPending: Int? = nil) async throws(RPCError) {
     let (failure, signal, wait) = state.withLock { state -> (RPCError?, Bool, Int?) in
       if let end = state.end { return (end.error, false, nil) }
-      let signal = !state.signalled
-      state.signalled = true
-      state.pending += frame.readableBytes
-      state.frames.append(frame)
-      guard state.pending > Limits.outboxHighWater else { return (nil, signal, nil) }
+      let signal = !state.signalled && frame.readableBytes > 0
+      if frame.readableBytes > 0 {
+        state.signalled = true
+        state.pending += frame.readableBytes
+        state.frames.append(frame)
+      }
+      guard state.pending > untilPending ?? Limits.outboxHighWater else { return (nil, signal, nil) }
       state.waits += 1
       return (nil, signal, state.waits)
     }
@@ -75,9 +81,10 @@ package final class MessageOutbox: Sendable {
       await withCheckedContinuation { (continuation: CheckedContinuation<RPCError?, Never>) in
         let now = self.state.withLock { state -> RPCError?? in
           if let end = state.end { return .some(end.error) }
-          if state.pending <= Limits.outboxLowWater { return .some(nil) }
+          if state.pending <= untilPending ?? Limits.outboxLowWater { return .some(nil) }
           if Task.isCancelled { return .some(RPCError(.cancelled, "the call was cancelled")) }
-          state.waiters.append(Waiter(number: number, continuation: continuation))
+          let limit = untilPending ?? Limits.outboxLowWater
+          state.waiters.append(Waiter(number: number, limit: limit, continuation: continuation))
           return nil
         }
         if let now { continuation.resume(returning: now) }
@@ -102,9 +109,10 @@ package final class MessageOutbox: Sendable {
   package func sent(_ bytes: Int) {
     let waiters = state.withLock { state -> [Waiter] in
       state.pending -= bytes
-      guard state.pending <= Limits.outboxLowWater, !state.waiters.isEmpty else { return [] }
-      let waiters = state.waiters
-      state.waiters = []
+      guard !state.waiters.isEmpty else { return [] }
+      let pending = state.pending
+      let waiters = state.waiters.filter { pending <= $0.limit }
+      if !waiters.isEmpty { state.waiters.removeAll { pending <= $0.limit } }
       return waiters
     }
     for waiter in waiters { waiter.continuation.resume(returning: nil) }

@@ -20,4 +20,11 @@ package struct ResponseWriter<Response: RPCMessage>: Sendable {
     try response.encodeFrame(into: &frame, coding: compressed ? coding : .identity)
     try await outbox.write(frame)
   }
+
+  /// Returns once the client has made room for all that was written, and it is on its way.
+  ///
+  /// Errors: those of `write`, when the call ends before.
+  package func taken() async throws(RPCError) {
+    try await outbox.write(ByteBuffer(), untilPending: 0)
+  }
 }

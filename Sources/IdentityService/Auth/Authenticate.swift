@@ -33,14 +33,29 @@ extension AuthHandlers {
       return try await begin(request, client, label, guest, boundKey, choice, replay: nil, context)
     }
     let reporting = choice == .report && request.linkTicket.isEmpty ? guest : nil
-    if let first = try await answered(replay, reportingTo: reporting) { return first }
+    // What can be guessed is looked at first, where tries count: the record of an earlier answer tells as much.
+    let isGuessable = Self.isGuessable(request)
+    if !isGuessable, let first = try await answered(replay, reportingTo: reporting) { return first }
     do throws(RPCError) {
       return try await begin(request, client, label, guest, boundKey, choice, replay: replay, context)
     } catch {
+      if isGuessable, Self.isAboutTheCredential(error) { throw error }
       // An equal request may have finished while this one was looked at, and have spent what it presents.
       if let first = try await answered(replay, reportingTo: reporting) { return first }
       throw error
     }
+  }
+
+  private static func isGuessable(_ request: IdentityV1.AuthenticateRequest) -> Bool {
+    switch request.method {
+    case .password, .pattern, .customSecret: true
+    default: false
+    }
+  }
+
+  private static func isAboutTheCredential(_ error: RPCError) -> Bool {
+    error.details.reason == "INVALID_CREDENTIALS" || error.code == .resourceExhausted
+      || error.details.reason == "CHALLENGE_REQUIRED"
   }
 
   private func begin(

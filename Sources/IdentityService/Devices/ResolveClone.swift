@@ -9,6 +9,18 @@ extension DeviceHandlers {
     _ request: IdentityV1.ResolveCloneRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.ResolveCloneResponse {
+    let now = core.clock.now()
+    return try await core.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
+      try await resolveClone(request, boundKey, context, at: now)
+    }
+  }
+
+  private func resolveClone(
+    _ request: IdentityV1.ResolveCloneRequest,
+    _ boundKey: String?,
+    _ context: ServerContext,
+    at now: LatchkeyModel.Timestamp
+  ) async throws(RPCError) -> IdentityV1.ResolveCloneResponse {
     let client = try RequestFields.clientID(request.clientID)
     let choice: CloneChoice
     switch request.choice {
@@ -16,7 +28,6 @@ extension DeviceHandlers {
     case .transfer: choice = .transfer
     case .unspecified, .unrecognized: throw .invalid("choice", "must be SPLIT or TRANSFER")
     }
-    let now = core.clock.now()
     let replacement = try KeyReplacement(
       client: client, oldKey: request.oldKey, device: request.device, challenge: request.challenge,
       solution: request.powSolution, oldProof: request.oldProof, newProof: request.newProof, core.challenges,
@@ -27,6 +38,7 @@ extension DeviceHandlers {
       label: replacement.device.label,
       platform: replacement.device.platform,
       address: context.peer.address,
+      boundKeyThumbprint: boundKey,
       lifetimes: core.lifetimes,
       at: now,
       random: core.random

@@ -66,11 +66,13 @@ extension GuestHandlers {
       }
       (summary.records, summary.recordsVersion) = (count, version)
     }
+    try await write(.complete(summary))
+    // What the caller never took counts as not exported: the retention would delete the only copy.
+    try await responses.taken()
     let version = summary.recordsVersion
     try await core.stored { () throws(StorageError) in
       try await core.subjects.noteExport(of: id, recordsVersion: version, at: now)
     }
-    try await write(.complete(summary))
   }
 
   private func guideMessage(_ stored: StoredGuideProgress) -> IdentityV1.ExportedGuide {

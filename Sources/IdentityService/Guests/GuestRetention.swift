@@ -30,8 +30,11 @@ package struct GuestRetention: Sendable {
 
   /// Looks at every guest that was last seen before the retention's time. Stops early when the record store cannot say
   /// who owns what.
+  ///
+  /// - Parameter givesUpData: also deletes guests with data that nobody has. For when there is no room for more guests:
+  ///   who never comes back must not keep out who comes.
   @discardableResult
-  package func sweep() async -> Sweep {
+  package func sweep(givesUpData: Bool = false) async -> Sweep {
     var sweep = Sweep()
     var last: UnusedGuest?
     do {
@@ -39,7 +42,7 @@ package struct GuestRetention: Sendable {
         let cutoff = clock.now() - period
         let guests = try await subjects.unusedGuests(before: cutoff, after: last, limit: Limits.retentionPage)
         for guest in guests where !Task.isCancelled {
-          if try await forget(guest, before: cutoff) { sweep.deleted += 1 } else { sweep.kept += 1 }
+          if try await forget(guest, before: cutoff, givesUpData) { sweep.deleted += 1 } else { sweep.kept += 1 }
         }
         guard guests.count == Limits.retentionPage else { break }
         last = guests.last
@@ -54,8 +57,10 @@ package struct GuestRetention: Sendable {
     return sweep
   }
 
-  private func forget(_ guest: UnusedGuest, before cutoff: LatchkeyModel.Timestamp) async throws -> Bool {
-    if let records {
+  private func forget(_ guest: UnusedGuest, before cutoff: LatchkeyModel.Timestamp, _ givesUpData: Bool) async throws
+    -> Bool
+  {
+    if let records, !givesUpData {
       let owned = try await records.describe(guest.id)
       if owned.count > 0, guest.exportedVersion.map({ $0 < owned.version }) ?? true { return false }
     }

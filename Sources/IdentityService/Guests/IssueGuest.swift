@@ -55,13 +55,17 @@ extension GuestHandlers {
         lifetimes: core.lifetimes,
         at: now,
         random: core.random
-      )
+      ),
+      mayBeNew: !core.guestRoom.isFull
     )
     switch try await core.stored({ () throws(StorageError) in try await core.guests.issue(issue) }) {
     case .challengeUsed: throw .challengeInvalid
     case .cloned: throw .deviceCloned
     case .disabled: throw .subjectDisabled
-    case .issued(let guest): return try response(guest, at: now)
+    case .full: throw .noRoomForGuests
+    case .issued(let guest):
+      if guest.isNew { core.guestRoom.added() }
+      return try response(guest, at: now)
     }
   }
 

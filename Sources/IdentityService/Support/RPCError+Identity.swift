@@ -112,6 +112,13 @@ extension RPCError {
       retryAfter: .seconds(5))
   }
 
+  static let noRoomForGuests = RPCError(
+    .resourceExhausted,
+    "no more guests are taken in now; who has a guest or an account signs in as before",
+    reason: "GUESTS_FULL",
+    retryAfter: .seconds(600)
+  )
+
   /// Says no more of who holds the key: both are told the same.
   static var deviceCloned: RPCError {
     RPCError(

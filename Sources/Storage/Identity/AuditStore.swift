@@ -12,6 +12,9 @@ package protocol AuditStore: Sendable {
   /// goes on. Returns how many.
   func trim(before time: Timestamp, limit: Int, at now: Timestamp) async throws(StorageError) -> Int
 
+  /// How many events of a kind there are. Looks at all of them: for now and then.
+  func count(of kind: AuditNote.Kind) async throws(StorageError) -> Int
+
   /// Events after a sequence number, oldest first; of one subject when one is named.
   func events(after sequence: Int64, of subject: SubjectID?, limit: Int) async throws(StorageError) -> [AuditEvent]
 }

@@ -12,6 +12,8 @@ package struct GuestIssue: Sendable {
   /// How many proofs the key has signed; 0 when the app counts nothing.
   package var counter: Int64
   package var draft: SessionDraft
+  /// Whether a key that has no guest may have one made.
+  package var mayBeNew: Bool
 
   package init(
     device: DeviceRegistration,
@@ -20,7 +22,8 @@ package struct GuestIssue: Sendable {
     newSubject: SubjectID,
     locale: LanguageTag?,
     counter: Int64 = 0,
-    draft: SessionDraft
+    draft: SessionDraft,
+    mayBeNew: Bool = true
   ) {
     self.device = device
     self.challengeHash = challengeHash
@@ -29,5 +32,6 @@ package struct GuestIssue: Sendable {
     self.locale = locale
     self.counter = counter
     self.draft = draft
+    self.mayBeNew = mayBeNew
   }
 }

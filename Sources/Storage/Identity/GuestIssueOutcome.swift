@@ -6,6 +6,8 @@ package enum GuestIssueOutcome: Sendable, Equatable {
   case challengeUsed
   /// Two devices hold the key.
   case cloned
+  /// The key has no guest, and no more are made.
+  case full
   /// Somebody who runs the service keeps the guest out.
   case disabled
 }

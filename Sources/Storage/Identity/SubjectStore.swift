@@ -26,6 +26,9 @@ package protocol SubjectStore: Sendable {
   /// All of the subject's data was handed out, its records in this version.
   func noteExport(of subject: SubjectID, recordsVersion: Int64, at now: Timestamp) async throws(StorageError)
 
+  /// How many guests there are. Counts them: for now and then.
+  func guestCount() async throws(StorageError) -> Int
+
   /// Guests that were last used before a time, in the order of that.
   func unusedGuests(
     before time: Timestamp, after last: UnusedGuest?, limit: Int

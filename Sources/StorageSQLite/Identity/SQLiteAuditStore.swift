@@ -23,6 +23,15 @@ package struct SQLiteAuditStore: AuditStore {
     }
   }
 
+  package func count(of kind: AuditNote.Kind) async throws(StorageError) -> Int {
+    try await database.read { db throws(StorageError) in
+      let count = try db.first("SELECT count(*) FROM audit_events WHERE kind = ?", .text(kind.rawValue)) {
+        $0.integer(0)
+      }
+      return Int(count ?? 0)
+    }
+  }
+
   package func events(
     after sequence: Int64, of subject: SubjectID?, limit: Int
   ) async throws(StorageError) -> [AuditEvent] {

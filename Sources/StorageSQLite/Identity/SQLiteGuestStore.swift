@@ -18,6 +18,7 @@ package struct SQLiteGuestStore: GuestStore {
       let key = issue.device.keyThumbprint
       let known = try DeviceRow.find(key, in: db)
       if known?.isCloned == true { return .cloned }
+      if !issue.mayBeNew, known?.guest == nil { return .full }
       var counter = known?.counter
       if let last = counter?.highest, counter?.take(issue.counter) == false {
         try DeviceRow.setCloned(issue.draft.now, key, in: db)

@@ -130,6 +130,12 @@ package struct SQLiteSubjectStore: SubjectStore {
     }
   }
 
+  package func guestCount() async throws(StorageError) -> Int {
+    try await database.read { db throws(StorageError) in
+      Int(try db.first("SELECT count(*) FROM subjects WHERE kind = 0 AND deleted_at IS NULL") { $0.integer(0) } ?? 0)
+    }
+  }
+
   package func unusedGuests(
     before time: Timestamp, after last: UnusedGuest?, limit: Int
   ) async throws(StorageError) -> [UnusedGuest] {

@@ -139,4 +139,32 @@ struct AuditTests {
     #expect(verified.intact)
     #expect(verified.verified == Int64(before) + 1)
   }
+
+  @Test("R54: refused calls fill the log up to a bound, and beyond it are a number an hour")
+  func boundedRefusals() async throws {
+    let harness = try await IdentityHarness(auditRefusals: 20)
+    let unknown = CommonV1.TokenSet(accessToken: "made-up")
+    func refuse(_ count: Int) async {
+      for _ in 0..<count {
+        await #expect(throws: RPCError.self) { try await harness.logOut(unknown) }
+      }
+      await harness.core.refusals.flush()
+    }
+    for _ in 0..<50 {
+      await refuse(10)
+      harness.clock.advance(by: .seconds(1))
+    }
+    let kinds = try await harness.core.audit.events(after: 0, of: nil, limit: 1000).map(\.note.kind)
+    #expect(kinds.count { $0 == .callRefused } == 20)
+    #expect(kinds.count { $0 == .refusalsDropped } == 1)
+    harness.clock.advance(by: .seconds(3600))
+    await refuse(10)
+    let later = try await harness.core.audit.events(after: 0, of: nil, limit: 1000).map(\.note)
+    #expect(later.count { $0.kind == .callRefused } == 20)
+    #expect(later.last?.kind == .refusalsDropped && later.last.flatMap { Int($0.detail) } ?? 0 > 400)
+    // What concerns somebody goes on being recorded.
+    _ = try await harness.register("ada@example.com")
+    let last = try await harness.core.audit.events(after: 0, of: nil, limit: 1000).last?.note.kind
+    #expect(last != .refusalsDropped)
+  }
 }

@@ -214,4 +214,21 @@ struct IssueGuestTests {
     let invalid = request
     await expectRefusal(.invalidArgument, field: field) { try await harness.guests.issueGuest(invalid) }
   }
+
+  @Test("R54: beyond the bound on guests new ones are refused, and whoever is known is served")
+  func fullOfGuests() async throws {
+    let harness = try await IdentityHarness(guestLimit: 3)
+    let known = try TestDevice()
+    _ = try await harness.issueGuest(known)
+    let account = try await harness.register("ada@example.com")
+    for _ in 0..<2 { _ = try await harness.issueGuest(try TestDevice()) }
+    await expectRefusal(.resourceExhausted, "GUESTS_FULL") { try await harness.issueGuest(try TestDevice()) }
+    #expect(try await !harness.issueGuest(known).created)
+    _ = try await harness.signIn("ada@example.com")
+    _ = try await harness.refresh(account.tokens)
+    // Counted anew after a restart, and there is room again once unused guests are gone.
+    harness.clock.advance(by: Limits.guestRetention + .seconds(1))
+    await Upkeep(harness.core).keepGuestsOnce()
+    _ = try await harness.issueGuest(try TestDevice())
+  }
 }

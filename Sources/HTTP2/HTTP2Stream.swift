@@ -50,6 +50,11 @@ package final class HTTP2Stream {
   /// Bytes of DATA received since they were last granted again, and those of them that were consumed.
   var outstanding = 0
   var consumed = 0
+  /// Bytes of our body that have left, and what these and those of the session were when progress was last seen.
+  var sent = 0
+  var seen = (stream: 0, session: 0)
+  /// Looks at the stream, blocked, since there was progress.
+  var looks = 0
   /// Bytes of the body, as they came and as they were announced.
   var received = 0
   var contentLength: Int?
@@ -90,6 +95,9 @@ package final class HTTP2Stream {
     resetCode = nil
     outstanding = 0
     consumed = 0
+    sent = 0
+    seen = (0, 0)
+    looks = 0
     received = 0
     contentLength = nil
   }

@@ -1,3 +1,5 @@
+internal import NIOCore
+
 /// The bounds of one HTTP/2 session, each with the reason for its number. Passed in, so that a test may lower them.
 package struct Limits: Sendable {
   /// Streams that the peer may have open at once (SETTINGS_MAX_CONCURRENT_STREAMS). What Envoy gives an edge; a
@@ -18,9 +20,24 @@ package struct Limits: Sendable {
   /// system call, and no more than that for a peer that does not read.
   package var outputBytes: Int = 256 * 1024
 
-  /// RST_STREAM frames that a peer may send in a burst, and how many more a second (rapid reset, CVE-2023-44487).
-  /// Two full sets of streams; a client that cancels more often than that is not waiting for answers.
+  /// Streams that a peer may reset before they were answered and while they are young, in a burst and a second (rapid
+  /// reset, CVE-2023-44487): two full sets of streams, and one more for each call that was answered. Behind a proxy many
+  /// clients share a connection, and some of them cancel.
   package var peerResets = Budget.Rate(burst: 200, perSecond: 20)
+
+  /// Such resets beyond those, each of which slows the connection down, before it ends.
+  package var excessResets = Budget.Rate(burst: 200, perSecond: 20)
+
+  /// From when on a stream may be reset as its peer likes: with so many streams at once, and each as old, there are no
+  /// more calls begun than an honest client may begin.
+  static let oldStream = TimeAmount.seconds(1)
+
+  /// Looks at a blocked stream without progress before it is reset: the first finds it, and one of the others may come
+  /// early. See `HTTP2ServerSession.lookAtBlockedStreams`.
+  package static let looksAtBlocked = 4
+
+  /// Bytes of a stream that are progress: a frame of the usual size. A byte now and then is none.
+  static let blockedProgress = 16 * 1024
 
   /// Streams that we may have to reset for the peer's mistakes (MadeYouReset, CVE-2025-8671), in a burst and a second.
   package var ownResets = Budget.Rate(burst: 100, perSecond: 10)

@@ -16,6 +16,10 @@ enum Limits {
   /// How long the socket may refuse every byte before the connection is given up: several retransmissions.
   static let stalledWriteTimeout = TimeAmount.seconds(30)
 
+  /// How long a connection is not read whose peer cancels more calls than it lets be answered. Others behind the same
+  /// proxy wait as long, and hardly notice.
+  static let overrunPause = TimeAmount.milliseconds(250)
+
   /// What has to leave within that time where more waits: a frame of HTTP/2's usual size, which is half a kilobyte a
   /// second. A peer that takes less holds what waits for longer than any person would.
   static let stallProgress = 16 * 1024

@@ -229,13 +229,89 @@ import Testing
       peer.send(.reset, stream: stream, [0, 0, 0, 8])
       stream += 2
     }
-    for _ in 0..<peer.server.limits.peerResets.burst { resetOne() }
+    let (rate, excess) = (peer.server.limits.peerResets, peer.server.limits.excessResets)
+    for _ in 0..<rate.burst { resetOne() }
+    #expect(peer.events.overruns == 0)
+    for number in 1...excess.burst {
+      resetOne()
+      #expect(peer.events.overruns == number)
+    }
     #expect(peer.server.failure == nil)
-    peer.now = peer.now + .seconds(1)
-    for _ in 0..<peer.server.limits.peerResets.perSecond { resetOne() }
+    peer.now = peer.now + .milliseconds(999)
+    // Each has whole resets only.
+    for _ in 0..<rate.perSecond + excess.perSecond - 2 { resetOne() }
     #expect(peer.server.failure == nil)
     resetOne()
     #expect(end(peer) == .enhanceYourCalm)
+  }
+
+  @Test("A peer may reset as many streams as it likes that are old, or that were answered in an earlier read")
+  func forgivenResets() throws {
+    let old = try ScriptedPeer()
+    let answered = try answering(large)
+    for round in 0..<Int32(20) {
+      let streams = (0..<Int32(50)).map { 2 * (50 * round + $0) + 1 }
+      for stream in streams {
+        old.request(stream, end: false)
+        answered.request(stream)
+      }
+      old.now = old.now + .seconds(1)
+      answered.now = answered.now + .milliseconds(1)
+      for peer in [old, answered] {
+        for stream in streams { peer.send(.reset, stream: stream, [0, 0, 0, 8]) }
+        #expect(peer.server.failure == nil)
+        #expect(peer.server.openStreams == 0)
+      }
+    }
+    #expect(old.events.overruns == 0 && answered.events.overruns == 0)
+  }
+
+  @Test("Calls that are answered make up for as many that are cancelled at once")
+  func earnedResets() throws {
+    let peer = try ScriptedPeer()
+    peer.events.onEnd = { [unowned server = peer.server] stream in
+      server.respond(stream, nil)
+      server.write(stream, ByteBuffer(repeating: 7, count: 1))
+      server.finishCommon(stream)
+    }
+    for number in 0..<Int32(1000) {
+      peer.request(4 * number + 1)
+      peer.grant(1)
+      _ = peer.received()
+      peer.request(4 * number + 3, end: false)
+      peer.send(.reset, stream: 4 * number + 3, [0, 0, 0, 8])
+    }
+    #expect(peer.server.failure == nil && peer.events.overruns == 0)
+  }
+
+  @Test("DATA that is padding alone does no work")
+  func padding() throws {
+    let peer = try ScriptedPeer()
+    peer.request(1, end: false)
+    var count = 0
+    while peer.server.failure == nil, count < 1000 {
+      peer.send(.data, flags: FrameFlag.padded, stream: 1, [3, 0, 0, 0])
+      count += 1
+    }
+    #expect(count == peer.server.limits.idleFrames.burst + 1 - 2 + 1)
+    #expect(end(peer) == .enhanceYourCalm)
+  }
+
+  @Test("Frames on a stream that we have reset do no work", arguments: [false, true])
+  func framesAfterReset(_ isWritten: Bool) throws {
+    for isData in [true, false] {
+      let peer = try ScriptedPeer()
+      peer.request(1, end: false)
+      peer.server.reset(try #require(peer.events.opened.first).stream, .cancel)
+      if isWritten { _ = peer.received() }
+      var count = 0
+      while peer.server.failure == nil, count < 1000 {
+        if isData { peer.send(.data, stream: 1, [7]) } else { peer.headers(1, [("a", "b")], end: false) }
+        count += 1
+      }
+      #expect(count <= peer.server.limits.idleFrames.burst + 1)
+      #expect(end(peer) == .enhanceYourCalm)
+    }
   }
 
   @Test("A peer whose mistakes make us reset streams is sent away after a burst")

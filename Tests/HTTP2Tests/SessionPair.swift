@@ -79,6 +79,8 @@ final class RecordingDelegate: HTTP2ClientSessionDelegate {
   var blocks = 0
   /// What the server's session hears when it asks whether it may go on.
   var mayGoOn = true
+  /// How often the server's session has said that its peer cancels too much.
+  var overruns = 0
   /// Answers a request by its body, or has it opened.
   var direct: (([UInt8]) -> ByteBuffer?)?
   /// Takes note of a body that is to come.
@@ -104,6 +106,8 @@ final class RecordingDelegate: HTTP2ClientSessionDelegate {
 
 extension RecordingDelegate: HTTP2ServerSessionDelegate {
   func sessionMayGoOn(_ session: HTTP2ServerSession) -> Bool { mayGoOn }
+
+  func sessionIsOverrun(_ session: HTTP2ServerSession) { overruns += 1 }
 
   func session(_ session: HTTP2ServerSession, received block: HTTP2RequestBlock) {
     blocks += 1

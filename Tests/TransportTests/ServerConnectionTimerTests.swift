@@ -142,6 +142,52 @@ struct ServerConnectionTimerTests {
     #expect(!harness.isOpen)
   }
 
+  /// A call whose answer the peer's window has no room for.
+  private func blockedCall(stalledFor timeout: TimeAmount, bytes: Int) throws -> Harness {
+    let harness = try Harness { $0.stalledWriteTimeout = timeout }
+    // RFC 9113 §6.5.2: SETTINGS_INITIAL_WINDOW_SIZE.
+    try harness.receive(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + harness.frame(4, [0, 4, 0, 0, 0, 0]))
+    try harness.receive(harness.frame(4, flags: 1))
+    try harness.beginCall()
+    var message: [UInt8] = [0, 0, 0, UInt8(bytes >> 8), UInt8(bytes & 0xff)] + [UInt8](repeating: 7, count: bytes)
+    while message.count > 16_384 {
+      try harness.receive(harness.frame(0, stream: 1, Array(message.prefix(16_384))))
+      message.removeFirst(16_384)
+    }
+    try harness.receive(harness.frame(0, flags: 1, stream: 1, message))
+    return harness
+  }
+
+  private func isReset(_ harness: Harness) throws -> Bool {
+    try harness.sent().contains { $0.type == 3 && $0.payload == [0, 0, 0, 11] }
+  }
+
+  @Test("A stream whose answer the peer's window blocks has its time, and a byte a second does not lengthen it")
+  func blockedStream() throws {
+    for dribble in [0, 1] {
+      let harness = try blockedCall(stalledFor: .seconds(30), bytes: 50_000)
+      for _ in 0..<29 {
+        harness.advance(.seconds(1))
+        if dribble > 0 { try harness.receive(harness.frame(8, stream: 1, [0, 0, 0, 1])) }
+      }
+      #expect(try !isReset(harness) && harness.environment.budget.usage.bufferedBytes > 0)
+      harness.advance(.seconds(31))
+      #expect(try isReset(harness))
+      #expect(harness.environment.budget.usage.bufferedBytes == 0 && harness.isOpen)
+    }
+  }
+
+  @Test("A stream whose peer reads slowly, but reads, is not reset")
+  func slowStream() throws {
+    let harness = try blockedCall(stalledFor: .seconds(30), bytes: 64_000)
+    for _ in 0..<4 {
+      harness.advance(.seconds(25))
+      #expect(try !isReset(harness))
+      try harness.receive(harness.frame(8, stream: 1, [0, 0, 0x40, 0]))
+    }
+    #expect(harness.environment.budget.usage.bufferedBytes == 0)
+  }
+
   @Test("A connection without a call goes when its time is over, and one with a call stays")
   func idle() throws {
     let idle = try Harness { $0.idleTimeout = .minutes(5) }

@@ -28,9 +28,10 @@ extension HTTP2ServerSession {
     guard id & 1 == 1 else { return terminate(.protocolError) }
     // Pointers here are read before the call returns.
     guard let piece = unsafe blockPiece(header, payload) else { return }
-    idleFrames.earn()
     let isEnd = header.has(FrameFlag.endStream)
     guard let fate = fate(id, isEnd) else { return }
+    if case .ignored = fate { spendIdle() } else { idleFrames.earn() }
+    guard failure == nil else { return }
     let isWhole = header.has(FrameFlag.endHeaders)
     let isOwnParent = unsafe dependsOnItself(header, payload)
     if isWhole, !isOwnParent, case .request = fate, let block = unsafe blocks.find(piece) {
@@ -45,6 +46,7 @@ extension HTTP2ServerSession {
       rules: RequestRules(isTrailers: isTrailers, isMalformed: isOwnParent),
       block: HTTP2RequestBlock()
     )
+    // RFC 9113 §4.3: without the whole block the tables are apart. A string of over 64 KiB is decoded no further.
     guard unsafe decode(piece, isLast: isWhole, &open) else { return terminate(.compressionError) }
     guard isWhole else {
       openBlock = open
@@ -235,10 +237,11 @@ extension HTTP2ServerSession {
     guard takeFromConnection(payload.count) else { return terminate(.flowControlError) }
     guard let stream = table[id] else { return receivedLateData(id, payload.count) }
     guard !stream.isRemoteEnded else { return terminate(.streamClosed) }
-    if payload.count > 0 || isEnd { idleFrames.earn() } else { spendIdle() }
+    let count = end - start
+    // Padding is no work, and neither is what nobody reads any more.
+    if stream.resetCode == nil, count > 0 || isEnd { idleFrames.earn() } else { spendIdle() }
     guard failure == nil else { return }
     guard stream.resetCode == nil else { return grantConnection(payload.count) }
-    let count = end - start
     stream.received += count
     stream.outstanding += payload.count
     let isWithinWindow = stream.outstanding <= streamWindow
@@ -280,7 +283,10 @@ extension HTTP2ServerSession {
     }
     if lookAhead.state == .untried { lookAhead.state = .on }
     // What the windows or the output had no room for is in the queue.
-    if stream.isLocalEnded, stream.handler == nil, !stream.isQueued { close(stream, .noError, .closedByPeer) }
+    if stream.isLocalEnded, stream.handler == nil, !stream.isQueued {
+      peerResets.earn()
+      close(stream, .noError, .closedByPeer)
+    }
     return true
   }
 
@@ -293,7 +299,7 @@ extension HTTP2ServerSession {
     case .closedByPeer: terminate(.streamClosed)
     case .neverOpened: terminate(.protocolError)
     case .open, .resetByUs, .forgotten:
-      if count == 0 { spendIdle() }
+      spendIdle()
       grantConnection(count)
     }
   }
@@ -306,7 +312,7 @@ extension HTTP2ServerSession {
     guard payload.count == 4 else { return terminate(.frameSizeError) }
     guard isUsed(header.streamID) else { return terminate(.protocolError) }
     guard let stream = table[header.streamID] else { return }
-    guard peerResets.spend(now: now) else { return terminate(.enhanceYourCalm, debug: "too_many_resets") }
+    guard mayReset(stream) else { return terminate(.enhanceYourCalm, debug: "too_many_resets") }
     // Four bytes by the guard.
     close(stream, HTTP2ErrorCode(rawValue: unsafe payload.bigEndian(at: 0)), .closedByPeer)
   }

@@ -170,6 +170,7 @@ extension HTTP2ServerSession {
 
   private func endLocally(_ stream: HTTP2Stream) {
     stream.isLocalEnded = true
+    peerResets.earn()
     guard !stream.isRemoteEnded else { return close(stream, .noError, .closedByPeer) }
     // The answer is complete and the rest of the request is of no use (RFC 9113 §8.1).
     writeReset(stream.id, .noError)
@@ -196,6 +197,8 @@ extension HTTP2ServerSession {
     if count > 0 {
       sendWindow -= count
       stream.sendWindow -= count
+      stream.sent += count
+      sent += count
       queued -= count
       // Read within the closure only; `count` is at most what is readable.
       unsafe stream.pending.readWithUnsafeReadableBytes { bytes in

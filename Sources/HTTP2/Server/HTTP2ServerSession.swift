@@ -47,6 +47,7 @@ package import NIOCore
   var idleFrames: Budget
   var ownResets: Budget
   var peerResets: Budget
+  var excessResets: Budget
 
   // Streams.
   var table = StreamTable()
@@ -67,6 +68,8 @@ package import NIOCore
   var blocked: [HTTP2Stream] = []
   /// Bytes of bodies that wait for the windows or for `produce`.
   var queued = 0
+  /// Bytes of bodies that have left.
+  var sent = 0
   var sendWindow = HTTP2ServerSession.defaultWindow
   var peerInitialWindow = HTTP2ServerSession.defaultWindow
 
@@ -107,6 +110,7 @@ package import NIOCore
     idleFrames = Budget(limits.idleFrames, now: now)
     ownResets = Budget(limits.ownResets, now: now)
     peerResets = Budget(limits.peerResets, now: now)
+    excessResets = Budget(limits.excessResets, now: now)
     decoder = try HeaderDecoder()
     encoder = try HeaderEncoder()
     connectionWindow = max(Int(limits.connectionWindow), Self.defaultWindow)

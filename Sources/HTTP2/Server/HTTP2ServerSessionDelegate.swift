@@ -4,6 +4,9 @@ package protocol HTTP2ServerSessionDelegate: AnyObject {
   /// the rest `untaken`.
   func sessionMayGoOn(_ session: HTTP2ServerSession) -> Bool
 
+  /// The peer cancels more calls than it lets be answered: it had better be slower.
+  func sessionIsOverrun(_ session: HTTP2ServerSession)
+
   /// A header block that the session has not seen before, or not lately: the place to make something of it.
   func session(_ session: HTTP2ServerSession, received block: HTTP2RequestBlock)
 
@@ -36,6 +39,8 @@ package protocol HTTP2ServerSessionDelegate: AnyObject {
 
 extension HTTP2ServerSessionDelegate {
   package func sessionMayGoOn(_ session: HTTP2ServerSession) -> Bool { true }
+
+  package func sessionIsOverrun(_ session: HTTP2ServerSession) {}
 
   package func session(_ session: HTTP2ServerSession, foresees body: UnsafeRawBufferPointer) -> Bool { false }
 }

@@ -10,6 +10,10 @@ struct ConnectionTimers {
     case drainRoundTrip
     case drainGrace
     case stalledWrite
+    /// Streams wait for windows of the peer's.
+    case blockedStreams
+    /// A peer that was too fast has waited.
+    case pause
     case closing
     /// The peer has been silent for a while, or has not answered when it was asked.
     case keepalive

@@ -49,6 +49,8 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   /// There is output for whose writing the turn was too short.
   private var hasLateOutput = false
   private var isTurnComing = false
+  /// The peer was too fast: it is not read for a while.
+  private var isPaused = false
   /// Passes in a row that did not overrun their turn, up to what counts.
   private var passesKept = 0
   private var timers: ConnectionTimers
@@ -311,7 +313,16 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     guard self.session != nil else { return }
     waitForTurn()
     reportBuffered(session, context)
+    if session.hasBlockedStreams, timers[.blockedStreams] == nil {
+      timers[.blockedStreams] = eventLoop.now + blockedInterval
+      rearm()
+    }
     closeIfOver(session, context)
+  }
+
+  /// Between two looks at streams that wait for windows: all of them but the first take the peer's time.
+  private var blockedInterval: TimeAmount {
+    .nanoseconds(environment.configuration.stalledWriteTimeout.nanoseconds / Int64(HTTP2.Limits.looksAtBlocked - 1))
   }
 
   /// Tells the server's budget what this connection holds, when that has changed by something.
@@ -358,8 +369,15 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     eventLoop.now < executor.turnEnd
   }
 
+  func sessionIsOverrun(_ session: HTTP2ServerSession) {
+    guard !isPaused else { return }
+    isPaused = true
+    timers[.pause] = now + Limits.overrunPause
+    rearm()
+  }
+
   /// Whether it is us who hold the peer up: what it has sent waits for a turn, and what it sends after that is not read.
-  var isBehind: Bool { rest != nil || executor.isBehind }
+  var isBehind: Bool { rest != nil || executor.isBehind || isPaused }
 
   /// Until the peer takes its answers there is no turn for more of its requests.
   private func waitForTurn() {
@@ -600,6 +618,10 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     case .keepaliveAnswer:
       guard lastRead > lastAsked else { return context.close(promise: nil) }
       timers[.keepalive] = lastRead + environment.configuration.keepalive.interval
+    case .blockedStreams: session.lookAtBlockedStreams()
+    case .pause:
+      isPaused = false
+      readOn()
     case .age: beginDrain()
     case .drainRoundTrip: fixDrain()
     case .drainGrace, .stalledWrite, .closing: context.close(promise: nil)

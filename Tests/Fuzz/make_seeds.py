@@ -177,7 +177,27 @@ BODIES = {
 MESSAGES = {f"{name}-{number}": struct.pack(">H", number) + body
             for name, (body, numbers) in BODIES.items() for number in numbers}  # fmt: skip
 
-STREAMS = {"server-frames": FRAMES, "client-frames": ANSWERS, "connection": CONNECTIONS, "framer": FRAMER, "web": WEB}
+PAGE = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n"
+FORM = b"POST /form HTTP/1.1\r\nhost: a\r\n"
+WEB_CALL = b"content-type: application/grpc-web+proto\r\ncontent-length: 5\r\n\r\n" + message(b"")
+REFUSED_CALL = b"POST /none/none HTTP/1.1\r\nhost: a\r\n" + WEB_CALL
+ECHO_CALL = b"POST /t.T/Echo HTTP/1.1\r\nhost: a\r\n" + WEB_CALL
+# The first write that fails, and whether the peer ends its side before it goes; then what it sends.
+PAGES = {
+    "pages": (255, 0, PAGE * 3 + PAGE.replace(b"GET", b"HEAD")),
+    "gone": (0, 0, PAGE + REFUSED_CALL + PAGE),
+    "half": (2, 1, PAGE + ECHO_CALL + PAGE),
+    "refused": (255, 1, ECHO_CALL + b"GET /healthz HTTP/1.1\r\n\r\n" + PAGE),
+    "chunks": (3, 0, FORM + b"transfer-encoding: chunked\r\n\r\n3\r\na=b\r\n0\r\nx: y\r\n\r\n" + REFUSED_CALL),
+    "continue": (1, 1, FORM + b"expect: 100-continue\r\ncontent-length: 3\r\n\r\na=b" + ECHO_CALL),
+    "unfinished": (255, 1, ECHO_CALL + FORM + b"content-length: 400\r\n\r\na"),
+    "unreadable": (255, 0, PAGE + b"\x01\r\n\r\n" + PAGE),
+    "old": (255, 0, b"GET /healthz HTTP/1.0\r\nconnection: keep-alive\r\n\r\n" * 2),
+    "many": (4, 0, b"POST /t.T/Many HTTP/1.1\r\nhost: a\r\n" + WEB_CALL.replace(b": 5", b": 6")[:-5] + message(b"\x09") + PAGE),
+}  # fmt: skip
+
+STREAMS = {"server-frames": FRAMES, "client-frames": ANSWERS, "connection": CONNECTIONS, "framer": FRAMER, "web": WEB,
+           "pages": PAGES}  # fmt: skip
 PLAIN = {"metadata": METADATA, "tokens": TOKENS, "qr-codes": QR_CODES, "messages": MESSAGES}
 
 
@@ -190,6 +210,8 @@ def main():
             choice = b""
             if target == "web":
                 choice, content = bytes([content[0]]), content[1]
+            if target == "pages":
+                choice, content = bytes(content[:2]), content[2]
             (folder / f"seed-{name}").write_bytes(choice + reads + content)
 
 

@@ -22,6 +22,45 @@ def test_terminated(own_world, name):
     assert time.monotonic() - started < 5
 
 
+def hears_the_end(process, binary):
+    """Whether a process has become the service, and keeps SIGTERM for later or listens for it."""
+    if os.readlink(f"/proc/{process}/exe") != str(binary.resolve()):
+        return False
+    with open(f"/proc/{process}/status") as status:
+        masks = dict(line.split(":\t") for line in status if line.startswith(("SigBlk", "SigCgt")))
+    return any(int(mask, 16) >> (signal.SIGTERM - 1) & 1 for mask in masks.values())
+
+
+def test_terminated_as_process_1(binaries, tmp_path):
+    """R42: as process 1, for which the system drops what nobody listens for, SIGTERM counts before anything is opened"""
+    # With a /proc of its own, as a container has it: the event loops' library looks for its threads there, and traps.
+    command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    if os.geteuid() != 0:
+        command += ["--user", "--map-root-user"]
+    data, binary = tmp_path / "data", binaries / "latchkey-qr"
+    process = subprocess.Popen(
+        [
+            *command, str(binary), "--listen-port", "0", "--management-port", "0",
+            "--data-dir", str(data),
+        ],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env=services.clean_environment(),
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 20
+        children = []
+        while not children or not hears_the_end(children[0], binary):
+            assert process.poll() is None and time.monotonic() < deadline, "the service does not begin"
+            with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+                children = [int(child) for child in file.read().split()]
+        assert not data.exists(), "it had begun before it heard anything"
+        os.kill(children[0], signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_terminated_as_it_begins(binaries, tmp_path):
     """R42: SIGTERM drains a service from the moment on that it listens"""
     ends = []

@@ -23,6 +23,7 @@ package enum ServiceProcess {
   /// Never returns. Exit status: 0 after a shutdown that was asked for, 78 for a bad configuration, 1 for any other
   /// reason not to start or to go on, and for a service that does not serve when `--check-health` asks.
   package static func main(_ service: ServiceDescription, make: @escaping Make) async -> Never {
+    HeldSignals.hold()
     // A peer that hangs up is an error of one write, not the end of the process.
     signal(SIGPIPE, SIG_IGN)
     // Until somebody listens for it; by default it would end the process.
@@ -189,6 +190,7 @@ package enum ServiceProcess {
     // Before anything listens: whoever sees the ports may ask for the end at once. Held to the end, so that a second
     // signal does not cut the drain short.
     let stopSignals = handlesSignals ? await StopSignals() : nil
+    HeldSignals.release()
     defer { withExtendedLifetime(stopSignals) {} }
     let grpcAddress = try await start(server, configuration.listen)
     let managementAddress: Endpoint

@@ -300,6 +300,8 @@ def main():
     fleet = services.Fleet(
         binaries, folder, data_directory=data, ports=services.choose_ports(prefer_defaults=True),
         arguments={
+            # Whoever puts the services under load afterwards does so from this machine alone.
+            "*": ["--dev"],
             "migrator": [
                 "--migration-collections",
                 f"history=NEWEST,favourites=UNION_BY_KEY,cart=SUM,downloads=KEEP_TARGET:{DOWNLOADS_ALLOWED}",

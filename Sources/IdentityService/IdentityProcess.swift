@@ -28,7 +28,9 @@ package enum IdentityProcess {
     if let cookieDomain, !IdentityKeys.isDomain(cookieDomain) {
       throw StartupError("web.cookieDomain must be a domain such as example.com", exitStatus: 78)
     }
-    let database = try SQLiteDatabase.open(path: "\(configuration.dataDirectory)/identity.db", schema: .identity)
+    let path = "\(configuration.dataDirectory)/identity.db"
+    let database = try SQLiteDatabase.open(path: path, schema: .identity)
+    resources.metrics.observe(database, path: path)
     let passwords = PasswordHasher(
       parameters: Argon2Parameters(
         memoryKiB: UInt32(configuration[IdentityKeys.passwordMemoryKiB]),

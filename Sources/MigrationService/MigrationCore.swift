@@ -19,6 +19,8 @@ package struct MigrationCore: Sendable {
   package let random: RandomSource
   package let logger: Logger
   private let failures: StorageFailureLog
+  /// Counts what becomes of migrations.
+  package let meters: MigrationMeters?
   /// Wakes whoever waits for work or for a migration to move.
   let signals: MigrationSignals
 
@@ -31,7 +33,8 @@ package struct MigrationCore: Sendable {
     tokens: TokenAuthenticator,
     clock: any WallClock,
     random: RandomSource,
-    logger: Logger
+    logger: Logger,
+    meters: MigrationMeters? = nil
   ) {
     _ = Limits.assertions
     self.records = records
@@ -44,6 +47,7 @@ package struct MigrationCore: Sendable {
     self.random = random
     self.logger = logger
     failures = StorageFailureLog(logger)
+    self.meters = meters
     signals = MigrationSignals()
   }
 

@@ -12,8 +12,9 @@ package enum MigratorProcess {
     let configuration = resources.configuration
     // Publishes the keys of callers' tokens, and switches subjects.
     let identity = resources.channel(to: .identity)
-    let database = try SQLiteDatabase.open(
-      path: "\(configuration.dataDirectory)/migrator.db", schema: MigrationSchema.schema)
+    let path = "\(configuration.dataDirectory)/migrator.db"
+    let database = try SQLiteDatabase.open(path: path, schema: MigrationSchema.schema)
+    resources.metrics.observe(database, path: path)
     let keys = JWKSCache(identity: identity, logger: resources.logger)
     let core = MigrationCore(
       records: SQLiteRecordStore(database),
@@ -30,7 +31,8 @@ package enum MigratorProcess {
         sessions: resources.revocations),
       clock: resources.clock,
       random: RandomSource { SecureRandom.bytes($0) },
-      logger: resources.logger)
+      logger: resources.logger,
+      meters: MigrationMeters(resources.metrics))
     let workers = MigrationWorkers(core, subjects: IdentitySubjectSwitch(channel: identity))
 
     var parts = ServiceParts(

@@ -212,6 +212,11 @@ enum QRKeys {
     return clients
   }
 
+  /// One machine is every screen and every phone of a test.
+  static let development: [String: ConfigurationValue] = [
+    issuesPerMinute.name: .integer(0), scansPerMinute.name: .integer(0), decisionsPerMinute.name: .integer(0),
+  ]
+
   static let declarations = [
     verificationBase.declaration, clients.declaration, clientNames.declaration, trustedInitiators.declaration,
     signInClient.declaration, clientsWithoutPKCE.declaration,

@@ -13,15 +13,15 @@ package enum QRProcess {
     name: "latchkey-qr",
     port: 7402,
     managementPort: 7502,
-    keys: QRKeys.declarations
+    keys: QRKeys.declarations,
+    development: QRKeys.development
   )
 
   package static func make(_ resources: ServiceResources) async throws -> ServiceParts {
     let configuration = resources.configuration
-    let database = try SQLiteDatabase.open(
-      path: "\(configuration.dataDirectory)/qr.db",
-      schema: QRSchema.current
-    )
+    let path = "\(configuration.dataDirectory)/qr.db"
+    let database = try SQLiteDatabase.open(path: path, schema: QRSchema.current)
+    resources.metrics.observe(database, path: path)
     let geoFiles = configuration[QRKeys.riskGeoFiles]
     let places = geoFiles.isEmpty ? nil : try GeoFile(paths: geoFiles, logger: resources.logger)
     let api = QRSessionAPI(
@@ -30,7 +30,7 @@ package enum QRProcess {
       grants: IdentityGrantIssuer(channel: resources.channel(to: .identity)),
       places: places,
       clock: resources.clock,
-      audit: QRAudit(logger: resources.logger),
+      audit: QRAudit(logger: resources.logger, metrics: resources.metrics),
       logger: resources.logger
     )
     try await api.load()

@@ -1,3 +1,5 @@
+internal import GRPC
+
 /// The bounds of this module, each with its reason.
 package enum Limits {
   /// The longest configuration or PEM file: a full example has 4 KiB, all of the web's authorities 220 KiB.
@@ -71,7 +73,7 @@ package enum Limits {
   /// with it.
   package static let keyRefreshInterval: Duration = .seconds(60)
   /// How soon a failed fetch is tried again: nothing can be verified meanwhile.
-  package static let keyRetryInterval: Duration = .milliseconds(250)
+  package static let keyRetryInterval: Duration = .milliseconds(100)
   /// The least time between two fetches that unknown keys ask for.
   package static let keyFetchDistance: Duration = .seconds(5)
   /// How long one fetch of the keys may take.
@@ -106,6 +108,11 @@ package enum Limits {
   /// Keys that a rate limiter remembers at a time: about 40 bytes each.
   package static let limitedKeys = 100_000
 
+  /// How long one service does without another before it says so: longer than a start or a restart takes.
+  static let peerPatience: Duration = .seconds(3)
+  /// How soon a lost connection to another service is tried again. The protocol's own second would be most of a start,
+  /// and these are few connections to machines of one's own.
+  static let peerBackoff = Backoff(initial: .milliseconds(50), multiplier: 1.6, maximum: .seconds(2))
   /// How long a call to another service may take when it names no time itself: less than the 30 s after which a server
   /// gives up the call on whose behalf it is made.
   static let peerCallTimeout: Duration = .seconds(10)

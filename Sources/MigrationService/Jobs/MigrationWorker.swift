@@ -132,6 +132,7 @@ struct MigrationWorker {
   }
 
   private func report(_ migration: Migration) {
+    core.meters?.count(migration)
     switch migration.state {
     case .failed(let step, let reason, _):
       core.logger.critical(

@@ -1,4 +1,5 @@
 import Logging
+import ServiceRuntime
 
 /// Where audit events go.
 package struct QRAudit: Sendable {
@@ -8,9 +9,15 @@ package struct QRAudit: Sendable {
     self.sink = sink
   }
 
-  /// One log line each. Every value has a form that its type fixes, so none can forge another line (R42).
-  package init(logger: Logger) {
+  /// One log line each, and counted. Every value has a form that its type fixes, so none can forge another line (R42).
+  package init(logger: Logger, metrics: PrometheusRegistry) {
+    metrics.describe("latchkey_qr_events_total", "What became of codes, from their issue to their end.")
+    let counters = Dictionary(
+      uniqueKeysWithValues: QRAuditEvent.Kind.allCases.map { kind in
+        (kind, metrics.counter("latchkey_qr_events_total", [("event", kind.rawValue)]))
+      })
     self.init { event in
+      counters[event.kind]?.increment(by: 1)
       var metadata: Logger.Metadata = [
         "event": "qr.\(event.kind.rawValue)",
         "qr_session_id": "\(event.session)",

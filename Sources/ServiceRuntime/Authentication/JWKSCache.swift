@@ -77,10 +77,10 @@ package final class JWKSCache: VerificationKeys {
 
   /// Fetches until cancelled. To be run once, by the service's lifecycle.
   package func run() async {
-    var isWarned = false
+    var warning = PatientWarning()
     while !Task.isCancelled {
       state.withLock { $0.isPending = true }
-      let succeeded = await fetchOnce(isWarned: &isWarned)
+      let succeeded = await fetchOnce(&warning)
       state.withLock { state in
         state.isPending = false
         state.isResting = true
@@ -95,20 +95,18 @@ package final class JWKSCache: VerificationKeys {
     }
   }
 
-  /// A service that waits for identity to start says so once.
-  private func fetchOnce(isWarned: inout Bool) async -> Bool {
+  private func fetchOnce(_ warning: inout PatientWarning) async -> Bool {
     do throws(RPCError) {
       let keys = try await fetch()
       state.withLock { $0.keys = keys }
-      isWarned = false
+      warning.succeeded()
       return true
     } catch {
-      if !isWarned, !Task.isCancelled {
+      if !Task.isCancelled, warning.failed() {
         logger.warning(
           "the keys of the identity service cannot be fetched; trying again",
           metadata: ["code": "\(error.code)", "reason": "\(error.message)"]
         )
-        isWarned = true
       }
       return false
     }

@@ -31,17 +31,16 @@ package final class RevocationFeed: SessionAuthority {
 
   /// Listens until cancelled, again and again. To be run once, by the service's lifecycle.
   package func run() async {
-    var isWarned = false
+    var warning = PatientWarning()
     while !Task.isCancelled {
       let before = revoked.heard
       let error = await listenWhileHeard()
-      if revoked.heard != before { isWarned = false }
-      if !isWarned, !Task.isCancelled {
+      if revoked.heard != before { warning.succeeded() }
+      if !Task.isCancelled, warning.failed() {
         logger.warning(
           "identity does not tell which sessions end; trying again",
           metadata: ["code": "\(error.code)", "reason": "\(error.message)"]
         )
-        isWarned = true
       }
       let isRefused = error.code == .unauthenticated || error.code == .permissionDenied
       try? await Task.sleep(for: isRefused ? Limits.revocationRefusedInterval : Limits.revocationRetryInterval)

@@ -32,6 +32,7 @@ final class OutgoingChannels: Sendable {
         decodeDetails: { StatusDetails.decode($0) }
       )
       settings.group = eventLoops
+      settings.backoff = Limits.peerBackoff
       connections[service] = ClientChannel(settings)
     }
     self.connections = connections

@@ -130,6 +130,16 @@ package enum CommonKeys {
     default: .info,
     help: "least severe level that is logged"
   )
+  package static let logFormat = ConfigurationKey<LogFormat>.choice(
+    "log.format",
+    default: .auto,
+    help: "how events are logged: json, text, or auto for text at a terminal and json elsewhere"
+  )
+  package static let development = ConfigurationKey.boolean(
+    "dev",
+    default: false,
+    help: "leave out the limits that one person's tests on one machine run into, unless they are set; on loopback only"
+  )
   package static let drainTimeout = ConfigurationKey.duration(
     "drainTimeout",
     default: .seconds(20),
@@ -229,7 +239,8 @@ package enum CommonKeys {
       clientKeyFile.declaration, certificateNames.declaration,
       issuer.declaration, identityAddress.declaration, qrAddress.declaration, migratorAddress.declaration,
       policyFile.declaration, proofNonces.declaration,
-      logLevel.declaration, drainTimeout.declaration, keepaliveInterval.declaration, keepaliveTimeout.declaration,
+      logLevel.declaration, logFormat.declaration, development.declaration, drainTimeout.declaration,
+      keepaliveInterval.declaration, keepaliveTimeout.declaration,
       connectionLimit.declaration, callLimit.declaration,
       exemptNetworks.declaration, trustedProxies.declaration, proxyField.declaration, proxyHeaderRequired.declaration,
       corsOrigins.declaration, compressResponses.declaration, threads.declaration,

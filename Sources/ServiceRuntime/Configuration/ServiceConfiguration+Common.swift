@@ -66,6 +66,9 @@ extension ServiceConfiguration {
     if self[CommonKeys.proxyHeaderRequired], self[CommonKeys.trustedProxies].isEmpty {
       throw .conflict("proxies.requireProxyProtocol needs proxies.trusted")
     }
+    guard !self[CommonKeys.development] || (listen.isLoopback && management.isLoopback) else {
+      throw .conflict("dev is for one machine: listen.host and management.host must be loopback addresses")
+    }
     guard listen.port == 0 || listen != management else {
       throw .conflict("listen.port and management.port must differ")
     }

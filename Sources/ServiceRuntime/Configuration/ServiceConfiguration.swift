@@ -1,7 +1,8 @@
 internal import Configuration
 package import Cryptography
 
-/// The effective values of every declared key: defaults < JSON file < environment < flags.
+/// The effective values of every declared key: defaults < JSON file < environment < flags. With `dev`, a service's values
+/// for development stand in the place of some defaults.
 ///
 /// Precedence and conversion are swift-configuration's. Its providers answer for the keys that are asked for and cannot
 /// list the keys that were written, so the refusal of unknown keys stands in front of them: the file, the environment
@@ -24,14 +25,16 @@ package struct ServiceConfiguration: Sendable {
   ///   - file: what the file holds, flattened; empty without one.
   ///   - environment: the variables of the process; those that begin with `LATCHKEY_` are ours.
   ///   - flags: values by name.
+  ///   - development: what takes the place of defaults when `dev` is set.
   init(
     declarations: [ConfigurationDeclaration],
     file: [(name: String, value: ConfigurationValue)],
     environment: [String: String],
-    flags: [String: String]
+    flags: [String: String],
+    development: [String: ConfigurationValue] = [:]
   ) throws(ConfigurationError) {
     self.declarations = declarations
-    let reader = try ConfigReader(providers: [
+    var providers: [any ConfigProvider] = try [
       Self.textProvider(
         Dictionary(
           uniqueKeysWithValues: declarations.compactMap { declaration in
@@ -41,15 +44,22 @@ package struct ServiceConfiguration: Sendable {
       ),
       Self.textProvider(Self.environmentValues(environment, declarations)),
       InMemoryProvider(name: "file", values: Self.fileValues(file, declarations)),
-      InMemoryProvider(
-        name: "defaults",
-        values: Dictionary(
-          uniqueKeysWithValues: declarations.map {
-            (AbsoluteConfigKey(ConfigKey($0.name)), Self.content($0.defaultValue, isSecret: $0.isSecret))
-          }
-        )
-      ),
-    ])
+    ]
+    var defaults = Dictionary(
+      uniqueKeysWithValues: declarations.map {
+        (AbsoluteConfigKey(ConfigKey($0.name)), Self.content($0.defaultValue, isSecret: $0.isSecret))
+      }
+    )
+    if let dev = declarations.first(where: { $0.name == CommonKeys.development.name }), !development.isEmpty {
+      let written = ConfigReader(providers: providers + [InMemoryProvider(name: "defaults", values: defaults)])
+      if case .boolean(true) = try Self.read(dev, written) {
+        for (name, value) in development {
+          defaults[AbsoluteConfigKey(ConfigKey(name))] = Self.content(value, isSecret: false)
+        }
+      }
+    }
+    providers.append(InMemoryProvider(name: "defaults", values: defaults))
+    let reader = ConfigReader(providers: providers)
     var effective: [String: ConfigurationValue] = [:]
     var values: [String: any Sendable] = [:]
     for declaration in declarations {

@@ -2,17 +2,10 @@ internal import Transport
 
 /// The pages of the management port, for probes and scrapers that speak no gRPC.
 enum ManagementPages {
-  /// - Parameter usage: what the gRPC port's connections use now.
-  static func make(
-    metrics: PrometheusRegistry,
-    readiness: ReadinessMonitor,
-    usage: @escaping @Sendable () -> ServerBudget.Usage
-  ) -> [Page] {
-    let meters = UsageMeters(metrics)
-    return [
+  static func make(metrics: PrometheusRegistry, readiness: ReadinessMonitor) -> [Page] {
+    [
       Page("GET", "/metrics") { _ in
-        meters.record(usage())
-        return PageResponse(
+        PageResponse(
           headers: [("content-type", "text/plain; version=0.0.4; charset=utf-8")],
           body: metrics.text()
         )

@@ -6,12 +6,23 @@ package struct ServiceDescription: Sendable {
   package let managementPort: Int
   /// The keys that this service reads besides ``CommonKeys``.
   package let keys: [ConfigurationDeclaration]
+  /// The defaults of keys, by name, for a service that runs with `dev`.
+  package let development: [String: ConfigurationValue]
 
-  package init(name: String, port: Int, managementPort: Int, keys: [ConfigurationDeclaration] = []) {
+  package init(
+    name: String,
+    port: Int,
+    managementPort: Int,
+    keys: [ConfigurationDeclaration] = [],
+    development: [String: ConfigurationValue] = [:]
+  ) {
     self.name = name
     self.port = port
     self.managementPort = managementPort
     self.keys = keys
+    self.development = development
+    precondition(
+      development.keys.allSatisfy { name in keys.contains { $0.name == name } }, "a value is for a key of the service")
   }
 
   var declarations: [ConfigurationDeclaration] { CommonKeys.declarations(for: self) + keys }

@@ -30,7 +30,8 @@ package enum ServiceInvocation: Sendable {
       declarations: declarations,
       file: path.map { (path) throws(ConfigurationError) in try ConfigurationFile.load(path) } ?? [],
       environment: environment,
-      flags: flags.values
+      flags: flags.values,
+      development: service.development
     )
     try configuration.checkTogether()
     self =

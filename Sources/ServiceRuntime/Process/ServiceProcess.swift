@@ -78,6 +78,9 @@ package enum ServiceProcess {
     make: Make
   ) async throws(StartupError) {
     let logger = logger ?? Self.logger(service, configuration)
+    if configuration[CommonKeys.development] {
+      logger.notice("this is a service for development: its limits leave out what one person's tests run into")
+    }
     let threads = configuration[CommonKeys.threads]
     let eventLoops = MultiThreadedEventLoopGroup(numberOfThreads: threads > 0 ? threads : System.coreCount)
     defer { eventLoops.shutdownGracefully { _ in } }
@@ -186,7 +189,9 @@ package enum ServiceProcess {
       sessions: sessions,
       token: token
     )
-    let management = managementServer(resources, health: health, readiness: readiness) { server.usage }
+    let management = managementServer(resources, health: health, readiness: readiness)
+    resources.metrics.observeProcess(service.name)
+    resources.metrics.observe { server.usage }
     // Before anything listens: whoever sees the ports may ask for the end at once. Held to the end, so that a second
     // signal does not cut the drain short.
     let stopSignals = handlesSignals ? await StopSignals() : nil
@@ -296,7 +301,10 @@ package enum ServiceProcess {
     transport.budget.connections = OpenFiles.connections(wanted: wanted, limit: files)
     OpenFiles.makeRoom(for: min(transport.budget.connections + Limits.reservedFiles, files))
     if transport.budget.connections < wanted {
-      resources.logger.warning(
+      // Nobody asked for the default: a machine that allows a little less is no reason to worry.
+      let isAskedFor = wanted != ServerBudget.Bounds().connections
+      resources.logger.log(
+        level: isAskedFor ? .warning : .info,
         "fewer connections than limits.connections says: the limit on open files is lower",
         metadata: ["open_files": "\(files)", "connections": "\(transport.budget.connections)"]
       )
@@ -330,8 +338,7 @@ package enum ServiceProcess {
   private static func managementServer(
     _ resources: ServiceResources,
     health: HealthService,
-    readiness: ReadinessMonitor,
-    usage: @escaping @Sendable () -> ServerBudget.Usage
+    readiness: ReadinessMonitor
   ) -> RPCServer {
     let endpoint = resources.configuration.management
     var transport = RPCServer.Configuration(host: endpoint.host, port: endpoint.port)
@@ -341,7 +348,7 @@ package enum ServiceProcess {
       configuration: transport,
       group: resources.eventLoops,
       routes: HealthV1.healthRoutes(health),
-      pages: ManagementPages.make(metrics: resources.metrics, readiness: readiness, usage: usage),
+      pages: ManagementPages.make(metrics: resources.metrics, readiness: readiness),
       statusDetailsEncoder: { StatusDetails.encode($0) },
       logger: resources.logger
     )
@@ -383,7 +390,13 @@ package enum ServiceProcess {
 
   private static func logger(_ service: ServiceDescription, _ configuration: ServiceConfiguration) -> Logger {
     Logger(label: service.name) { label in
-      JSONLineLogHandler(label: label, level: configuration[CommonKeys.logLevel])
+      LineLogHandler(
+        label: label,
+        level: configuration[CommonKeys.logLevel],
+        format: configuration[CommonKeys.logFormat],
+        // no-color.org
+        isColoured: isatty(STDERR_FILENO) == 1 && (ProcessEnvironment.variables["NO_COLOR"] ?? "").isEmpty
+      )
     }
   }
 }

@@ -498,6 +498,6 @@ def test_calls_over_the_limit(small_target):
             assert all("grpc-status-details-bin" in got for got in refused)
             assert small_target.is_live()
             metrics = small_target.metrics()
-            assert metrics["server_refused_calls"] == len(refused)
+            assert metrics["server_refused_calls_total"] == len(refused)
             assert metrics["server_waiting_calls"] == 4 * 50 - len(refused)
     small_target.call()

@@ -24,7 +24,7 @@ struct LoggingTests {
 
   private func logger(_ level: Logger.Level = .info) -> Logger {
     Logger(label: "test") { label in
-      JSONLineLogHandler(label: label, level: level, clock: clock, write: lines.write)
+      LineLogHandler(label: label, level: level, clock: clock, write: lines.write)
     }
   }
 
@@ -51,6 +51,32 @@ struct LoggingTests {
     #expect(document["map"] == ["k": .string(hostile)])
     #expect(document["level"] == "warning")
     #expect(document["time"] == "2027-01-15T08:00:00.123Z")
+  }
+
+  @Test("R42: one event is one line of text, whatever its values contain")
+  func text() throws {
+    let logger = Logger(label: "test") { label in
+      LineLogHandler(label: label, level: .info, format: .text, clock: clock, write: lines.write)
+    }
+    let hostile = "a\nb\r\u{1B}[31m\u{2028}\u{202E}\u{9B}2J\" x=y"
+    logger.warning(
+      "\(hostile)", metadata: ["peer": "\(hostile)", "plain": "1.2.3.4", "access_token": "x", "z": ["\(hostile)"]])
+    let line = String(decoding: try #require(lines.all.first), as: UTF8.self)
+    #expect(lines.all.count == 1 && line.hasSuffix("\n"))
+    #expect(line.dropLast().unicodeScalars.allSatisfy { (0x20...0x7E).contains($0.value) })
+    #expect(line.hasPrefix(#"08:00:00.123 WARNING  a\u{a}b\u{d}\u{1b}[31m"#))
+    #expect(
+      line.contains(
+        #" access_token=[redacted] peer="a\u{a}b\u{d}\u{1b}[31m\u{2028}\u{202e}\u{9b}2J\" x=y" plain=1.2.3.4 "#))
+  }
+
+  @Test("Whoever waits for another service warns once, and only when that takes longer than a start does")
+  func patience() {
+    var warning = PatientWarning(.seconds(2))
+    let start = ContinuousClock.now
+    #expect([0, 1, 2, 3, 9].map { warning.failed(at: start + .seconds($0)) } == [false, false, true, false, false])
+    warning.succeeded()
+    #expect([10, 11, 12, 13].map { warning.failed(at: start + .seconds($0)) } == [false, false, true, false])
   }
 
   @Test("a field cannot pass for one of the line's own")

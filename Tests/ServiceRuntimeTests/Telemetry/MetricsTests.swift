@@ -1,5 +1,6 @@
 import CoreMetrics
 import GRPC
+import Synchronization
 import Testing
 
 @testable import ServiceRuntime
@@ -25,7 +26,7 @@ struct MetricsTests {
     #expect(lines.contains("# TYPE guests_issued_total counter"))
     #expect(lines.contains(#"guests_issued_total{kind="new"} 42"#))
     #expect(lines.contains("# TYPE sessions gauge"))
-    #expect(lines.contains("sessions 7.0"))
+    #expect(lines.contains("sessions 7"))
     #expect(lines.contains("# TYPE hash_seconds histogram"))
     #expect(lines.contains(#"hash_seconds_bucket{le="0.00005"} 1"#))
     #expect(lines.contains(#"hash_seconds_bucket{le="0.05"} 1"#))
@@ -63,23 +64,55 @@ struct MetricsTests {
     #expect(lines.count == Limits.metricSeries + 1)
   }
 
+  @Test("what is kept elsewhere is read for each scrape, and stands under its help")
+  func observations() {
+    let connections = Mutex(2.0)
+    registry.observe("connections", .gauge, "Open ones.", labels: [("port", "b")]) { connections.withLock { $0 } }
+    registry.observe("connections", .gauge, "Open ones.", labels: [("port", "a")]) { 0.5 }
+    registry.observe("unknown", .gauge, "Nobody knows.") { nil }
+    let head = ["# HELP connections Open ones.", "# TYPE connections gauge", #"connections{port="a"} 0.5"#]
+    #expect(lines == head + [#"connections{port="b"} 2"#])
+    connections.withLock { $0 = 3 }
+    #expect(lines == head + [#"connections{port="b"} 3"#])
+  }
+
+  @Test("calls answered directly count as begun, as ended well, and by their time")
+  func directCalls() throws {
+    let method = RPCMethod(path: "/latchkey.qr.v1.QrSessionService/PollSession", kind: .unary)
+    let interceptor = MetricsInterceptor(methods: [method], factory: registry)
+    guard case .count(let tally) = interceptor.directCalls(ServerContext(method: method)) else {
+      Issue.record("polls are not counted")
+      return
+    }
+    tally.add(7, nanoseconds: 20_000)
+    let counts = lines.filter { $0.hasSuffix(" 7") && !$0.contains("_bucket") }
+    #expect(
+      counts.map { $0.prefix { $0 != "{" } }.sorted() == [
+        "grpc_server_handled_total", "grpc_server_handling_seconds_count", "grpc_server_started_total",
+      ])
+  }
+
   @Test("calls are counted by method and code, and timed by method")
   func interceptor() {
     let method = RPCMethod(path: "/latchkey.qr.v1.QrSessionService/PollSession", kind: .unary)
     let interceptor = MetricsInterceptor(methods: [method], factory: registry)
-    let labels = #"method="PollSession",service="latchkey.qr.v1.QrSessionService""#
-    // A scraper sees zeros before the first call.
-    #expect(lines.contains(#"rpc_finished_total{code="ok",\#(labels)} 0"#))
+    let labels = #"grpc_method="PollSession",grpc_service="latchkey.qr.v1.QrSessionService",grpc_type="unary""#
+    // What nobody has called takes no room in a scrape.
+    #expect(lines.isEmpty)
+    let call = ServerContext(method: method)
     for status in [StatusCode.ok, .ok, .resourceExhausted] {
-      interceptor.didFinish(ServerContext(method: method), status: status, duration: .microseconds(80))
+      #expect(throws: Never.self) { try interceptor.willHandle(call) }
+      interceptor.didFinish(call, status: status, duration: .microseconds(80))
     }
     // A method that nobody routes is not counted: its name is the caller's invention.
     let invented = RPCMethod(path: "/evil/x", kind: .unary)
     interceptor.didFinish(ServerContext(method: invented), status: .unimplemented, duration: .zero)
-    #expect(lines.contains(#"rpc_finished_total{code="ok",\#(labels)} 2"#))
-    #expect(lines.contains(#"rpc_finished_total{code="resourceExhausted",\#(labels)} 1"#))
-    #expect(lines.contains(#"rpc_duration_seconds_bucket{\#(labels),le="0.0001"} 3"#))
-    #expect(lines.contains("rpc_duration_seconds_count{\(labels)} 3"))
+    #expect(lines.contains("grpc_server_started_total{\(labels)} 3"))
+    let (head, tail) = (#"grpc_server_handled_total{grpc_code=""#, labels)
+    #expect(lines.contains(#"\#(head)OK",\#(tail)} 2"#))
+    #expect(lines.contains(#"\#(head)ResourceExhausted",\#(tail)} 1"#))
+    #expect(lines.contains(#"grpc_server_handling_seconds_bucket{\#(labels),le="0.0001"} 3"#))
+    #expect(lines.contains("grpc_server_handling_seconds_count{\(labels)} 3"))
     #expect(!lines.contains { $0.contains("evil") })
   }
 }

@@ -2,25 +2,33 @@ internal import Cryptography
 package import LatchkeyModel
 package import Logging
 
-/// Writes each event as one JSON object on one line (R42): what a value contains cannot end the line or add a member.
-package struct JSONLineLogHandler: LogHandler {
+/// Writes each event as one line (R42), a JSON object or text: what a value contains cannot end the line or add a member.
+package struct LineLogHandler: LogHandler {
   package var logLevel: Logger.Level
   package var metadata: Logger.Metadata = [:]
   package var metadataProvider: Logger.MetadataProvider?
 
   private let label: String
+  private let format: LogFormat
+  private let isColoured: Bool
   private let clock: any WallClock
   private let write: @Sendable ([UInt8]) -> Void
 
-  /// - Parameter write: takes one whole line with its newline; by default, standard error.
+  /// - Parameters:
+  ///   - isColoured: whether text shows its level in colour.
+  ///   - write: takes one whole line with its newline; by default, standard error.
   package init(
     label: String,
     level: Logger.Level,
+    format: LogFormat = .json,
+    isColoured: Bool = false,
     clock: any WallClock = SystemClock(),
     write: @escaping @Sendable ([UInt8]) -> Void = StandardStream.log
   ) {
     self.label = label
     self.logLevel = level
+    self.format = format.resolved
+    self.isColoured = isColoured
     self.clock = clock
     self.write = write
   }
@@ -46,7 +54,10 @@ package struct JSONLineLogHandler: LogHandler {
       let name = Self.reserved.contains(name) ? "\(name)_" : name
       members.append(.init(name, SecretNames.contains(name) ? "[redacted]" : Self.json(value)))
     }
-    write(JSONValue.object(members).encoded() + [0x0A])
+    switch format {
+    case .text: write(LogFormat.textLine(members, isColoured: isColoured))
+    case .json, .auto: write(JSONValue.object(members).encoded() + [0x0A])
+    }
   }
 
   private static let reserved: Set<String> = ["time", "level", "logger", "message"]

@@ -152,7 +152,7 @@ let package = Package(
     // The app's side.
     module("QRCode", ["CQREncode", "Compression"]),
     module("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Transport", "TLS", "Cryptography", nio]),
-    module("LoadTest", ["Cryptography", "QRCode", histogram]),
+    module("LoadTest", ["Cryptography", histogram]),
     .executableTarget(
       name: "latchkey",
       dependencies: [

@@ -22,6 +22,10 @@ package struct LoadReport: Sendable {
   package let isOpenLoop: Bool
   package let recorder: LoadRecorder
   package private(set) var verdicts: [Verdict]
+  /// What was asked for and run on, for the JSON: members such as `options`, `versions`, `machine`, `cpu`.
+  package var setup: [JSONValue.Member] = []
+  /// Processor seconds of the service and of the load itself while the test ran; nil where nobody could measure.
+  package var cpu: (server: Double?, load: Double)?
   /// The primary series of a closed loop with the operations that a stall kept from starting.
   private let corrected: Histogram<UInt64>?
 
@@ -138,6 +142,10 @@ package struct LoadReport: Sendable {
       let verdict = recorder.violationCount == 0 ? "each exactly once, none lost" : "NOT each exactly once"
       facts.append("sign-ins confirmed and handed over: \(recorder.redeemedSessions), \(verdict)")
     }
+    if let cpu {
+      let server = cpu.server.map { "\(Self.fixed($0, 2)) s of the service, " } ?? ""
+      facts.append("CPU: \(server)\(Self.fixed(cpu.load, 2)) s of the load")
+    }
     facts.append("errors: \(recorder.errorCount)")
     for (reason, count) in recorder.errors.sorted(by: { $0.key < $1.key }) { facts.append("  \(count) × \(reason)") }
     if recorder.violationCount > 0 { facts.append("PROMISES BROKEN: \(recorder.violationCount)") }
@@ -170,8 +178,14 @@ package struct LoadReport: Sendable {
 
   // MARK: JSON
 
-  package func json() -> JSONValue {
-    [
+  package func json() -> JSONValue { .object(results + setup + [.init("cpu", cpuJSON)]) }
+
+  private var cpuJSON: JSONValue {
+    cpu.map { ["server_s": $0.server.map { .number($0) } ?? .null, "load_s": .number($0.load)] } ?? .null
+  }
+
+  private var results: [JSONValue.Member] {
+    let document: JSONValue = [
       "title": .string(title),
       "primary": .string(primary),
       "measured_s": .number(measured.inSeconds),
@@ -205,6 +219,7 @@ package struct LoadReport: Sendable {
         }
       ),
     ]
+    return document.members ?? []
   }
 
   private static func member(_ name: String, _ histogram: Histogram<UInt64>) -> JSONValue.Member {

@@ -68,6 +68,18 @@ package struct LoadThreshold: Sendable, Equatable {
     }
   }
 
+  /// Holds where no condition on errors was named: one operation in a hundred may fail.
+  package static let standard = LoadThreshold(
+    text: "errors>1%", series: nil, metric: .errorShare, relation: .above, value: 0.01)
+
+  private init(text: String, series: String?, metric: Metric, relation: Relation, value: Double) {
+    self.text = text
+    self.series = series
+    self.metric = metric
+    self.relation = relation
+    self.value = value
+  }
+
   /// Whether `actual` fails the test. Nothing measured (NaN) fails it too: it proves nothing.
   package func isCrossed(by actual: Double) -> Bool {
     if actual.isNaN { return true }

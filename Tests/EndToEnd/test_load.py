@@ -41,7 +41,7 @@ def test_modes(binaries, world, tmp_path, mode):
     """Each mode does its work, every sign-in is handed over once, and the results come in every form"""
     path, page, picture = tmp_path / "load.json", tmp_path / "load.html", tmp_path / "load"
     words = ["--mode", mode, "--duration", "1s", "--streams", "2", "--connections", "2", "--accounts", "2"]
-    files = ["--json", str(path), "--html", str(page), "--svg", str(picture), "--png", str(picture)]
+    files = ["--json", str(path), "--html", str(page), "--svg", str(picture), "--hgrm", str(picture)]
     finished = load(binaries, world, *words, *files, "--fail-if", "errors>0")
     result = json.loads(path.read_text())
     assert result["operations"] > 0 and result["error_count"] == 0 and result["violation_count"] == 0
@@ -53,7 +53,41 @@ def test_modes(binaries, world, tmp_path, mode):
     assert "<polyline" in page.read_text()
     for name in ("latency", "throughput"):
         assert "<polyline" in (tmp_path / f"load-{name}.svg").read_text()
-        assert (tmp_path / f"load-{name}.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+    for name, series in result["latency_ns"].items():
+        lines = (tmp_path / f"load-{name}.hgrm").read_text().splitlines()
+        assert lines[0].split() == ["Value", "Percentile", "TotalCount", "1/(1-Percentile)"]
+        assert lines[-1].endswith(f"Total count    = {series['count']:12}]")
+    assert result["options"]["mode"] == mode and result["options"]["connections"] == 2
+    assert result["versions"]["latchkey"] and result["machine"]["processors"] == os.cpu_count()
+    assert result["cpu"]["server_s"] > 0 and result["cpu"]["load_s"] > 0
+    compared = subprocess.run(
+        [str(binaries / "latchkey"), "load", "compare", str(path), str(path)], capture_output=True, text=True
+    )
+    rows = [line.split() for line in compared.stdout.splitlines()]
+    assert compared.returncode == 0 and ["errors", "0", "0", "-"] in rows
+    assert all(row[-1] in ("1.00", "-", "ratio") for row in rows)
+
+
+def test_errors_fail(binaries, tmp_path):
+    """A test of which one operation in a hundred fails has failed, unless it is told otherwise"""
+    arguments = {"qr": ["--limits-issues-per-minute", "5"]}
+    with services.Fleet(binaries, tmp_path, arguments=arguments) as fleet:
+        other = type("Other", (), {"fleet": fleet})
+        words = ["--rate", "20", "--duration", "1s", "--accounts", "1"]
+        # The first of them takes what the minute allows.
+        assert "passed  errors>100%" in load(binaries, other, *words, "--fail-if", "errors>100%").stdout
+        assert "failed  errors>1%" in load(binaries, other, *words, status=1).stdout
+
+
+def test_development_takes_a_load(binaries, tmp_path):
+    """Services that run with --dev take what one machine can send, for which others tell it to slow down"""
+    with services.Fleet(binaries, tmp_path, arguments={"*": ["--dev"]}) as fleet:
+        other = type("Other", (), {"fleet": fleet})
+        load(binaries, other, "--rate", "100", "--duration", "8s", "--accounts", "2")
+        words = ["--mode", "watch", "--waiting", "1500", "--rate", "20", "--duration", "2s"]
+        load(binaries, other, *words)
 
 
 def test_threshold(binaries, world):

@@ -1,8 +1,9 @@
 import ArgumentParser
+import Cryptography
 import Glibc
 import LatchkeyClient
+import LatchkeyModel
 import LoadTest
-import QRCode
 
 struct LoadCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -19,10 +20,18 @@ struct LoadCommand: AsyncParsableCommand {
 
       Every sign-in that was confirmed has to be handed over exactly once, and the report says whether it was.
 
-      Exit status: 0 passed; 1 failed: a --fail-if condition held, a sign-in was lost or handed over twice, or nothing \
-      was measured; 2 wrong usage, or a fault: the test could not run, or its results could not be written; 130 or 143 \
+      Exit status: 0 passed; 1 failed: a --fail-if condition held, more than one operation in a hundred failed and no \
+      condition on errors says otherwise, a sign-in was lost or handed over twice, or nothing was measured; 2 wrong usage, or a fault: the test could not run, or its results could not be written; 130 or 143 \
       ended early by SIGINT or SIGTERM, with a report of the time before.
-      """
+
+      A service lets one machine do only so much: latchkey-qr --dev and latchkey-identity --dev are for tests.
+
+      Examples:
+        latchkey load --mode poll --duration 5s
+        latchkey load --mode full --rate 20 --duration 5s --fail-if 'p99>500ms'
+        latchkey load --mode watch --waiting 100 --rate 10 --duration 5s --json watch.json --hgrm watch
+      """,
+    subcommands: [LoadCompareCommand.self]
   )
 
   @Option(help: ArgumentHelp("poll, long-poll, watch or full.", valueName: "mode")) var mode = "full"
@@ -42,7 +51,7 @@ struct LoadCommand: AsyncParsableCommand {
     false
   @Option(
     help: ArgumentHelp(
-      "Such as p99>5ms, redeem.p99>2ms, errors>0, errors>0.1%, rps<1000; repeatable.",
+      "Such as p99>5ms, redeem.p99>2ms, errors>0, errors>0.1%, rps<1000; repeatable. None on errors is errors>1%.",
       valueName: "condition"
     )
   )
@@ -51,8 +60,11 @@ struct LoadCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Write the results as one HTML page.", valueName: "path")) var html: String?
   @Option(help: ArgumentHelp("Write PREFIX-latency.svg and PREFIX-throughput.svg.", valueName: "prefix")) var svg:
     String?
-  @Option(help: ArgumentHelp("Write PREFIX-latency.png and PREFIX-throughput.png.", valueName: "prefix")) var png:
-    String?
+  @Option(
+    help: ArgumentHelp(
+      "Write PREFIX-SERIES.hgrm, the latencies as HdrHistogram's tools read them.", valueName: "prefix")
+  )
+  var hgrm: String?
   @Option(help: ArgumentHelp("LATCHKEY_IDENTITY_ADDRESS; else 127.0.0.1:7401.", valueName: "host:port")) var identity:
     String?
   @Option(help: ArgumentHelp("LATCHKEY_QR_ADDRESS; else 127.0.0.1:7402.", valueName: "host:port")) var qr: String?
@@ -83,6 +95,9 @@ struct LoadCommand: AsyncParsableCommand {
       do throws(LoadThreshold.Malformed) { thresholds.append(try LoadThreshold(text)) } catch {
         throw .usage("--fail-if \(error)")
       }
+    }
+    if !thresholds.contains(where: { $0.metric == .errors || $0.metric == .errorShare }) {
+      thresholds.append(.standard)
     }
     let plan = try plan()
     try Self.allowFiles(plan.connections + plan.waiting / LoadPlan.watchesPerConnection)
@@ -115,7 +130,7 @@ struct LoadCommand: AsyncParsableCommand {
     if plan.waiting > 0 { title += ", \(LoadReport.counted(plan.waiting, "waiting screen"))" }
     if plan.client.tls != nil { title += ", TLS" }
     if let signal = run.signal { title += "; ended early by \(signal == SIGINT ? "SIGINT" : "SIGTERM")" }
-    let report = LoadReport(
+    var report = LoadReport(
       title: title,
       primary: plan.mode == .poll ? "poll" : "flow",
       ramp: plan.ramp,
@@ -124,22 +139,35 @@ struct LoadCommand: AsyncParsableCommand {
       recorder: run.recorder,
       thresholds: thresholds
     )
+    report.setup = setup(plan)
+    report.cpu = run.cpu
     Output(json: false, fault: Self.faultStatus).progress(report.text())
     if let json { try OutputFile.write(report.json().encoded(), to: json) }
     if let html { try OutputFile.write(Array(report.html().utf8), to: html) }
     for (name, plot) in [("latency", report.latencyPlot()), ("throughput", report.throughputPlot())] {
       if let svg { try OutputFile.write(Array(plot.svg().utf8), to: "\(svg)-\(name).svg") }
-      if let png { try OutputFile.write(try Self.drawn(plot), to: "\(png)-\(name).png") }
+    }
+    for name in report.measuredNames {
+      guard let hgrm, let text = report.hgrm(name) else { continue }
+      try OutputFile.write(Array(text.utf8), to: "\(hgrm)-\(name).hgrm")
     }
     return report.hasFailed ? 1 : 0
   }
 
-  private static func drawn(_ plot: Drawing) throws(CommandFailure) -> [UInt8] {
-    do throws(QRCodeError) {
-      return try plot.png()
-    } catch {
-      throw CommandFailure(.file, "a picture cannot be drawn: \(error)")
-    }
+  /// What was asked for, in full, and what it ran on.
+  private func setup(_ plan: LoadPlan) -> [JSONValue.Member] {
+    let options: JSONValue = [
+      "mode": .string(mode), "connections": .integer(Int64(plan.connections)), "workers": .integer(Int64(plan.workers)),
+      "rate": rate.map { .number($0) } ?? .null, "ramp_s": .number(plan.ramp.inSeconds),
+      "duration_s": .number(plan.duration.inSeconds), "processes": .integer(Int64(processes)),
+      "codes": .integer(Int64(plan.codes)), "accounts": .integer(Int64(plan.accounts)),
+      "waiting": .integer(Int64(plan.waiting)), "ignore_interval": .bool(ignoreInterval),
+      "tls": .bool(plan.client.tls != nil), "fail_if": .array(failIf.map { .string($0) }),
+    ]
+    return [
+      .init("options", options), .init("versions", ["latchkey": .string(Version.current)]),
+      .init("machine", LoadMachine.description()),
+    ]
   }
 
   // MARK: What the flags come to

@@ -1,4 +1,5 @@
 import Glibc
+import LatchkeyClient
 import LoadTest
 import Synchronization
 import UnixSignals
@@ -12,6 +13,8 @@ struct LoadRun {
     var lasted: Duration
     /// What ended the run early.
     var signal: Int32?
+    /// Processor seconds from the first operation to the last.
+    var cpu: (server: Double?, load: Double)?
   }
 
   private let plan: LoadPlan
@@ -46,18 +49,24 @@ struct LoadRun {
       }
       await runner.close()
     }
-    let failure = await drive(outcome, signalled, progress)
+    let meter = CPUMeter(plan.client.qr)
+    let failure = await drive(outcome, signalled, progress, meter)
     await work.value
     progress.clear()
     if let failure { throw failure }
     guard let (result, lasted) = outcome.get() else { throw CommandFailure(.unavailable, "the test has no results") }
     var recorder = try result.get()
     for part in try await others.finish() { recorder.merge(part) }
-    return Result(recorder: recorder, lasted: lasted, signal: signalled.number)
+    return Result(recorder: recorder, lasted: lasted, signal: signalled.number, cpu: isPart ? nil : meter.used())
   }
 
   /// Until the runner is done. Returns why there will be no results.
-  private func drive(_ outcome: Outcome, _ signalled: Signalled, _ shown: LoadProgress) async -> CommandFailure? {
+  private func drive(
+    _ outcome: Outcome,
+    _ signalled: Signalled,
+    _ shown: LoadProgress,
+    _ meter: CPUMeter
+  ) async -> CommandFailure? {
     var progress = shown
     var failure: CommandFailure?
     var isAnnounced = false
@@ -87,6 +96,7 @@ struct LoadRun {
         if isPart {
           LoadPart.say("ready\n")
         } else {
+          meter.begin()
           others.go()
           gate.open()
         }
@@ -96,6 +106,25 @@ struct LoadRun {
       try? await Task.sleep(for: .milliseconds(gate.ledger == nil ? 2 : 20))
     }
     return failure
+  }
+
+  /// What a run costs the service and the load. The further processes' part counts as a whole, their preparations
+  /// included: the kernel tells of it when they have ended.
+  private final class CPUMeter: Sendable {
+    private let address: ServiceAddress
+    private let start = Mutex<(server: Double?, load: Double)?>(nil)
+
+    init(_ address: ServiceAddress) { self.address = address }
+
+    func begin() {
+      start.withLock { $0 = (LoadMachine.serverSeconds(address), LoadMachine.loadSeconds()) }
+    }
+
+    func used() -> (server: Double?, load: Double)? {
+      guard let start = start.withLock({ $0 }) else { return nil }
+      let server = LoadMachine.serverSeconds(address).flatMap { now in start.server.map { max(0, now - $0) } }
+      return (server, max(0, LoadMachine.loadSeconds() - start.load))
+    }
   }
 
   /// What the runner came to.

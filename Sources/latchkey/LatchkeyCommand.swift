@@ -16,11 +16,23 @@ struct LatchkeyCommand: AsyncParsableCommand {
       session has ended or may not do this.
       """,
     version: "latchkey \(Version.current)",
-    subcommands: [
-      GuestCommand.self, RegisterCommand.self, LoginCommand.self, PatternCommand.self, LogoutCommand.self,
-      QRCommand.self, MigrateCommand.self, RecordCommand.self, SessionCommand.self,
-      HealthCommand.self, ConfigCommand.self, LoadCommand.self, AdminCommandGroup.self,
-      TransferCommand.self, DeviceCommandGroup.self, LinkCommand.self, GuideCommand.self,
+    subcommands: [CompletionsCommand.self],
+    groupedSubcommands: [
+      CommandGroup(
+        name: "Begin",
+        subcommands: [
+          GuestCommand.self, RegisterCommand.self, LoginCommand.self, PatternCommand.self, LogoutCommand.self,
+        ]),
+      CommandGroup(name: "Sign in by code", subcommands: [QRCommand.self, TransferCommand.self]),
+      CommandGroup(
+        name: "What is yours",
+        subcommands: [
+          SessionCommand.self, DeviceCommandGroup.self, LinkCommand.self, RecordCommand.self, MigrateCommand.self,
+          GuideCommand.self,
+        ]),
+      CommandGroup(
+        name: "Run an installation",
+        subcommands: [HealthCommand.self, LoadCommand.self, ConfigCommand.self, AdminCommandGroup.self]),
     ]
   )
 
@@ -42,6 +54,9 @@ struct LatchkeyCommand: AsyncParsableCommand {
       if isUsage, CommandLine.arguments.dropFirst().first == LoadCommand.configuration.commandName {
         Output.warn(fullMessage(for: error))
         exit(withError: ExitCode(LoadCommand.faultStatus))
+      }
+      if isUsage, let hint = Suggestion.text(for: Array(CommandLine.arguments.dropFirst()), in: Self.self) {
+        Output.warn("latchkey: \(hint)")
       }
       exit(withError: error)
     }

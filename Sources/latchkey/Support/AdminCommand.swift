@@ -22,10 +22,10 @@ extension AdminCommand {
       }
       await service.channel.close(grace: .seconds(1))
     } catch let failure as CommandFailure {
-      output.failure(failure)
+      output.failure(failure.repeating(options.device.repeated))
       throw ExitCode(failure.status.rawValue)
     } catch let error as RPCError {
-      let failure = CommandFailure(ClientError.call(CallFailure(error)))
+      let failure = CommandFailure(ClientError.call(CallFailure(error))).repeating(options.device.repeated)
       output.failure(failure)
       throw ExitCode(failure.status.rawValue)
     }

@@ -5,7 +5,7 @@ import LatchkeyClient
 struct CommandFailure: Error, Equatable {
   var status: Status
   var message: String
-  /// What to do about it, when we can tell.
+  /// What to do about it, when we can tell. Commands of ours stand between backticks: `` `login` ``.
   var hint: String?
   /// The gRPC code and reason, and the fields at fault, when a service said so.
   var code: String?
@@ -30,6 +30,22 @@ struct CommandFailure: Error, Equatable {
     self.hint = hint
   }
 
+  /// The same with its hint's commands as a shell takes them, for the same profile and services.
+  func repeating(_ flags: [String]) -> CommandFailure {
+    var failure = self
+    failure.hint = hint.map { hint in
+      let parts = hint.split(separator: "`", omittingEmptySubsequences: false)
+      return parts.enumerated().map { index, part in
+        index % 2 == 0 ? String(part) : Settings.command(String(part), flags)
+      }.joined()
+    }
+    return failure
+  }
+
+  /// An account is signed in, and what was asked for takes a guest.
+  static let noGuest = CommandFailure(
+    .refused, "an account uses this profile, and there is no guest of this device beside it", hint: "`session show`")
+
   static func usage(_ message: String) -> CommandFailure { CommandFailure(.usage, message) }
 }
 
@@ -47,12 +63,12 @@ extension CommandFailure {
         hint: "choose another --profile, or remove the file"
       )
     case .signedOut:
-      self.init(.notSignedIn, "nobody is signed in on this profile", hint: "latchkey guest, or latchkey login")
+      self.init(.notSignedIn, "nobody is signed in on this profile", hint: "`guest`, or `login`")
     case .sessionEnded(let reason):
-      self.init(.notSignedIn, "the service has ended this session", hint: "latchkey login, or latchkey guest")
+      self.init(.notSignedIn, "the service has ended this session", hint: "`login`, or `guest`")
       self.reason = reason
     case .overtaken:
-      self.init(.refused, "somebody else signed in on this profile meanwhile", hint: "latchkey session show")
+      self.init(.refused, "somebody else signed in on this profile meanwhile", hint: "`session show`")
     case .foreignCode:
       self.init(
         .invalid,
@@ -86,12 +102,12 @@ extension CommandFailure {
 
   private static func hint(_ failure: CallFailure) -> String? {
     switch (failure.code, failure.reason) {
-    case (_, "IDENTITY_IN_USE"): "the account exists: latchkey login --on-conflict merge"
-    case (_, "LOGIN_REQUIRED"): "guests may not do this: latchkey register, or latchkey login"
+    case (_, "IDENTITY_IN_USE"): "the account exists: `login ACCOUNT --on-conflict merge`"
+    case (_, "LOGIN_REQUIRED"): "guests may not do this: `register ACCOUNT`, or `login ACCOUNT`"
     case (_, "DEVICE_CLONED"):
-      "latchkey device resolve-clone transfer keeps the guest here; split leaves it to the other"
-    case (_, "STALE_PLAN"): "the data has changed since: latchkey migrate plan"
-    case ("UNAVAILABLE", _): "is the service running? latchkey health"
+      "`device resolve-clone transfer` keeps the guest here; split leaves it to the other"
+    case (_, "STALE_PLAN"): "the data has changed since: `migrate plan`"
+    case ("UNAVAILABLE", _): "is the service running? `health`"
     default: failure.retryAfter.map { "try again in \(Output.seconds($0))" }
     }
   }

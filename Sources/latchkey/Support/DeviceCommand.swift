@@ -19,15 +19,17 @@ extension DeviceCommand {
       do {
         try await run(device, settings, output)
       } catch {
+        let isAccount = if case .user? = try? await device.authState() { true } else { false }
         await device.close()
+        if case .signedOut? = error as? ClientError, isAccount { throw CommandFailure.noGuest }
         throw error
       }
       await device.close()
     } catch let failure as CommandFailure {
-      output.failure(failure)
+      output.failure(failure.repeating(options.repeated))
       throw ExitCode(failure.status.rawValue)
     } catch let error as ClientError {
-      let failure = CommandFailure(error)
+      let failure = CommandFailure(error).repeating(options.repeated)
       output.failure(failure)
       throw ExitCode(failure.status.rawValue)
     }

@@ -4,8 +4,10 @@ import LatchkeyClient
 
 /// Which device acts, and where the services are. Flags win over the environment.
 struct DeviceOptions: ParsableArguments {
-  @Option(help: "The device to act as, a name of your choice.")
-  var profile = "default"
+  @Option(
+    help: ArgumentHelp(
+      "The device to act as, a name of your choice (LATCHKEY_PROFILE); else default.", valueName: "name"))
+  var profile: String?
 
   @Option(
     help: ArgumentHelp(
@@ -52,12 +54,13 @@ struct DeviceOptions: ParsableArguments {
 
   /// What flags and environment come to.
   func settings() throws(CommandFailure) -> Settings {
+    let profile = profile ?? Self.environment("LATCHKEY_PROFILE") ?? "default"
     let isPlain = profile.utf8.allSatisfy { byte in
       (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
         || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
     }
     guard isPlain, (1...64).contains(profile.utf8.count) else {
-      throw .usage("--profile: 1 to 64 lower-case letters, digits, hyphens and underscores")
+      throw .usage("--profile, LATCHKEY_PROFILE: 1 to 64 lower-case letters, digits, hyphens and underscores")
     }
     let qr = try address(qr, "LATCHKEY_QR_ADDRESS", "--qr", 7402)
     let authority = tlsCA ?? Self.environment("LATCHKEY_TLS_CA_FILE")
@@ -73,8 +76,21 @@ struct DeviceOptions: ParsableArguments {
     return Settings(
       client: client,
       profileDirectory: "\(try stateDirectory())/\(profile)",
+      repeated: repeated,
       trust: usesTLS ? authority ?? "the system's authorities" : nil
     )
+  }
+
+  /// What was said on the command line and is not in the environment of the next command.
+  var repeated: [String] {
+    var words: [String] = []
+    let options = [
+      ("--profile", profile), ("--state-dir", stateDir), ("--identity", identity), ("--qr", qr),
+      ("--migrator", migrator), ("--qr-base", qrBase), ("--client-id", clientID), ("--tls-ca", tlsCA),
+    ]
+    for (name, value) in options { if let value { words += [name, value] } }
+    if tls { words.append("--tls") }
+    return words
   }
 
   private static func contents(_ path: String) throws(CommandFailure) -> [UInt8] {

@@ -20,6 +20,14 @@ struct InputFile: ~Copyable {
     guard file >= 0 else { throw CommandFailure(.file, "cannot open \(path): \(SystemError.text(errno))") }
   }
 
+  /// How long a file is; nil for pipes, devices and what is not there.
+  static func size(_ path: String) -> Int64? {
+    var status = stat()
+    // stat fills the struct; the path lives as a NUL-terminated copy for the length of the call.
+    guard path != "-", unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
+    return Int64(status.st_size)
+  }
+
   deinit {
     close(file)
   }

@@ -10,6 +10,9 @@ struct LiveLine {
     if isTerminal { write("\r\u{1B}[K\(TerminalText.line(text))") }
   }
 
+  /// A question of ours, whose answer is typed behind it.
+  func ask(_ text: String) { write(TerminalText.line(text)) }
+
   func clear() { show("") }
 
   /// A line that stays, where there is no terminal to write anew.

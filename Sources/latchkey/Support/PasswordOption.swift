@@ -6,8 +6,15 @@ struct PasswordOption: ParsableArguments {
   @Option(help: ArgumentHelp("Read the password from a file's first line; - is standard input.", valueName: "path"))
   var passwordFile: String?
 
-  func password() throws(CommandFailure) -> String {
-    guard let passwordFile else { return try typed() }
+  /// - Parameter isNew: whether it is only being chosen: typed, it is asked for twice.
+  func password(isNew: Bool = false) throws(CommandFailure) -> String {
+    guard let passwordFile else {
+      let typed = try typed("Password:")
+      if isNew, try self.typed("The same again:") != typed {
+        throw CommandFailure(.invalid, "the two are not the same")
+      }
+      return typed
+    }
     var file = try InputFile(passwordFile)
     guard let line = try file.line(), !line.isEmpty else {
       throw CommandFailure(.invalid, "\(passwordFile): the first line is empty")
@@ -18,7 +25,7 @@ struct PasswordOption: ParsableArguments {
     return text
   }
 
-  private func typed() throws(CommandFailure) -> String {
+  private func typed(_ prompt: String) throws(CommandFailure) -> String {
     guard isatty(STDIN_FILENO) == 1 else {
       throw CommandFailure(
         .usage,
@@ -26,7 +33,7 @@ struct PasswordOption: ParsableArguments {
         hint: "--password-file names the file that holds it; - is standard input"
       )
     }
-    Output.warn("Password:")
+    Output.warn(prompt)
     guard let line = try SilentTerminal.line(), !line.isEmpty else {
       throw CommandFailure(.invalid, "no password was typed")
     }

@@ -75,7 +75,8 @@ struct LoginCommand: DeviceCommand {
     if sendCode {
       let sent = try await device.sendCode(to: identifier ?? "")
       output.result(
-        "If an account has this address, a code is on its way: latchkey login \(identifier ?? "") --code CODE",
+        "If an account has this address, a code is on its way: "
+          + settings.command("login \(Settings.quoted(identifier ?? "")) --code CODE"),
         [
           "expires_in": .integer(sent.expiresIn.components.seconds),
           "resend_after": .integer(sent.resendAfter.components.seconds),
@@ -83,19 +84,28 @@ struct LoginCommand: DeviceCommand {
         ])
       return
     }
-    let outcome: SignInOutcome
+    var outcome: SignInOutcome
     let (onConflict, label) = (onConflict ?? .report, label ?? "latchkey command line")
     if let ticket {
       outcome = try await device.choose(onConflict, linkTicket: ticket, deviceLabel: label)
     } else {
       outcome = try await device.signIn(with: try credential(), onConflict: onConflict, deviceLabel: label)
     }
+    if case .conflict(let conflict) = outcome, self.onConflict == nil, Prompt.isPossible(output) {
+      output.progress(Self.sentence(conflict))
+      let choices = conflict.choices.filter { $0 != .report }.map(\.rawValue)
+      guard let typed = Prompt.choice("What becomes of the guest's data?", among: choices),
+        let choice = ConflictChoice(rawValue: typed)
+      else { throw CommandFailure(.undecided, "nothing was chosen, and nobody is signed in") }
+      outcome = try await device.choose(choice, linkTicket: conflict.linkTicket, deviceLabel: label)
+    }
     switch outcome {
     case .signedIn(let signIn):
       if let migration = signIn.change?.migrationID { try ProfileNote.merge.keep(migration, in: settings) }
-      output.result(Self.sentence(signIn), JSONValue(signIn))
+      output.result(Self.sentence(signIn, settings), JSONValue(signIn))
     case .conflict(let conflict):
-      output.result(Self.sentence(conflict), JSONValue(conflict))
+      output.result(
+        Self.sentence(conflict) + "\n" + Self.commands(conflict, settings), JSONValue(conflict))
       throw ExitCode(CommandFailure.Status.undecided.rawValue)
     }
   }
@@ -110,13 +120,13 @@ struct LoginCommand: DeviceCommand {
       ? .customSecret(id: identifier, secret: secret) : .password(identifier: identifier, password: secret)
   }
 
-  private static func sentence(_ signIn: SignIn) -> String {
+  private static func sentence(_ signIn: SignIn, _ settings: Settings) -> String {
     let name = TerminalText.line(signIn.profile.name)
     var text = name.isEmpty ? "You are signed in." : "You are signed in as \(name)."
     guard let change = signIn.change else { return text }
     if change.promoted { text += " The guest of this device became the account." }
     if change.migrationID != nil {
-      text += " The guest's data is on its way into the account: latchkey migrate watch"
+      text += " The guest's data is on its way into the account: \(settings.command("migrate watch"))"
     } else if change.migrationPending {
       text += " The guest's data will follow as soon as the migrator can be reached; log in again to watch it."
     }
@@ -125,13 +135,18 @@ struct LoginCommand: DeviceCommand {
 
   private static func sentence(_ conflict: SignInConflict) -> String {
     let rows = conflict.guestRows.map { "\($0.count) in \($0.name)" }.joined(separator: ", ")
-    let choices = conflict.choices.map(\.rawValue).joined(separator: " or ")
     return """
       \(conflict.existingMask) has an account already, and the guest of this device has data: \
       \(rows.isEmpty ? "none in the built-in store" : rows).
-      Nobody is signed in yet. Choose \(choices) within \(Output.seconds(conflict.expiresIn)):
-        latchkey login --ticket \(conflict.linkTicket) --on-conflict merge
+      Nobody is signed in yet. Choose within \(Output.seconds(conflict.expiresIn)).
       """
+  }
+
+  /// A line for each choice, to be pasted.
+  private static func commands(_ conflict: SignInConflict, _ settings: Settings) -> String {
+    conflict.choices.filter { $0 != .report }.map { choice in
+      "  " + settings.command("login --ticket \(Settings.quoted(conflict.linkTicket)) --on-conflict \(choice.rawValue)")
+    }.joined(separator: "\n")
   }
 }
 

@@ -16,7 +16,7 @@ struct PatternCommand: DeviceCommand {
   @OptionGroup var password: PasswordOption
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
-    try await device.enrolPattern(try password.password())
-    output.result("The pattern signs you in on this device: latchkey login --pattern", ["enrolled": true])
+    try await device.enrolPattern(try password.password(isNew: true))
+    output.result("The pattern signs you in on this device: \(settings.command("login --pattern"))", ["enrolled": true])
   }
 }

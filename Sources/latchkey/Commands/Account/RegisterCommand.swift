@@ -20,7 +20,7 @@ struct RegisterCommand: DeviceCommand {
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let signIn = try await device.register(
       identifier: identifier,
-      password: try password.password(),
+      password: try password.password(isNew: true),
       nickname: nickname
     )
     let promoted = signIn.change?.promoted == true

@@ -7,9 +7,11 @@ struct DeviceRemoveCommand: DeviceCommand {
     commandName: "remove", abstract: "End your sessions on a device, and what opens your account there.")
 
   @OptionGroup var options: DeviceOptions
+  @OptionGroup var consent: ConsentOptions
   @Argument(help: "As latchkey device list shows it.") var device: String
 
   func run(_ client: DeviceClient, _ settings: Settings, _ output: Output) async throws {
+    try consent.require("Sign that device out for good?", output)
     let ended = try await client.removeDevice(device)
     output.result("Sessions ended: \(ended).", ["sessions_ended": .integer(ended)])
   }

@@ -9,8 +9,12 @@ struct GuestDeleteCommand: DeviceCommand {
   )
 
   @OptionGroup var options: DeviceOptions
+  @OptionGroup var consent: ConsentOptions
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
+    if case .guest = try await device.authState() {
+      try consent.require("Delete this device's guest and all its records, for good?", output)
+    }
     let gone = try await device.deleteGuest()
     output.result(
       gone ? "Deleted." : "Deleted; the records go as soon as they can be reached.", ["records_deleted": .bool(gone)])

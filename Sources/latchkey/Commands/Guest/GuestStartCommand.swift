@@ -21,7 +21,7 @@ struct GuestStartCommand: DeviceCommand {
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     if case .user = try await device.authState() {
-      throw CommandFailure(.refused, "an account uses this profile", hint: "latchkey logout --then-guest")
+      throw CommandFailure(.refused, "an account uses this profile", hint: "`logout --then-guest`")
     }
     let start = try await device.startAsGuest(
       DeviceDescription(label: label, platform: "cli", locale: locale, isReinstalled: reinstalled)

@@ -20,12 +20,12 @@ struct MigrateListCommand: DeviceCommand {
     } while next != nil
     let rows = merges.map { merge in
       [
-        merge.id, merge.state.rawValue, "\(merge.done)", merge.createdAt.map { RFC3339.text($0) } ?? "",
-        merge.undoUntil.map { RFC3339.text($0) } ?? "",
+        merge.id, merge.state.rawValue, "\(merge.done)", merge.createdAt.map { Ago.text($0) } ?? "",
+        merge.undoUntil.map { Ago.text($0) } ?? "",
       ]
     }
     output.result(
-      Output.table(["merge", "state", "records", "begun", "can be taken back until"], rows),
+      Output.table(["merge", "state", "records", "begun", "can be taken back"], rows),
       ["merges": .array(merges.map { JSONValue($0) })])
   }
 }

@@ -24,7 +24,7 @@ struct MigratePlanCommand: DeviceCommand {
     let plan = try await device.planMerge(policies: try policies())
     let note: JSONValue = ["plan_id": .string(plan.id), "digest": .string(plan.digest)]
     try ProfileNote.mergePlan.keep(note.encoded(), in: settings)
-    output.result(Self.text(plan), JSONValue(plan))
+    output.result(Self.text(plan, settings), JSONValue(plan))
   }
 
   private func policies() throws(CommandFailure) -> [String: MergePolicy] {
@@ -40,7 +40,7 @@ struct MigratePlanCommand: DeviceCommand {
     return policies
   }
 
-  private static func text(_ plan: MergePlan) -> String {
+  private static func text(_ plan: MergePlan, _ settings: Settings) -> String {
     let rows = plan.collections.map { collection in
       [
         collection.name, collection.policy?.rawValue ?? "?", "\(collection.guestRows)", "\(collection.accountRows)",
@@ -48,6 +48,6 @@ struct MigratePlanCommand: DeviceCommand {
       ]
     }
     return Output.table(["collection", "policy", "guest", "account", "in both", "refused"], rows)
-      + "\nThe plan stands for \(Output.seconds(plan.expiresIn)): latchkey migrate start"
+      + "\nThe plan stands for \(Output.seconds(plan.expiresIn)): \(settings.command("migrate start"))"
   }
 }

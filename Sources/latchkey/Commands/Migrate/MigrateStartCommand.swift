@@ -31,17 +31,17 @@ struct MigrateStartCommand: DeviceCommand {
       idempotencyKey: idempotencyKey ?? plan
     )
     try ProfileNote.merge.keep(merge, in: settings)
-    output.result("The merge has started: latchkey migrate watch", ["migration_id": .string(merge)])
+    output.result("The merge has started: \(settings.command("migrate watch"))", ["migration_id": .string(merge)])
   }
 
   private func plan(in settings: Settings) throws(CommandFailure) -> (String, String) {
     if let planID, let digest { return (planID, digest) }
     guard let bytes = try ProfileNote.mergePlan.bytes(in: settings) else {
-      throw CommandFailure(.usage, "nothing is planned", hint: "latchkey migrate plan")
+      throw CommandFailure(.usage, "nothing is planned", hint: "`migrate plan`")
     }
     guard let note = try? JSONValue(parsing: bytes), let plan = note["plan_id"]?.string,
       let digest = note["digest"]?.string
-    else { throw CommandFailure(.file, "the profile's plan is damaged", hint: "latchkey migrate plan") }
+    else { throw CommandFailure(.file, "the profile's plan is damaged", hint: "`migrate plan`") }
     return (plan, digest)
   }
 }

@@ -21,7 +21,7 @@ struct MigrateStatusCommand: DeviceCommand {
   static func id(_ named: String?, in settings: Settings) throws(CommandFailure) -> String {
     if let named { return named }
     guard let last = try ProfileNote.merge.text(in: settings) else {
-      throw CommandFailure(.usage, "this profile has started no merge", hint: "latchkey migrate start")
+      throw CommandFailure(.usage, "this profile has started no merge", hint: "`migrate start`")
     }
     return last
   }

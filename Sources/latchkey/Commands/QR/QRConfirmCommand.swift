@@ -22,12 +22,20 @@ struct QRConfirmCommand: DeviceCommand {
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let ticket = try Self.ticket(in: settings)
     let scanned = try ProfileNote.qrScan.bytes(in: settings).flatMap { ScannedCode($0) }
-    try await device.confirmQRCode(
-      ticket: ticket,
-      checkCode: checkCode,
-      scopeSubset: scope,
-      unlocked: unlock ? QRUnlock(action: scanned?.action, clientID: scanned?.clientID ?? "") : nil
-    )
+    do throws(ClientError) {
+      try await device.confirmQRCode(
+        ticket: ticket,
+        checkCode: checkCode,
+        scopeSubset: scope,
+        unlocked: unlock ? QRUnlock(action: scanned?.action, clientID: scanned?.clientID ?? "") : nil
+      )
+    } catch {
+      // The service says of codes that are over that there are none, whoever asks; this device knows better.
+      guard case .call(let call) = error, call.code == "NOT_FOUND", scanned?.isOver == true else {
+        throw error
+      }
+      throw CommandFailure(.refused, "the time to agree is over", hint: "scan it again, or a new one: `qr scan CODE`")
+    }
     try ProfileNote.qrConfirmTicket.remove(in: settings)
     try ProfileNote.qrScan.remove(in: settings)
     let said =
@@ -38,7 +46,7 @@ struct QRConfirmCommand: DeviceCommand {
 
   static func ticket(in settings: Settings) throws(CommandFailure) -> String {
     guard let ticket = try ProfileNote.qrConfirmTicket.text(in: settings) else {
-      throw CommandFailure(.usage, "this profile has scanned no code", hint: "latchkey qr scan")
+      throw CommandFailure(.usage, "this profile has scanned no code", hint: "`qr scan`")
     }
     return ticket
   }

@@ -32,7 +32,9 @@ struct QRScanCommand: DeviceCommand {
       }
     try ProfileNote.qrConfirmTicket.keep(scan.confirmTicket, in: settings)
     try ProfileNote.qrScan.keep(ScannedCode(scan).encoded(), in: settings)
-    output.result(Self.text(scan), JSONValue(scan))
+    let canAsk = Prompt.isPossible(output) && !scan.needsReauthentication
+    output.result(Self.text(scan, settings, withCommands: !canAsk), JSONValue(scan))
+    if canAsk { try await decide(scan, device, settings, output) }
   }
 
   /// The argument, where it is letters as a person reads them off a screen: what a code holds is never so short.
@@ -43,7 +45,25 @@ struct QRScanCommand: DeviceCommand {
     return content
   }
 
-  private static func text(_ scan: QRScan) -> String {
+  /// Asks the person at the terminal, and does what they say.
+  private func decide(
+    _ scan: QRScan, _ device: DeviceClient, _ settings: Settings, _ output: Output
+  ) async throws {
+    guard Prompt.agrees(to: "Agree?") else {
+      try await device.denyQRCode(ticket: scan.confirmTicket)
+      try ProfileNote.qrConfirmTicket.remove(in: settings)
+      try ProfileNote.qrScan.remove(in: settings)
+      throw CommandFailure(.undecided, "you refused: the screen is not signed in")
+    }
+    var number = ""
+    if scan.needsCheckCode { number = Prompt.text("The number that the screen shows: ") }
+    try await device.confirmQRCode(ticket: scan.confirmTicket, checkCode: number, scopeSubset: "", unlocked: nil)
+    try ProfileNote.qrConfirmTicket.remove(in: settings)
+    try ProfileNote.qrScan.remove(in: settings)
+    output.progress(scan.action == nil ? "The screen is being signed in." : "Agreed.")
+  }
+
+  private static func text(_ scan: QRScan, _ settings: Settings, withCommands: Bool) -> String {
     let device = [scan.initiator.label, scan.initiator.platform, scan.initiator.app].filter { !$0.isEmpty }
     var lines = ["\(device.joined(separator: ", ")) \(Self.wish(scan.purpose))."]
     if let action = scan.action {
@@ -57,12 +77,13 @@ struct QRScanCommand: DeviceCommand {
     if let kilometres = scan.kilometres { lines.append("That is up to \(kilometres) km from here.") }
     if !scan.scope.isEmpty { lines.append("It may then: \(scan.scope).") }
     for signal in scan.signals { lines.append("Careful: \(signal).") }
-    lines.append("Agree only if you started this yourself, within \(Output.seconds(scan.expiresIn)):")
-    lines.append("  latchkey qr deny")
-    var confirm = "  latchkey qr confirm"
-    if scan.needsCheckCode { confirm += " --check-code NUMBER-ON-THE-SCREEN" }
-    if scan.needsReauthentication { confirm += " --unlock" }
-    lines.append(confirm)
+    lines.append("Agree only if you started this yourself, within \(Output.seconds(scan.expiresIn)).")
+    if withCommands {
+      var confirm = "qr confirm"
+      if scan.needsCheckCode { confirm += " --check-code NUMBER-ON-THE-SCREEN" }
+      if scan.needsReauthentication { confirm += " --unlock" }
+      lines += ["  \(settings.command("qr deny"))", "  \(settings.command(confirm))"]
+    }
     // What is asked for was written by whoever made the code: it may not pass for a line of ours.
     return lines.map { TerminalText.line($0) }.joined(separator: "\n")
   }

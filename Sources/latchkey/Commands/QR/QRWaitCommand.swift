@@ -17,7 +17,7 @@ struct QRWaitCommand: DeviceCommand {
 
   static func ticket(in settings: Settings) throws(CommandFailure) -> QRTicket {
     guard let bytes = try ProfileNote.qrTicket.bytes(in: settings) else {
-      throw CommandFailure(.usage, "this profile shows no code", hint: "latchkey qr issue")
+      throw CommandFailure(.usage, "this profile shows no code", hint: "`qr issue`")
     }
     guard let ticket = QRTicket(bytes) else { throw CommandFailure(.file, "the profile's QR ticket is damaged") }
     return ticket

@@ -15,7 +15,7 @@ struct SessionListCommand: DeviceCommand {
     let rows = sessions.map { session in
       [
         session.sessionID, session.isCurrent ? "this" : "", session.method, session.deviceLabel, session.clientID,
-        session.isConfirmed ? "" : "unconfirmed", session.lastUsedAt.map { RFC3339.text($0) } ?? "",
+        session.isConfirmed ? "" : "unconfirmed", session.lastUsedAt.map { Ago.text($0) } ?? "",
       ]
     }
     output.result(

@@ -5,7 +5,11 @@ import LatchkeyClient
 struct SessionShowCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "show",
-    abstract: "Say who uses this profile, without asking the service."
+    abstract: "Say who uses this profile, how, since and until when, and by which services.",
+    discussion: """
+      What this device knows by itself is said without asking anybody, and that alone with --json; the rest is asked \
+      of the service, as far as it answers.
+      """
   )
 
   @OptionGroup var options: DeviceOptions
@@ -14,9 +18,33 @@ struct SessionShowCommand: DeviceCommand {
     switch try await device.authState() {
     case .unknown: output.result("Nobody is signed in.", ["state": "unknown"])
     case .guest(let session):
-      output.result("A guest uses this profile.", ["state": "guest", "session": JSONValue(session)])
+      let text = await text("A guest", session, device, settings, output)
+      output.result(text, ["state": "guest", "session": JSONValue(session)])
     case .user(let session):
-      output.result("An account uses this profile.", ["state": "user", "session": JSONValue(session)])
+      let text = await text("An account", session, device, settings, output)
+      output.result(text, ["state": "user", "session": JSONValue(session)])
     }
+  }
+
+  private func text(
+    _ who: String, _ session: Session, _ device: DeviceClient, _ settings: Settings, _ output: Output
+  ) async -> String {
+    guard !output.json else { return "" }
+    var rows = [("who", "\(who.lowercased()), \(session.subject.rawValue)")]
+    // Who cannot be asked has nothing to say: what the device knows stands all the same.
+    if let here = try? await device.sessions().first(where: \.isCurrent) {
+      rows.append(("how", here.method))
+      if let time = here.createdAt { rows.append(("since", "\(RFC3339.text(time)), \(Ago.text(time))")) }
+      if let time = here.expiresAt { rows.append(("until", "\(RFC3339.text(time)), \(Ago.text(time))")) }
+      if !here.deviceLabel.isEmpty { rows.append(("device", here.deviceLabel)) }
+    }
+    rows += [
+      ("where", "identity at \(settings.client.identity)\(settings.trust == nil ? "" : " by TLS")"),
+      ("may", session.scope), ("session", session.sessionID),
+    ]
+    let lines = rows.filter { !$0.1.isEmpty }.map { name, value in
+      "  \(name)\(String(repeating: " ", count: 9 - name.count))\(TerminalText.line(value))"
+    }
+    return "\(who) uses this profile.\n" + lines.joined(separator: "\n")
   }
 }

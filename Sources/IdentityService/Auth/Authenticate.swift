@@ -81,14 +81,19 @@ extension AuthHandlers {
       case .newcomer(let newcomer):
         return try await welcome(newcomer, client, label, guest, boundKey, replay: replay, context)
       }
-      if let guest, choice == .report { return try await conflict(verified, guest, replay) }
+      if let guest, choice == .report { return try await conflict(verified, guest, boundKey, replay) }
       (login, proof, method) = (verified, verified.proof, verified.method)
     } else {
       guard request.method == nil else { throw .invalid("link_ticket", "stands for the method: send one of them") }
       guard guest != nil else { throw .invalid("guest_token", "is missing: a link ticket is the guest's") }
       guard choice != .report else { throw .invalid("on_conflict", "must be MERGE or SWITCH with a link ticket") }
-      let ticket = try LinkTicketText.hash(request.linkTicket)
-      (login, proof, method) = (nil, .ticket(hash: ticket), .password)
+      let hash = try LinkTicketText.hash(request.linkTicket)
+      let found = try await core.stored { () throws(StorageError) in
+        guard let guest else { return nil as LinkTicket? }
+        return try await core.accounts.ticket(hash, of: guest, at: core.clock.now())
+      }
+      guard let found else { throw try await isOver(guest) ? .sessionRevoked : .linkTicketInvalid }
+      (login, proof, method) = (nil, .ticket(hash: hash), found.authority.method)
     }
 
     let now = core.clock.now()
@@ -121,6 +126,11 @@ extension AuthHandlers {
     case .disabled: throw .subjectDisabled
     case .guestMerging: throw .migrationRunning
     }
+  }
+
+  private func isOver(_ guest: SessionID?) async throws(RPCError) -> Bool {
+    guard let guest else { return true }
+    return try await session(guest)?.isLive(at: core.clock.now()) != true
   }
 
   /// Makes the account of somebody who is known for certain; the guest becomes it, so there is nothing to choose.
@@ -246,6 +256,7 @@ extension AuthHandlers {
   private func conflict(
     _ login: VerifiedLogin,
     _ guest: SessionID,
+    _ boundKey: String?,
     _ replay: SignIn.Replay?
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
     let now = core.clock.now()
@@ -255,7 +266,13 @@ extension AuthHandlers {
       hash: text.hash,
       guestSession: guest,
       account: login.account,
-      method: login.method,
+      authority: Authority(
+        scope: .account,
+        method: login.method,
+        provenAt: now,
+        keyThumbprint: boundKey,
+        expiry: now + core.lifetimes.family(isGuest: false, method: login.method).absolute
+      ),
       accountMask: login.mask,
       qrSession: login.qrSession,
       expiry: now + core.lifetimes.linkTicket

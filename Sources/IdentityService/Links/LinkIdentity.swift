@@ -102,6 +102,7 @@ extension LinkHandlers {
       return IdentityV1.LinkIdentityResponse(identity: Self.message(unlock), linked: isNew)
     case .taken: throw .identityInUse
     case .callerEnded: throw .sessionRevoked
+    case .unconfirmed: throw .sessionUnconfirmed
     case .notThisDevice:
       throw RPCError(
         .failedPrecondition,

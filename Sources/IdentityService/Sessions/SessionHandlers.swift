@@ -19,7 +19,7 @@ package struct SessionHandlers: IdentityV1.SessionService {
       method: session.method.rawValue,
       deviceLabel: session.device.label?.description ?? "",
       platform: session.device.platform?.description ?? "",
-      createdAt: GoogleProtobuf.Timestamp(session.authenticatedAt),
+      createdAt: GoogleProtobuf.Timestamp(session.beganAt),
       lastUsedAt: GoogleProtobuf.Timestamp(session.family.rotatedAt),
       expiresAt: GoogleProtobuf.Timestamp(session.family.idleExpiry),
       current: session.id == caller,

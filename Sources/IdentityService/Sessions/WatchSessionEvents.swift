@@ -36,7 +36,7 @@ extension SessionHandlers {
       IdentityV1.WatchSessionEventsResponse(
         event: .started,
         sid: session.id.description,
-        at: GoogleProtobuf.Timestamp(session.authenticatedAt),
+        at: GoogleProtobuf.Timestamp(session.beganAt),
         session: message(session, for: caller)
       )
     case .mergeFailed(let merge):

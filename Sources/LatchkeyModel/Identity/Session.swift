@@ -48,7 +48,9 @@ package struct Session: Sendable, Equatable {
   package let boundKeyThumbprint: String?
   /// Mixed into each refresh token, so that the service's secret alone makes none.
   package let refreshSeed: RedactedSecret
-  package let authenticatedAt: Timestamp
+  package let beganAt: Timestamp
+  /// When a person last proved who they are: here or, where somebody let this session in, there.
+  package var authenticatedAt: Timestamp
   package var family: RefreshFamily
   package var ended: Ending?
   /// When its owner said that it is theirs: from another session, or by a proof of theirs in this one.
@@ -74,6 +76,7 @@ package struct Session: Sendable, Equatable {
     device: Device,
     boundKeyThumbprint: String? = nil,
     refreshSeed: RedactedSecret,
+    beganAt: Timestamp? = nil,
     authenticatedAt: Timestamp,
     family: RefreshFamily,
     ended: Ending? = nil,
@@ -88,6 +91,7 @@ package struct Session: Sendable, Equatable {
     self.device = device
     self.boundKeyThumbprint = boundKeyThumbprint
     self.refreshSeed = refreshSeed
+    self.beganAt = beganAt ?? authenticatedAt
     self.authenticatedAt = authenticatedAt
     self.family = family
     self.ended = ended
@@ -95,10 +99,8 @@ package struct Session: Sendable, Equatable {
   }
 
   /// Whether it may change who gets in: a code that somebody was talked into scanning must neither lock the owner out
-  /// nor let more people in. What a code or a transfer began is confirmed by its owner's word alone, never by time.
-  package var isConfirmed: Bool {
-    (method != .qr && method != .transfer) || confirmedAt != nil
-  }
+  /// nor let more people in.
+  package var isConfirmed: Bool { authority.isConfirmed }
 
   package func isLive(at now: Timestamp) -> Bool {
     ended == nil && !family.isExpired(at: now)

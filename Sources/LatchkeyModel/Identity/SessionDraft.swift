@@ -39,72 +39,72 @@ package struct SessionDraft: Sendable {
     self.lifetimes = lifetimes
   }
 
-  /// The session that takes an earlier one's place without a new sign-in: it can do no more and lasts no longer.
-  package func session(continuing earlier: Session, deviceKeyThumbprint: String?) -> Session {
-    let lifetimes = lifetimes.family(isGuest: earlier.isGuest, method: earlier.method)
-    let expiry = earlier.family.absoluteExpiry
-    return Session(
-      id: id,
-      subject: earlier.subject,
-      isGuest: earlier.isGuest,
-      client: client,
-      scope: earlier.scope,
-      method: earlier.method,
-      device: Session.Device(
-        keyThumbprint: deviceKeyThumbprint ?? earlier.device.keyThumbprint,
-        label: label ?? earlier.device.label,
-        platform: platform ?? earlier.device.platform
-      ),
-      boundKeyThumbprint: earlier.boundKeyThumbprint ?? boundKeyThumbprint,
-      refreshSeed: refreshSeed,
-      authenticatedAt: earlier.authenticatedAt,
-      family: RefreshFamily(
-        generation: 1, rotatedAt: now, idleExpiry: min(now + lifetimes.idle, expiry), absoluteExpiry: expiry),
-      confirmedAt: earlier.confirmedAt
-    )
-  }
+  // MARK: - What it may do
 
-  /// The session of a device that a QR code bound to this account and that comes back by its key. It is that code's
-  /// still: nobody has proved who they are since then, so it may do what was agreed to and no more, and its tokens are
-  /// the key's.
-  package func session(of account: SubjectID, boundBy keyThumbprint: String, at bound: Timestamp, scope: Scope)
-    -> Session
-  {
-    Session(
-      id: id,
-      subject: account,
-      isGuest: false,
-      client: client,
-      scope: scope,
-      method: .qr,
-      device: Session.Device(keyThumbprint: keyThumbprint, label: label, platform: platform),
-      boundKeyThumbprint: keyThumbprint,
-      refreshSeed: refreshSeed,
-      authenticatedAt: bound,
-      family: RefreshFamily(beginningAt: now, lifetimes: lifetimes.family(isGuest: false, method: .qr))
-    )
-  }
-
-  /// The session of this subject, on the device with this key.
-  ///
-  /// - Parameter method: nil for the draft's own; a link ticket knows better.
-  package func session(
-    of subject: SubjectID, isGuest: Bool, deviceKeyThumbprint: String?, method: SignInMethod? = nil
-  ) -> Session {
-    let method = method ?? self.method
+  /// The authority of who proved just now who they are.
+  package func proven(isGuest: Bool) -> Authority {
     let allowed = isGuest ? Scope.basic : Scope.account
+    return Authority(
+      scope: scope?.intersection(allowed) ?? allowed,
+      method: method,
+      provenAt: now,
+      keyThumbprint: boundKeyThumbprint,
+      expiry: now + lifetimes.family(isGuest: isGuest, method: method).absolute
+    )
+  }
+
+  /// What goes on, on the same device, of an authority that was there before.
+  package func continuing(_ source: Authority, isGuest: Bool = false) -> Authority {
+    source.derived(
+      scope: scope, method: source.method, agreedAt: now, until: limit(isGuest, source.method),
+      for: .sameDevice(provenKey: boundKeyThumbprint))
+  }
+
+  /// What another device gets of a session whose owner agreed.
+  ///
+  /// - Parameter takesPlace: the old device is signed out for it.
+  package func handedOn(
+    by source: Session, agreedAt: Timestamp? = nil, takesPlace: Bool = false
+  ) -> Authority {
+    source.authority.derived(
+      scope: scope, method: method, agreedAt: agreedAt ?? now, until: limit(source.isGuest, method),
+      for: .otherDevice(provenKey: boundKeyThumbprint, takesPlace: takesPlace))
+  }
+
+  private func limit(_ isGuest: Bool, _ method: SignInMethod) -> Timestamp {
+    now + lifetimes.family(isGuest: isGuest, method: method).absolute
+  }
+
+  // MARK: - The session
+
+  /// The session of this subject, on the device with this key, by this authority. Every session is made here.
+  ///
+  /// - Parameter earlier: the session whose place it takes, which the device is known by where it says nothing itself.
+  package func session(
+    of subject: SubjectID, isGuest: Bool, deviceKeyThumbprint: String?, by authority: Authority,
+    replacing earlier: Session? = nil
+  ) -> Session {
+    let lifetimes = lifetimes.family(isGuest: isGuest, method: authority.method)
     return Session(
       id: id,
       subject: subject,
       isGuest: isGuest,
       client: client,
-      scope: scope?.intersection(allowed) ?? allowed,
-      method: method,
-      device: Session.Device(keyThumbprint: deviceKeyThumbprint, label: label, platform: platform),
-      boundKeyThumbprint: boundKeyThumbprint,
+      scope: authority.scope,
+      method: authority.method,
+      device: Session.Device(
+        keyThumbprint: deviceKeyThumbprint ?? earlier?.device.keyThumbprint,
+        label: label ?? earlier?.device.label,
+        platform: platform ?? earlier?.device.platform
+      ),
+      boundKeyThumbprint: authority.keyThumbprint,
       refreshSeed: refreshSeed,
-      authenticatedAt: now,
-      family: RefreshFamily(beginningAt: now, lifetimes: lifetimes.family(isGuest: isGuest, method: method))
+      beganAt: now,
+      authenticatedAt: authority.provenAt,
+      family: RefreshFamily(
+        generation: 1, rotatedAt: now, idleExpiry: min(now + lifetimes.idle, authority.expiry),
+        absoluteExpiry: authority.expiry),
+      confirmedAt: authority.confirmedAt
     )
   }
 }

@@ -6,7 +6,10 @@ package struct LinkTicket: Sendable, Equatable {
   package var hash: [UInt8]
   package var guestSession: SessionID
   package var account: SubjectID
-  package var method: SignInMethod
+  /// What the credential gave that it stands for.
+  package var authority: Authority
+  /// The credential, as storage names it; storage sets it.
+  package var credential: [UInt8]?
   package var accountMask: String
   /// For a sign-in by a QR code, the session that the code began.
   package var qrSession: SessionID?
@@ -16,7 +19,8 @@ package struct LinkTicket: Sendable, Equatable {
     hash: [UInt8],
     guestSession: SessionID,
     account: SubjectID,
-    method: SignInMethod,
+    authority: Authority,
+    credential: [UInt8]? = nil,
     accountMask: String,
     qrSession: SessionID? = nil,
     expiry: Timestamp
@@ -24,7 +28,8 @@ package struct LinkTicket: Sendable, Equatable {
     self.hash = hash
     self.guestSession = guestSession
     self.account = account
-    self.method = method
+    self.authority = authority
+    self.credential = credential
     self.accountMask = accountMask
     self.qrSession = qrSession
     self.expiry = expiry

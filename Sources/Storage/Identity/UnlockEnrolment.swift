@@ -31,6 +31,8 @@ package struct UnlockEnrolment: Sendable {
     /// The key unlocks another account.
     case taken
     case callerEnded
+    /// The caller's session is none that its owner stands by, or may not do all that the account may.
+    case unconfirmed
     /// The caller's device has shown no key, or a pattern's proof is by another key than the device's.
     case notThisDevice
     case challengeUsed

@@ -31,7 +31,8 @@ enum GuestTransaction {
         Subject(id: newSubject, kind: .guest, createdAt: draft.now, profile: profile), into: db)
       try DeviceRow.setGuest(newSubject, of: keyThumbprint, in: db)
     }
-    let session = draft.session(of: guest ?? newSubject, isGuest: true, deviceKeyThumbprint: keyThumbprint)
+    let session = draft.session(
+      of: guest ?? newSubject, isGuest: true, deviceKeyThumbprint: keyThumbprint, by: draft.proven(isGuest: true))
     try SessionRow.insert(session, into: db, noting: &changes)
     return IssuedGuest(session: session, isNew: guest == nil, lastLogin: device?.lastLogin)
   }

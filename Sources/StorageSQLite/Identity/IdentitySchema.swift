@@ -370,5 +370,41 @@ extension SQLiteSchema {
     DELETE FROM qr_grants WHERE sid IS NOT NULL AND sid NOT IN (SELECT sid FROM sessions);
     CREATE INDEX qr_grants_without_session ON qr_grants (created_at) WHERE sid IS NULL;
     """,
+
+    // 16: what came of what, so that it ends with it, and when somebody last proved who they are.
+    """
+    -- Null for sessions of before, which began at authenticated_at.
+    ALTER TABLE sessions ADD COLUMN began_at INTEGER;
+    CREATE TABLE lineage (
+      -- What was there first: a session, a code or a transfer; see LineageRow.
+      ancestor   BLOB NOT NULL,
+      -- What came of it, through whatever chain: a session, an unlock or an identity.
+      descendant BLOB NOT NULL,
+      PRIMARY KEY (descendant, ancestor)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX lineage_by_ancestor ON lineage (ancestor);
+    -- The authority that a code's owner agreed to for a device.
+    ALTER TABLE unlocks ADD COLUMN proven_at INTEGER;
+    ALTER TABLE unlocks ADD COLUMN expires_at INTEGER;
+    -- The authority of what a ticket stands for, and what that came of.
+    DROP TABLE link_tickets;
+    CREATE TABLE link_tickets (
+      hash               BLOB NOT NULL PRIMARY KEY,
+      -- One ticket for each guest session: a newer one voids it.
+      guest_sid          BLOB NOT NULL UNIQUE,
+      account_sub        BLOB NOT NULL,
+      method             TEXT NOT NULL,
+      account_mask       TEXT NOT NULL,
+      expires_at         INTEGER NOT NULL,
+      qr_sid             BLOB,
+      scope              TEXT NOT NULL,
+      proven_at          INTEGER NOT NULL,
+      bound_key          TEXT,
+      session_expires_at INTEGER NOT NULL,
+      credential         BLOB
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX link_tickets_by_expiry ON link_tickets (expires_at);
+    CREATE INDEX link_tickets_by_account ON link_tickets (account_sub);
+    """,
   ])
 }

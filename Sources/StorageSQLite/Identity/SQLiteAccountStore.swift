@@ -61,7 +61,8 @@ package struct SQLiteAccountStore: AccountStore {
         try db.execute(
           "INSERT INTO passwords (sub, hash, changed_at) VALUES (?, ?, ?)", .id(subject.id), .text(hash), .time(now))
       }
-      let session = registration.draft.session(of: subject.id, isGuest: false, deviceKeyThumbprint: device)
+      let session = registration.draft.session(
+        of: subject.id, isGuest: false, deviceKeyThumbprint: device, by: registration.draft.proven(isGuest: false))
       try SessionRow.insert(session, into: db, noting: &changes)
       changes.notes.append(
         AuditNote(
@@ -99,85 +100,42 @@ package struct SQLiteAccountStore: AccountStore {
         }
       }
       // Every refusal comes before the first change: an outcome is committed, whatever it says.
-      let account: SubjectID
-      let mask: String
-      var ticketHash: [UInt8]?
-      var spentCode: OneTimeCode?
-      var method = signIn.draft.method
-      var codeSession: SessionID?
-      var unlockedDevice: String?
-      var binding: DeviceBinding?
-      switch signIn.proof {
-      case .password(let subject, let identifier, let hash):
-        guard let current = try Self.account(for: identifier, in: db), current.subject == subject,
-          current.passwordHash == hash
-        else { return .credentialChanged }
-        account = subject
-        mask = identifier.mask
-      case .code(let subject, let identifier, let code):
-        guard try Self.account(for: identifier, in: db)?.subject == subject else { return .credentialChanged }
-        account = subject
-        mask = identifier.mask
-        spentCode = code
-      case .identity(let subject, let identifier):
-        guard try Self.account(for: identifier, in: db)?.subject == subject else { return .credentialChanged }
-        account = subject
-        mask = identifier.mask
-      case .unlock(let subject, let kind, let key, let known):
-        guard let unlock = try UnlockRow.find(kind, key, in: db), unlock.account == subject else {
-          return .credentialChanged
-        }
-        account = subject
-        mask = known
-        unlockedDevice = unlock.deviceKey
-        binding = unlock.binding
-      case .qrGrant(let id):
-        guard let session = try Self.qrSession(id, at: now, in: db) else { return .credentialChanged }
-        account = session.subject
-        mask = try IdentityRow.mask(of: account, in: db)
-        codeSession = id
-      case .ticket(let hash):
-        guard let guest, let ticket = try TicketRow.find(hash, of: guest.session.id, at: now, in: db) else {
-          return .ticketInvalid
-        }
-        account = ticket.account
-        mask = ticket.accountMask
-        ticketHash = hash
-        method = ticket.method
-        codeSession = ticket.qrSession
+      let presented: PresentedProof
+      switch try PresentedProof.find(signIn.proof, guest: guest?.session.id, at: now, in: db) {
+      case .found(let found): presented = found
+      case .changed: return .credentialChanged
+      case .noTicket: return .ticketInvalid
       }
-      var earlier: Session?
-      if let codeSession {
-        earlier = try Self.qrSession(codeSession, at: now, in: db)
-        guard earlier?.subject == account else { return .credentialChanged }
-      }
+      let account = presented.account
       if let challenge = signIn.challenge, try ChallengeRow.isUsed(challenge, in: db) { return .challengeUsed }
       guard let subject = try SubjectRow.find(account, in: db), subject.isAccount else { return .credentialChanged }
       if subject.isDisabled { return .disabled }
       if let guest, let open = try MergeRow.openMerge(of: guest.subject.id, in: db), open.target != account {
         return .guestMerging
       }
-      if let spentCode, try !SQLiteOneTimeCodeStore.spend(spentCode, at: now, in: db) { return .credentialChanged }
-      if let ticketHash { try TicketRow.void(ticketHash, in: db) }
+      if case .code(_, _, let code) = signIn.proof, try !SQLiteOneTimeCodeStore.spend(code, at: now, in: db) {
+        return .credentialChanged
+      }
+      if case .ticket(let hash) = signIn.proof { try TicketRow.void(hash, in: db) }
       if let challenge = signIn.challenge { try ChallengeRow.spend(challenge, in: db) }
 
-      let device = guest?.session.device.keyThumbprint ?? unlockedDevice
+      let device = guest?.session.device.keyThumbprint ?? presented.device
       var isFirstLogin = true
       if let device {
         isFirstLogin = try !SessionRow.hasSession(of: account, onDevice: device, in: db)
         try SessionRow.endAll(of: account, onDevice: device, because: .replaced, at: now, in: db, noting: &changes)
       }
-      let session =
-        if let earlier {
-          signIn.draft.session(continuing: earlier, deviceKeyThumbprint: device)
-        } else if let binding, let unlockedDevice {
-          signIn.draft.session(of: account, boundBy: unlockedDevice, at: binding.boundAt, scope: binding.scope)
-        } else {
-          signIn.draft.session(of: account, isGuest: false, deviceKeyThumbprint: device, method: method)
-        }
+      let session = signIn.draft.session(
+        of: account, isGuest: false, deviceKeyThumbprint: device,
+        by: presented.source.map { signIn.draft.continuing($0) } ?? signIn.draft.proven(isGuest: false),
+        replacing: presented.earlier)
       try SessionRow.insert(session, into: db, noting: &changes)
-      if let earlier {
+      if let credential = presented.credential {
+        try LineageRow.inherit(.session(session.id), from: credential, in: db)
+      }
+      if let earlier = presented.earlier {
         try SessionRow.end(earlier.id, because: .replaced, at: now, in: db, noting: &changes)
+        try LineageRow.replace(earlier.id, with: session.id, in: db)
         // What revokes the code's session must find the one that took its place (R36).
         try db.execute("UPDATE qr_grants SET sid = ? WHERE sid = ?", .id(session.id), .id(earlier.id))
       }
@@ -200,7 +158,7 @@ package struct SQLiteAccountStore: AccountStore {
         }
       }
       try SubjectRow.touch(account, at: now, in: db)
-      let isWipeRequired = try Self.noteLogin(session, mask: mask, in: db)
+      let isWipeRequired = try Self.noteLogin(session, mask: presented.mask, in: db)
       let signedIn = SignedIn(
         session: session,
         profile: subject.profile,
@@ -231,7 +189,13 @@ package struct SQLiteAccountStore: AccountStore {
           try SQLiteOneTimeCodeStore.spend(code, at: now, in: db)
         else { return .credentialChanged }
       }
+      guard case .found(let presented) = try PresentedProof.find(proof, guest: nil, at: now, in: db) else {
+        return .credentialChanged
+      }
       if let challenge { try ChallengeRow.spend(challenge, in: db) }
+      var ticket = ticket
+      if let source = presented.source { ticket.authority = source }
+      ticket.credential = presented.credential
       try TicketRow.keep(ticket, in: db)
       return .kept
     }
@@ -259,7 +223,7 @@ package struct SQLiteAccountStore: AccountStore {
 
   // MARK: Steps of a transaction
 
-  private static func account(
+  static func account(
     for identifier: AccountIdentifier, in db: SQLiteConnection
   ) throws(StorageError) -> PasswordAccount? {
     try db.first(
@@ -271,16 +235,6 @@ package struct SQLiteAccountStore: AccountStore {
     ) { row throws(StorageError) in
       PasswordAccount(subject: try row.id(0), passwordHash: row.optionalText(1))
     }
-  }
-
-  /// The live session that a QR code began.
-  private static func qrSession(
-    _ id: SessionID, at now: Timestamp, in db: SQLiteConnection
-  ) throws(StorageError) -> Session? {
-    guard let session = try SessionRow.live(id, at: now, in: db), session.method == .qr, !session.isGuest else {
-      return nil
-    }
-    return session
   }
 
   /// Writes the device's last-login hint. True when another account used the device before.

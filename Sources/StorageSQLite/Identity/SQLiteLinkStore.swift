@@ -44,6 +44,9 @@ package struct SQLiteLinkStore: LinkStore {
       guard try IdentityRow.insert(identifier, secretHash: secretHash, of: account, at: now, in: db) else {
         return .taken
       }
+      let member = LineageRow.Member.identity(identifier.kind, value: identifier.canonical)
+      try LineageRow.forget(member, in: db)
+      try LineageRow.note(member, cameOf: [.session(own.id)], in: db)
       changes.notes.append(AuditNote(.identityLinked, at: now, subject: account, detail: identifier.mask))
       return .linked(
         Identity(kind: identifier.kind, value: identifier.canonical, mask: identifier.mask, linkedAt: now))
@@ -63,6 +66,8 @@ package struct SQLiteLinkStore: LinkStore {
         "DELETE FROM identities WHERE kind = ? AND value = ? AND sub = ?",
         .integer(identity.kind.rawValue), .text(identity.value), .id(account)
       )
+      try LineageRow.forget(.identity(identity.kind, value: identity.value), in: db)
+      try TicketRow.voidAll(of: account, in: db)
       changes.notes.append(AuditNote(.identityUnlinked, at: now, subject: account, detail: identity.mask))
       return .unlinked
     }

@@ -27,7 +27,8 @@ package struct SQLiteQRGrantStore: QRGrantStore {
           return .noAccount
         }
         guard let confirmer = try SessionRow.live(grant.confirmedBy, at: now, in: db),
-          confirmer.subject == grant.subject, !confirmer.isGuest, confirmer.scope.contains("account")
+          confirmer.subject == grant.subject, !confirmer.isGuest, confirmer.authority.isOwners,
+          try !LineageRow.isTooDeep(.session(confirmer.id), in: db)
         else { return .confirmerGone }
         if case .bind(let device) = grant.kind, let refusal = try Self.refusal(of: device, to: grant.subject, in: db) {
           return refusal
@@ -36,8 +37,11 @@ package struct SQLiteQRGrantStore: QRGrantStore {
           try SessionRow.end(earlier, because: .replaced, at: now, in: db, noting: &changes)
         }
         let session = grant.draft.session(
-          of: grant.subject, isGuest: false, deviceKeyThumbprint: grant.draft.boundKeyThumbprint)
+          of: grant.subject, isGuest: false, deviceKeyThumbprint: grant.draft.boundKeyThumbprint,
+          by: grant.draft.handedOn(by: confirmer))
         try SessionRow.insert(session, into: db, noting: &changes)
+        try LineageRow.note(
+          .session(session.id), cameOf: [.code(grant.qrSession), .session(confirmer.id)], in: db)
         if case .bind(let device) = grant.kind {
           try Self.bind(device, to: session, for: grant.qrSession, confirmedBy: confirmer, in: db, noting: &changes)
         }
@@ -67,7 +71,8 @@ package struct SQLiteQRGrantStore: QRGrantStore {
   ) throws(StorageError) -> QRGrantOutcome {
     let now = grant.draft.now
     guard let from = try SessionRow.live(earlier ?? grant.confirmedBy, at: now, in: db),
-      from.subject == grant.subject, earlier != nil || from.isGuest || from.scope.contains("account")
+      from.subject == grant.subject, earlier != nil || (from.isGuest ? from.isConfirmed : from.authority.isOwners),
+      try !LineageRow.isTooDeep(.session(from.id), in: db)
     else { return .confirmerGone }
     if from.isGuest, try MergeRow.openMerge(of: from.subject, in: db) != nil { return .merging }
     if try DeviceRow.find(device.keyThumbprint, in: db) == nil {
@@ -77,7 +82,9 @@ package struct SQLiteQRGrantStore: QRGrantStore {
       from: from,
       toDevice: device.keyThumbprint,
       keepsOld: !from.isGuest || earlier != nil,
-      draft: grant.draft
+      draft: grant.draft,
+      by: .code(grant.qrSession),
+      agreedAt: now
     ).run(in: db, noting: &changes)
     guard let moved else { return .noAccount }
     return .issued(moved.session, moved.profile)
@@ -103,7 +110,7 @@ package struct SQLiteQRGrantStore: QRGrantStore {
     in db: SQLiteConnection,
     noting changes: inout SessionChanges
   ) throws(StorageError) {
-    let now = session.authenticatedAt
+    let now = session.beganAt
     if let earlier = try UnlockRow.find(.key, device.keyThumbprint, in: db), earlier.account != session.subject {
       try UnlockRow.removeAll(
         of: earlier.account, onDevice: device.keyThumbprint, at: now, in: db, noting: &changes)
@@ -116,21 +123,25 @@ package struct SQLiteQRGrantStore: QRGrantStore {
       confirmedBy.label = label
     }
     let binding = DeviceBinding(
-      boundAt: now, qrSession: qrSession, confirmedBy: confirmedBy, scope: session.scope)
+      boundAt: now, qrSession: qrSession, confirmedBy: confirmedBy, scope: session.scope,
+      provenAt: session.authenticatedAt, expiry: confirmer.family.absoluteExpiry)
     try UnlockRow.put(
       Unlock(
         kind: .key, keyThumbprint: device.keyThumbprint, account: session.subject, deviceKey: device.keyThumbprint,
         secretHash: nil, enrolledAt: now, binding: binding),
       in: db)
+    let unlock = LineageRow.Member.unlock(.key, key: device.keyThumbprint)
+    try LineageRow.forget(unlock, in: db)
+    try LineageRow.note(unlock, cameOf: [.code(qrSession), .session(confirmer.id)], in: db)
     changes.notes.append(
       AuditNote(
         .credentialEnrolled, at: now, subject: session.subject, session: session.id, detail: "device bound by a code"))
     // What a device said of itself when it started as a guest is not replaced by what it said to the person.
     if try DeviceRow.find(device.keyThumbprint, in: db) == nil {
-      try DeviceRow.register(device, at: session.authenticatedAt, in: db)
+      try DeviceRow.register(device, at: now, in: db)
     }
     let mask = try IdentityRow.all(of: session.subject, in: db).first?.mask ?? ""
-    let hint = LastLoginHint(method: .qr, accountMask: mask, at: session.authenticatedAt)
+    let hint = LastLoginHint(method: .qr, accountMask: mask, at: now)
     try DeviceRow.noteLogin(hint, account: session.subject, of: device.keyThumbprint, in: db)
   }
 
@@ -164,8 +175,10 @@ package struct SQLiteQRGrantStore: QRGrantStore {
       )
       guard let id = earlier?.session else { return changes.ended.count }
       try SessionRow.end(id, because: .qrRevoked, at: now, in: db, noting: &changes)
-      if let session = try SessionRow.find(id, in: db), session.isGuest {
-        try Self.giveBack(session, of: qrSession, in: db)
+      if let session = try SessionRow.find(id, in: db) {
+        try LineageRow.endDescendants(
+          of: .code(qrSession), of: session.subject, because: .qrRevoked, at: now, in: db, noting: &changes)
+        if session.isGuest { try Self.giveBack(session, of: qrSession, in: db) }
       }
       return changes.ended.count
     }

@@ -35,6 +35,14 @@ package struct SQLiteSessionStore: SessionStore {
         try UnlockRow.removeAll(of: own.subject, onDevice: device, at: now, in: db, noting: &changes)
       }
       try SessionRow.end(id, because: .revoked, at: now, in: db, noting: &changes)
+      if session.isGuest, session.id != own.id, let device = session.device.keyThumbprint,
+        device != own.device.keyThumbprint
+      {
+        try DeviceRow.releaseGuest(own.subject, from: device, in: db)
+      }
+      try LineageRow.endDescendants(
+        of: .session(id), of: own.subject, except: session.id == own.id ? nil : own.id, because: .revoked, at: now,
+        in: db, noting: &changes)
       return changes.ended.isEmpty ? .already : .changed
     }
   }
@@ -76,6 +84,8 @@ package struct SQLiteSessionStore: SessionStore {
         return .refreshed(session)
       case .endForReuse:
         try SessionRow.end(id, because: .refreshReused, at: now, in: db, noting: &changes)
+        try LineageRow.endDescendants(
+          of: .session(id), of: session.subject, because: .refreshReused, at: now, in: db, noting: &changes)
         return .reused(session)
       case .expired:
         return .expired
@@ -92,6 +102,10 @@ package struct SQLiteSessionStore: SessionStore {
   ) async throws(StorageError) -> Bool {
     try await database.write { db, changes throws(StorageError) in
       try SessionRow.end(id, because: why, at: now, in: db, noting: &changes)
+      if why == .revoked, let session = try SessionRow.find(id, in: db) {
+        try LineageRow.endDescendants(
+          of: .session(id), of: session.subject, because: why, at: now, in: db, noting: &changes)
+      }
       return !changes.ended.isEmpty
     }
   }
@@ -121,7 +135,9 @@ package struct SQLiteSessionStore: SessionStore {
           in: db,
           noting: &changes
         )
+        try TicketRow.voidAll(of: caller.subject, in: db)
       case .global:
+        try TicketRow.voidAll(of: caller.subject, in: db)
         try UnlockRow.removeAll(of: caller.subject, exceptDevice: nil, at: logOut.now, in: db, noting: &changes)
         try SessionRow.endAll(of: caller.subject, because: .loggedOut, at: logOut.now, in: db, noting: &changes)
       }
@@ -167,6 +183,12 @@ package struct SQLiteSessionStore: SessionStore {
     ),
     (
       """
+      DELETE FROM lineage WHERE descendant IN
+        (SELECT CAST(x'73' || sid AS BLOB) FROM sessions WHERE ended_at IS NOT NULL AND ended_at < ? ORDER BY ended_at LIMIT ?)
+      """, false
+    ),
+    (
+      """
       DELETE FROM sessions WHERE sid IN
         (SELECT sid FROM sessions WHERE ended_at IS NOT NULL AND ended_at < ? ORDER BY ended_at LIMIT ?)
       """, false
@@ -175,6 +197,13 @@ package struct SQLiteSessionStore: SessionStore {
       """
       DELETE FROM qr_grants WHERE sid IN
         (SELECT sid FROM sessions WHERE ended_at IS NULL AND idle_expires_at < ? ORDER BY idle_expires_at LIMIT ?)
+      """, false
+    ),
+    (
+      """
+      DELETE FROM lineage WHERE descendant IN
+        (SELECT CAST(x'73' || sid AS BLOB) FROM sessions WHERE ended_at IS NULL AND idle_expires_at < ?
+          ORDER BY idle_expires_at LIMIT ?)
       """, false
     ),
     (

@@ -91,6 +91,7 @@ package struct SQLiteSubjectStore: SubjectStore {
       }
       if isDisabled {
         try SessionRow.endAll(of: subject, because: .subjectDisabled, at: now, in: db, noting: &changes)
+        try TicketRow.voidAll(of: subject, in: db)
       }
       return changes.ended.count
     }
@@ -102,6 +103,7 @@ package struct SQLiteSubjectStore: SubjectStore {
     try await database.write { db, changes throws(StorageError) in
       guard let found = try SubjectRow.find(subject, in: db), found.isGuest || found.isAccount else { return nil }
       try SessionRow.endAll(of: subject, because: .administrator, at: now, in: db, noting: &changes)
+      try TicketRow.voidAll(of: subject, in: db)
       changes.notes.append(AuditNote(.adminChanged, at: now, subject: subject, detail: "ended sessions: \(detail)"))
       return changes.ended.count
     }

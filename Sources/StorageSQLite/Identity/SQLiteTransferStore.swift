@@ -89,6 +89,7 @@ package struct SQLiteTransferStore: TransferStore {
         try row.countTry(in: db)
         return .otherNetwork
       }
+      if try LineageRow.isTooDeep(.session(standing.from.id), in: db) { return .unknown }
       if standing.isGuest, try MergeRow.openMerge(of: standing.subject, in: db) != nil { return .merging }
       guard try ChallengeRow.spend(redemption.challengeHash, until: redemption.challengeExpiry, in: db) else {
         return .challengeUsed
@@ -98,7 +99,9 @@ package struct SQLiteTransferStore: TransferStore {
         from: standing.from,
         toDevice: redemption.device.keyThumbprint,
         keepsOld: redemption.keepsOld,
-        draft: redemption.draft
+        draft: redemption.draft,
+        by: .transfer(standing.offer.id),
+        agreedAt: standing.offer.createdAt
       ).run(in: db, noting: &changes)
       guard let moved else { return .unknown }
       try row.redeemed(by: moved, challengeHash: redemption.challengeHash, in: db)

@@ -15,6 +15,7 @@ package struct SQLiteUnlockStore: UnlockStore {
       guard let caller = try SessionRow.live(enrolment.session, at: now, in: db),
         try SubjectRow.find(caller.subject, in: db)?.isAccount == true
       else { return .callerEnded }
+      guard caller.authority.isOwners else { return .unconfirmed }
       guard let device = caller.device.keyThumbprint,
         enrolment.kind == .key || enrolment.keyThumbprint == device
       else { return .notThisDevice }
@@ -35,6 +36,9 @@ package struct SQLiteUnlockStore: UnlockStore {
         enrolledAt: now
       )
       try UnlockRow.put(unlock, in: db)
+      let member = LineageRow.Member.unlock(unlock.kind, key: unlock.keyThumbprint)
+      try LineageRow.forget(member, in: db)
+      try LineageRow.note(member, cameOf: [.session(caller.id)], in: db)
       changes.notes.append(
         AuditNote(
           .credentialEnrolled,
@@ -77,6 +81,8 @@ package struct SQLiteUnlockStore: UnlockStore {
   package func remove(_ unlock: Unlock, at now: Timestamp) async throws(StorageError) -> Bool {
     try await database.write { db, changes throws(StorageError) in
       guard try UnlockRow.remove(unlock, in: db) else { return false }
+      try LineageRow.forget(.unlock(unlock.kind, key: unlock.keyThumbprint), in: db)
+      try TicketRow.voidAll(of: unlock.account, in: db)
       changes.notes.append(
         AuditNote(.credentialRemoved, at: now, subject: unlock.account, detail: unlock.kind.name)
       )

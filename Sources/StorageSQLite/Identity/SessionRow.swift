@@ -6,16 +6,16 @@ enum SessionRow {
   private static let columns = """
     sid, sub, is_guest, client_id, scope, method, device_key, device_label, device_platform, bound_key, refresh_seed,
     authenticated_at, generation, rotated_at, idle_expires_at, absolute_expires_at, ended_at, end_reason,
-    confirmed_at
+    confirmed_at, began_at
     """
   private static let selectOne = "SELECT \(columns) FROM sessions WHERE sid = ?"
   private static let selectLive = """
     SELECT \(columns) FROM sessions
     WHERE sub = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND absolute_expires_at > ?2
-    ORDER BY authenticated_at DESC, sid DESC LIMIT ?3
+    ORDER BY coalesce(began_at, authenticated_at) DESC, sid DESC LIMIT ?3
     """
   private static let insertOne = """
-    INSERT INTO sessions (\(columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO sessions (\(columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     """
 
   static func find(_ id: SessionID, in db: SQLiteConnection) throws(StorageError) -> Session? {
@@ -47,7 +47,8 @@ enum SessionRow {
       .optional(session.boundKeyThumbprint), .blob(session.refreshSeed.exposed), .time(session.authenticatedAt),
       .integer(session.family.generation), .time(session.family.rotatedAt), .time(session.family.idleExpiry),
       .time(session.family.absoluteExpiry), .optional(session.ended?.at.millisecondsSinceEpoch),
-      .optional(session.ended?.why.rawValue), .optional(session.confirmedAt?.millisecondsSinceEpoch)
+      .optional(session.ended?.why.rawValue), .optional(session.confirmedAt?.millisecondsSinceEpoch),
+      .time(session.beganAt)
     )
   }
 
@@ -59,6 +60,19 @@ enum SessionRow {
   static func updateFamily(of session: Session, in db: SQLiteConnection) throws(StorageError) {
     try db.execute(
       "UPDATE sessions SET generation = ?, rotated_at = ?, idle_expires_at = ? WHERE sid = ?",
+      .integer(session.family.generation), .time(session.family.rotatedAt), .time(session.family.idleExpiry),
+      .id(session.id)
+    )
+  }
+
+  /// Stores that its owner proved who they are in it.
+  static func steppedUp(_ session: Session, in db: SQLiteConnection) throws(StorageError) {
+    try db.execute(
+      """
+      UPDATE sessions SET authenticated_at = ?, confirmed_at = ?, generation = ?, rotated_at = ?, idle_expires_at = ?
+      WHERE sid = ?
+      """,
+      .time(session.authenticatedAt), .optional(session.confirmedAt?.millisecondsSinceEpoch),
       .integer(session.family.generation), .time(session.family.rotatedAt), .time(session.family.idleExpiry),
       .id(session.id)
     )
@@ -135,7 +149,7 @@ enum SessionRow {
       """
       UPDATE sessions SET ended_at = ?1, end_reason = ?2
       WHERE sid IN (
-        SELECT sid FROM sessions WHERE ended_at IS NULL AND idle_expires_at > ?1 AND authenticated_at <= ?3 LIMIT ?4)
+        SELECT sid FROM sessions WHERE ended_at IS NULL AND idle_expires_at > ?1 AND coalesce(began_at, authenticated_at) <= ?3 LIMIT ?4)
       RETURNING sid, sub
       """,
       .time(now), .integer(why.rawValue), .time(time), .integer(limit)
@@ -203,6 +217,8 @@ enum SessionRow {
       ),
       boundKeyThumbprint: row.optionalText(9),
       refreshSeed: RedactedSecret(row.blob(10)),
+      // A session of an earlier version began when its owner proved themselves.
+      beganAt: row.optionalInteger(19).map { Timestamp(millisecondsSinceEpoch: $0) },
       authenticatedAt: row.timestamp(11),
       family: RefreshFamily(
         generation: row.integer(12),

@@ -7,6 +7,9 @@ struct SubjectMove {
   let toDevice: String
   let keepsOld: Bool
   let draft: SessionDraft
+  /// The code or the transfer by which it moves, and when its owner agreed.
+  let by: LineageRow.Member
+  let agreedAt: Timestamp
 
   /// The new device is on record. Nil when there is nobody to move.
   func run(
@@ -44,10 +47,12 @@ struct SubjectMove {
       try SessionRow.end(from.id, because: .transferred, at: now, in: db, noting: &changes)
     }
     let ended = changes.ended.count - before
-    var session = draft.session(of: subject.id, isGuest: subject.isGuest, deviceKeyThumbprint: toDevice)
     // Where the old device gave its place there is nobody left to confirm the new one.
-    if !keepsOld { session.confirmedAt = now }
+    let session = draft.session(
+      of: subject.id, isGuest: subject.isGuest, deviceKeyThumbprint: toDevice,
+      by: draft.handedOn(by: from, agreedAt: agreedAt, takesPlace: !keepsOld))
     try SessionRow.insert(session, into: db, noting: &changes)
+    try LineageRow.note(.session(session.id), cameOf: [by, .session(from.id)], in: db)
     try SubjectRow.touch(subject.id, at: now, in: db)
     if subject.isAccount {
       let mask = try IdentityRow.all(of: subject.id, in: db).first?.mask ?? ""

@@ -7,11 +7,14 @@ enum TicketRow {
     try db.execute("DELETE FROM link_tickets WHERE guest_sid = ?", .id(ticket.guestSession))
     try db.execute(
       """
-      INSERT INTO link_tickets (hash, guest_sid, account_sub, method, account_mask, expires_at, qr_sid)
-      VALUES (?, ?, ?, ?, ?, ?, ?)
+      INSERT INTO link_tickets (hash, guest_sid, account_sub, method, account_mask, expires_at, qr_sid, scope,
+        proven_at, bound_key, session_expires_at, credential)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       """,
-      .blob(ticket.hash), .id(ticket.guestSession), .id(ticket.account), .text(ticket.method.rawValue),
-      .text(ticket.accountMask), .time(ticket.expiry), .optional(ticket.qrSession?.bytes)
+      .blob(ticket.hash), .id(ticket.guestSession), .id(ticket.account), .text(ticket.authority.method.rawValue),
+      .text(ticket.accountMask), .time(ticket.expiry), .optional(ticket.qrSession?.bytes),
+      .text(ticket.authority.scope.description), .time(ticket.authority.provenAt),
+      .optional(ticket.authority.keyThumbprint), .time(ticket.authority.expiry), .optional(ticket.credential)
     )
   }
 
@@ -21,7 +24,8 @@ enum TicketRow {
   ) throws(StorageError) -> LinkTicket? {
     try db.first(
       """
-      SELECT hash, guest_sid, account_sub, method, account_mask, expires_at, qr_sid FROM link_tickets
+      SELECT hash, guest_sid, account_sub, method, account_mask, expires_at, qr_sid, scope, proven_at, bound_key,
+        session_expires_at, credential FROM link_tickets
       WHERE hash = ? AND guest_sid = ? AND expires_at > ?
       """,
       .blob(hash), .id(guestSession), .time(now)
@@ -33,7 +37,10 @@ enum TicketRow {
         hash: row.blob(0),
         guestSession: try row.id(1),
         account: try row.id(2),
-        method: method,
+        authority: Authority(
+          scope: try row.parsed(7), method: method, provenAt: row.timestamp(8), keyThumbprint: row.optionalText(9),
+          expiry: row.timestamp(10)),
+        credential: row.isNull(11) ? nil : row.blob(11),
         accountMask: row.text(4),
         qrSession: try row.optionalID(6),
         expiry: row.timestamp(5)
@@ -43,5 +50,10 @@ enum TicketRow {
 
   static func void(_ hash: [UInt8], in db: SQLiteConnection) throws(StorageError) {
     try db.execute("DELETE FROM link_tickets WHERE hash = ?", .blob(hash))
+  }
+
+  /// What leads to the account changed: no ticket of before is worth anything.
+  static func voidAll(of account: SubjectID, in db: SQLiteConnection) throws(StorageError) {
+    try db.execute("DELETE FROM link_tickets WHERE account_sub = ?", .id(account))
   }
 }

@@ -8,7 +8,7 @@ enum UnlockRow {
 
   private static let columns = """
     key_thumbprint, kind, sub, device_key, secret_hash, created_at, qr_session_id, bound_by_key, bound_by_label,
-    bound_scope
+    bound_scope, proven_at, expires_at
     """
 
   static func find(
@@ -40,7 +40,7 @@ enum UnlockRow {
   static func put(_ unlock: Unlock, in db: SQLiteConnection) throws(StorageError) {
     try db.execute(
       """
-      INSERT OR REPLACE INTO unlocks (\(columns), tries_left) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      INSERT OR REPLACE INTO unlocks (\(columns), tries_left) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       """,
       .text(unlock.keyThumbprint),
       .integer(unlock.kind.rawValue),
@@ -52,6 +52,8 @@ enum UnlockRow {
       .optional(unlock.binding?.confirmedBy.keyThumbprint),
       .optional(unlock.binding?.confirmedBy.label?.description),
       .optional(unlock.binding?.scope.description),
+      .optional(unlock.binding?.provenAt?.millisecondsSinceEpoch),
+      .optional(unlock.binding?.expiry?.millisecondsSinceEpoch),
       .integer(Unlock.patternTries)
     )
   }
@@ -137,7 +139,9 @@ enum UnlockRow {
       let confirmedBy = Session.Device(
         keyThumbprint: row.optionalText(7), label: row.optionalText(8).flatMap { DisplayText($0) })
       binding = DeviceBinding(
-        boundAt: enrolledAt, qrSession: qrSession, confirmedBy: confirmedBy, scope: try row.parsed(9))
+        boundAt: enrolledAt, qrSession: qrSession, confirmedBy: confirmedBy, scope: try row.parsed(9),
+        provenAt: row.optionalInteger(10).map { Timestamp(millisecondsSinceEpoch: $0) },
+        expiry: row.optionalInteger(11).map { Timestamp(millisecondsSinceEpoch: $0) })
     }
     return Unlock(
       kind: kind,

@@ -144,10 +144,13 @@ struct RefreshTests {
     let mint = harness.core.tokens.refresh
     var seen: Set<String> = []
     for _ in 0..<10_000 {
-      let session = SessionDraft(
+      let draft = SessionDraft(
         client: try ClientID("app.test").orThrow(), method: .password, lifetimes: TokenLifetimes(),
         at: harness.clock.now(), random: harness.core.random
-      ).session(of: SubjectID(from: harness.core.random), isGuest: false, deviceKeyThumbprint: nil)
+      )
+      let session = draft.session(
+        of: SubjectID(from: harness.core.random), isGuest: false, deviceKeyThumbprint: nil,
+        by: draft.proven(isGuest: false))
       seen.insert(mint.newest(of: session))
     }
     #expect(seen.count == 10_000)

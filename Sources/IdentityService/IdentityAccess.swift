@@ -18,6 +18,7 @@ package enum IdentityAccess {
       switch method {
       case .checkIdentifier, .sendOtp, .register, .authenticate, .refresh, .revoke, .getJwks: .open
       case .introspect: .subject(nil).orService
+      case .stepUp: .subject(nil)
       case .logout: .subject(nil).and(ownersWord, when: "`scope` is OTHERS or GLOBAL")
       case .createWebSession: .subject(.basic)
       }

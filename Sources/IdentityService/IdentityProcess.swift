@@ -67,6 +67,7 @@ package enum IdentityProcess {
         try await transfers.send(request)
       },
       proofs: resources.proofs,
+      stepUp: StepUpPolicy(maximumAge: configuration[CommonKeys.stepUpAge]),
       passwords: passwords,
       migrator: resources.channel(to: .migrator),
       policies: resources.policies,

@@ -72,6 +72,7 @@ package enum QRProcess {
     let age = configuration[QRKeys.maximumAuthenticationAge]
     settings.confirm.maximumAuthenticationAge = age > .zero ? age : nil
     settings.confirm.stepUpAge = configuration[QRKeys.stepUpAge]
+    settings.stepUp = StepUpPolicy(maximumAge: configuration[CommonKeys.stepUpAge])
     settings.checkCode = configuration[QRKeys.checkCode]
     settings.risk = QRRiskPolicy(rules: configuration[QRKeys.riskRules], stepUp: configuration[QRKeys.riskStepUp])
     settings.farKilometres = configuration[QRKeys.riskFarKilometres]

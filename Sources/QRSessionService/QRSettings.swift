@@ -30,6 +30,8 @@ package struct QRSettings: Sendable {
   /// On which devices and networks, for clients that run on known ones only.
   package var trustedInitiators = TrustedInitiators()
   package var confirm = QRConfirmPolicy()
+  /// How recent a proof must be that lets somebody in for long; nil accepts any.
+  package var stepUp: StepUpPolicy?
   package var checkCode = CheckCodePolicy.onRisk
   /// What the two devices' networks, places and radio lead to (S10).
   package var risk = QRRiskPolicy()

@@ -35,6 +35,14 @@ extension IdentityV1 {
       context: ServerContext
     ) async throws(RPCError) -> IdentityV1.AuthenticateResponse
 
+    /// Proves again who calls, in the session that calls: its new tokens say so for some minutes, which is what a call asks
+    /// for that was refused with STEP_UP_REQUIRED (RFC 9470), and its owner stands by it from then on. Its earlier refresh
+    /// token holds no longer. A lost answer is asked for again with another proof.
+    func stepUp(
+      _ request: IdentityV1.StepUpRequest,
+      context: ServerContext
+    ) async throws(RPCError) -> IdentityV1.StepUpResponse
+
     /// Exchanges a refresh token for a new pair (RFC 6749 section 6), safe against lost answers.
     func refresh(
       _ request: IdentityV1.RefreshRequest,
@@ -79,6 +87,7 @@ extension IdentityV1 {
     case sendOtp = "/latchkey.identity.v1.AuthService/SendOtp"
     case register = "/latchkey.identity.v1.AuthService/Register"
     case authenticate = "/latchkey.identity.v1.AuthService/Authenticate"
+    case stepUp = "/latchkey.identity.v1.AuthService/StepUp"
     case refresh = "/latchkey.identity.v1.AuthService/Refresh"
     case revoke = "/latchkey.identity.v1.AuthService/Revoke"
     case introspect = "/latchkey.identity.v1.AuthService/Introspect"
@@ -121,6 +130,13 @@ extension IdentityV1 {
           context: ServerContext
         ) async throws(RPCError) -> IdentityV1.AuthenticateResponse in
         try await service.authenticate(request, context: context)
+      },
+      .unary(AuthServiceMethod.stepUp.rpc) {
+        (
+          request: IdentityV1.StepUpRequest,
+          context: ServerContext
+        ) async throws(RPCError) -> IdentityV1.StepUpResponse in
+        try await service.stepUp(request, context: context)
       },
       .unary(AuthServiceMethod.refresh.rpc) {
         (
@@ -208,6 +224,16 @@ extension IdentityV1 {
       options: CallOptions = CallOptions()
     ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
       try await channel.unary(AuthServiceMethod.authenticate.rpc, request, options: options)
+    }
+
+    /// Proves again who calls, in the session that calls: its new tokens say so for some minutes, which is what a call asks
+    /// for that was refused with STEP_UP_REQUIRED (RFC 9470), and its owner stands by it from then on. Its earlier refresh
+    /// token holds no longer. A lost answer is asked for again with another proof.
+    package func stepUp(
+      _ request: IdentityV1.StepUpRequest,
+      options: CallOptions = CallOptions()
+    ) async throws(RPCError) -> IdentityV1.StepUpResponse {
+      try await channel.unary(AuthServiceMethod.stepUp.rpc, request, options: options)
     }
 
     /// Exchanges a refresh token for a new pair (RFC 6749 section 6), safe against lost answers.
@@ -763,6 +789,34 @@ extension IdentityV1 {
       self.accountChange = accountChange
       self.conflict = conflict
       self.storageNamespace = storageNamespace
+    }
+  }
+
+  /// A credential that leads to the caller's account. What a code or a transfer let in proves nothing by a key or pattern
+  /// that it enrolled itself.
+  package struct StepUpRequest: Sendable, Equatable {
+    package var method: Method?
+
+    package init(method: Method? = nil) {
+      self.method = method
+    }
+
+    package enum Method: Sendable, Equatable {
+      case password(IdentityV1.PasswordCredential)
+      case otp(IdentityV1.OtpCredential)
+      case pattern(IdentityV1.PatternCredential)
+      /// A guest's is its device's own key.
+      case deviceKey(IdentityV1.DeviceKeyCredential)
+      case idToken(IdentityV1.IdTokenCredential)
+      case customSecret(IdentityV1.CustomSecretCredential)
+    }
+  }
+
+  package struct StepUpResponse: Sendable, Equatable {
+    package var tokens: CommonV1.TokenSet?
+
+    package init(tokens: CommonV1.TokenSet? = nil) {
+      self.tokens = tokens
     }
   }
 
@@ -1726,6 +1780,104 @@ extension IdentityV1.AuthenticateResponse: RPCMessage {
     if let accountChange { unsafe c.pointee.account_change = try accountChange.filled(in: arena) }
     if let conflict { unsafe c.pointee.conflict = try conflict.filled(in: arena) }
     unsafe c.pointee.storage_namespace = try arena.string(storageNamespace)
+    return unsafe c
+  }
+}
+
+extension IdentityV1.StepUpRequest: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__step_up_request__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__step_up_request__get_packed_size,
+      latchkey__identity__v1__step_up_request__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__StepUpRequest>) throws(ProtobufError) {
+    let method: Method?
+    switch unsafe c.pointee.method_case.rawValue {
+    case 1: unsafe method = try FieldReader.message(
+      c.pointee.password, "password", IdentityV1.PasswordCredential.init(reading:)
+    ).map { .password($0) }
+    case 2: unsafe method = try FieldReader.message(
+      c.pointee.otp, "otp", IdentityV1.OtpCredential.init(reading:)
+    ).map { .otp($0) }
+    case 3: unsafe method = try FieldReader.message(
+      c.pointee.pattern, "pattern", IdentityV1.PatternCredential.init(reading:)
+    ).map { .pattern($0) }
+    case 4: unsafe method = try FieldReader.message(
+      c.pointee.device_key, "device_key", IdentityV1.DeviceKeyCredential.init(reading:)
+    ).map { .deviceKey($0) }
+    case 5: unsafe method = try FieldReader.message(
+      c.pointee.id_token, "id_token", IdentityV1.IdTokenCredential.init(reading:)
+    ).map { .idToken($0) }
+    case 6: unsafe method = try FieldReader.message(
+      c.pointee.custom_secret, "custom_secret", IdentityV1.CustomSecretCredential.init(reading:)
+    ).map { .customSecret($0) }
+    default: method = nil
+    }
+    self.init(method: method)
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__StepUpRequest> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__StepUpRequest.self)
+    unsafe latchkey__identity__v1__step_up_request__init(c)
+    switch method {
+    case .password(let value):
+      unsafe c.pointee.method_case = .init(rawValue: 1)
+      unsafe c.pointee.password = try value.filled(in: arena)
+    case .otp(let value):
+      unsafe c.pointee.method_case = .init(rawValue: 2)
+      unsafe c.pointee.otp = try value.filled(in: arena)
+    case .pattern(let value):
+      unsafe c.pointee.method_case = .init(rawValue: 3)
+      unsafe c.pointee.pattern = try value.filled(in: arena)
+    case .deviceKey(let value):
+      unsafe c.pointee.method_case = .init(rawValue: 4)
+      unsafe c.pointee.device_key = try value.filled(in: arena)
+    case .idToken(let value):
+      unsafe c.pointee.method_case = .init(rawValue: 5)
+      unsafe c.pointee.id_token = try value.filled(in: arena)
+    case .customSecret(let value):
+      unsafe c.pointee.method_case = .init(rawValue: 6)
+      unsafe c.pointee.custom_secret = try value.filled(in: arena)
+    case nil: break
+    }
+    return unsafe c
+  }
+}
+
+extension IdentityV1.StepUpResponse: RPCMessage {
+  package init(decoding bytes: UnsafeRawBufferPointer) throws(RPCError) {
+    self = try unsafe decoded(bytes, latchkey__identity__v1__step_up_response__unpack, Self.init(reading:))
+  }
+
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__step_up_response__get_packed_size,
+      latchkey__identity__v1__step_up_response__pack
+    )
+  }
+
+  /// Copies out of protoc-c's struct, which outlives the call.
+  init(reading c: UnsafePointer<Latchkey__Identity__V1__StepUpResponse>) throws(ProtobufError) {
+    unsafe self.init(tokens: try FieldReader.message(c.pointee.tokens, "tokens", CommonV1.TokenSet.init(reading:)))
+  }
+
+  /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
+  func filled(in arena: Arena) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__StepUpResponse> {
+    let c = unsafe try arena.allocate(Latchkey__Identity__V1__StepUpResponse.self)
+    unsafe latchkey__identity__v1__step_up_response__init(c)
+    if let tokens { unsafe c.pointee.tokens = try tokens.filled(in: arena) }
     return unsafe c
   }
 }

@@ -33,6 +33,9 @@ extension QRSessionAPI {
     let (found, ticket) = try await find(ticket: request.confirmTicket)
     let expected = checkCode(of: found)
     let proof = try await proof(request, of: found, by: confirmer, context)
+    if proof == nil, found.request.letsIn(granting: scope) {
+      try QRAccess.ownersWord.check(try context.requireSubject(), settings.stepUp, at: clock.now())
+    }
     let (granted, code) = (scope, typed)
     // The phone may have moved since it scanned: the place that counts is the one that it confirms from.
     let beacon: BeaconEvidence = found.claim?.heardBeacon == true ? .heard : .none
@@ -127,5 +130,16 @@ extension QRSessionAPI {
     let found = try await stored { () throws(StorageError) in try await self.store.session(ticket.session) }
     guard let found else { throw .noSuchCode }
     return (found, Self.digest(ticket.secret))
+  }
+}
+
+extension QRSessionRequest {
+  /// Whether who is granted it can come back by themselves or let others in: that takes a recent proof of the owner.
+  func letsIn(granting subset: Scope?) -> Bool {
+    switch purpose {
+    case .bindDevice, .transferGuest: true
+    case .confirmAction: false
+    case .login: (subset ?? scope).contains("account")
+    }
   }
 }

@@ -113,6 +113,13 @@ package enum CommonKeys {
     help: "where the migrator listens"
   )
 
+  package static let stepUpAge = ConfigurationKey.duration(
+    "stepUp.maximumAge",
+    default: .seconds(300),
+    in: .seconds(10)...(.seconds(86_400)),
+    help: "oldest proof of identity that may change who gets in; an older one is asked for again (StepUp)"
+  )
+
   package static let proofNonces = ConfigurationKey.boolean(
     "dpop.nonces",
     default: false,
@@ -238,7 +245,7 @@ package enum CommonKeys {
       serviceAuthentication.declaration, callerCAFile.declaration, clientCertificateFile.declaration,
       clientKeyFile.declaration, certificateNames.declaration,
       issuer.declaration, identityAddress.declaration, qrAddress.declaration, migratorAddress.declaration,
-      policyFile.declaration, proofNonces.declaration,
+      policyFile.declaration, proofNonces.declaration, stepUpAge.declaration,
       logLevel.declaration, logFormat.declaration, development.declaration, drainTimeout.declaration,
       keepaliveInterval.declaration, keepaliveTimeout.declaration,
       connectionLimit.declaration, callLimit.declaration,

@@ -326,6 +326,7 @@ package enum ServiceProcess {
           tokens: authenticator,
           serviceToken: token,
           certificateNames: token == nil ? configuration[CommonKeys.certificateNames] : nil,
+          stepUp: StepUpPolicy(maximumAge: configuration[CommonKeys.stepUpAge]),
           proofs: resources.proofs
         ),
       ] + parts.interceptors,

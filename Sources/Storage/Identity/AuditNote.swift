@@ -8,6 +8,7 @@ package struct AuditNote: Sendable, Equatable {
     case accountCreated = "account_created"
     case sessionBegan = "session_began"
     case sessionEnded = "session_ended"
+    case steppedUp = "stepped_up"
     case identityLinked = "identity_linked"
     case identityUnlinked = "identity_unlinked"
     case credentialEnrolled = "credential_enrolled"

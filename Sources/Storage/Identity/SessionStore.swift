@@ -17,6 +17,9 @@ package protocol SessionStore: Sendable {
     _ id: SessionID, by caller: SessionID, at now: Timestamp
   ) async throws(StorageError) -> OwnSessionOutcome
 
+  /// Notes that a session's owner proved who they are in it, as one change; what proves it holds once.
+  func stepUp(_ stepUp: StepUp) async throws(StorageError) -> StepUp.Outcome
+
   /// Uses a refresh token: rotates the family, repeats its newest token, or ends it, as one change.
   ///
   /// - Parameter isGenuine: whether the token was made for this session, by the session's seed. Called on the store's

@@ -77,11 +77,11 @@ enum LineageRow {
   /// Whether a credential came of this very session, or of the code or transfer that the session came of: it proves
   /// nothing about who holds the session. What somebody enrolled on a device of their own proves it there as well.
   static func isOwnMaking(
-    _ credential: Member, of session: SessionID, in db: SQLiteConnection
+    _ credential: [UInt8], of session: SessionID, in db: SQLiteConnection
   ) throws(StorageError) -> Bool {
     let letIn = try ancestors(of: Member.session(session).bytes, in: db).filter(isCode)
     guard !letIn.isEmpty else { return false }
-    let made = try ancestors(of: credential.bytes, in: db)
+    let made = try ancestors(of: credential, in: db)
     return made.contains(Member.session(session).bytes) || made.contains { letIn.contains($0) }
   }
 

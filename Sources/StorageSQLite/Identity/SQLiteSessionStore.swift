@@ -3,7 +3,7 @@ import Storage
 
 /// Sessions in SQLite.
 package struct SQLiteSessionStore: SessionStore {
-  private let database: IdentityDatabase
+  let database: IdentityDatabase
 
   package init(_ database: IdentityDatabase) {
     self.database = database

@@ -69,6 +69,15 @@ struct ThiefTests {
     }
   }
 
+  @Test("R46: a stolen access token makes no transfer, so it ends nobody's session by one")
+  func transferByStolenToken() async throws {
+    harness.clock.advance(by: .seconds(600))
+    let refused = await expectRefusal(.unauthenticated, "STEP_UP_REQUIRED") {
+      try await harness.transfers.createTransfer(.init(), options: .bearer(owner.tokens))
+    }
+    #expect(refused?.details.info.contains(RPCError.KeyValue("max_age", "300")) == true)
+  }
+
   @Test("R43, S11: a transfer's session is as old a proof as the one that made it, however late it is redeemed")
   func redeemedTransfer() async throws {
     let signedIn = harness.clock.now()

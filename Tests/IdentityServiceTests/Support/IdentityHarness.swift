@@ -78,6 +78,7 @@ struct IdentityHarness: Sendable {
       auditRetention: auditRetention,
       providers: providers,
       proofs: proofs,
+      stepUp: StepUpPolicy(),
       passwords: PasswordHasher(parameters: hashing, workers: hashers),
       migrator: try migrator.map { ServiceChannel($0, token: try Self.serviceToken.orThrow()) },
       policies: policies,
@@ -100,6 +101,7 @@ struct IdentityHarness: Sendable {
             sessions: core.endedSessions
           ),
           serviceToken: try Self.serviceToken.orThrow(),
+          stepUp: StepUpPolicy(),
           proofs: proofs
         ),
       ]

@@ -907,6 +907,96 @@ void   latchkey__identity__v1__authenticate_response__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__authenticate_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
+void   latchkey__identity__v1__step_up_request__init
+                     (Latchkey__Identity__V1__StepUpRequest         *message)
+{
+  static const Latchkey__Identity__V1__StepUpRequest init_value = LATCHKEY__IDENTITY__V1__STEP_UP_REQUEST__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__step_up_request__get_packed_size
+                     (const Latchkey__Identity__V1__StepUpRequest *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__step_up_request__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__step_up_request__pack
+                     (const Latchkey__Identity__V1__StepUpRequest *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__step_up_request__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__step_up_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__StepUpRequest *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__step_up_request__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__StepUpRequest *
+       latchkey__identity__v1__step_up_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__StepUpRequest *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__step_up_request__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__step_up_request__free_unpacked
+                     (Latchkey__Identity__V1__StepUpRequest *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__step_up_request__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
+void   latchkey__identity__v1__step_up_response__init
+                     (Latchkey__Identity__V1__StepUpResponse         *message)
+{
+  static const Latchkey__Identity__V1__StepUpResponse init_value = LATCHKEY__IDENTITY__V1__STEP_UP_RESPONSE__INIT;
+  *message = init_value;
+}
+size_t latchkey__identity__v1__step_up_response__get_packed_size
+                     (const Latchkey__Identity__V1__StepUpResponse *message)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__step_up_response__descriptor);
+  return protobuf_c_message_get_packed_size ((const ProtobufCMessage*)(message));
+}
+size_t latchkey__identity__v1__step_up_response__pack
+                     (const Latchkey__Identity__V1__StepUpResponse *message,
+                      uint8_t       *out)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__step_up_response__descriptor);
+  return protobuf_c_message_pack ((const ProtobufCMessage*)message, out);
+}
+size_t latchkey__identity__v1__step_up_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__StepUpResponse *message,
+                      ProtobufCBuffer *buffer)
+{
+  assert(message->base.descriptor == &latchkey__identity__v1__step_up_response__descriptor);
+  return protobuf_c_message_pack_to_buffer ((const ProtobufCMessage*)message, buffer);
+}
+Latchkey__Identity__V1__StepUpResponse *
+       latchkey__identity__v1__step_up_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data)
+{
+  return (Latchkey__Identity__V1__StepUpResponse *)
+     protobuf_c_message_unpack (&latchkey__identity__v1__step_up_response__descriptor,
+                                allocator, len, data);
+}
+void   latchkey__identity__v1__step_up_response__free_unpacked
+                     (Latchkey__Identity__V1__StepUpResponse *message,
+                      ProtobufCAllocator *allocator)
+{
+  if(!message)
+    return;
+  assert(message->base.descriptor == &latchkey__identity__v1__step_up_response__descriptor);
+  protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
+}
 void   latchkey__identity__v1__refresh_request__init
                      (Latchkey__Identity__V1__RefreshRequest         *message)
 {
@@ -2986,6 +3076,147 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__authenticate_response__
   latchkey__identity__v1__authenticate_response__field_indices_by_name,
   1,  latchkey__identity__v1__authenticate_response__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__authenticate_response__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__step_up_request__field_descriptors[6] =
+{
+  {
+    "password",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__StepUpRequest, method_case),
+    offsetof(Latchkey__Identity__V1__StepUpRequest, password),
+    &latchkey__identity__v1__password_credential__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "otp",
+    2,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__StepUpRequest, method_case),
+    offsetof(Latchkey__Identity__V1__StepUpRequest, otp),
+    &latchkey__identity__v1__otp_credential__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "pattern",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__StepUpRequest, method_case),
+    offsetof(Latchkey__Identity__V1__StepUpRequest, pattern),
+    &latchkey__identity__v1__pattern_credential__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "device_key",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__StepUpRequest, method_case),
+    offsetof(Latchkey__Identity__V1__StepUpRequest, device_key),
+    &latchkey__identity__v1__device_key_credential__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "id_token",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__StepUpRequest, method_case),
+    offsetof(Latchkey__Identity__V1__StepUpRequest, id_token),
+    &latchkey__identity__v1__id_token_credential__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+  {
+    "custom_secret",
+    6,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    offsetof(Latchkey__Identity__V1__StepUpRequest, method_case),
+    offsetof(Latchkey__Identity__V1__StepUpRequest, custom_secret),
+    &latchkey__identity__v1__custom_secret_credential__descriptor,
+    NULL,
+    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__step_up_request__field_indices_by_name[] = {
+  5,   /* field[5] = custom_secret */
+  3,   /* field[3] = device_key */
+  4,   /* field[4] = id_token */
+  1,   /* field[1] = otp */
+  0,   /* field[0] = password */
+  2,   /* field[2] = pattern */
+};
+static const ProtobufCIntRange latchkey__identity__v1__step_up_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 6 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__step_up_request__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.StepUpRequest",
+  "StepUpRequest",
+  "Latchkey__Identity__V1__StepUpRequest",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__StepUpRequest),
+  6,
+  latchkey__identity__v1__step_up_request__field_descriptors,
+  latchkey__identity__v1__step_up_request__field_indices_by_name,
+  1,  latchkey__identity__v1__step_up_request__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__step_up_request__init,
+  NULL,NULL,NULL    /* reserved[123] */
+};
+static const ProtobufCFieldDescriptor latchkey__identity__v1__step_up_response__field_descriptors[1] =
+{
+  {
+    "tokens",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__StepUpResponse, tokens),
+    &latchkey__common__v1__token_set__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__step_up_response__field_indices_by_name[] = {
+  0,   /* field[0] = tokens */
+};
+static const ProtobufCIntRange latchkey__identity__v1__step_up_response__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
+const ProtobufCMessageDescriptor latchkey__identity__v1__step_up_response__descriptor =
+{
+  PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+  "latchkey.identity.v1.StepUpResponse",
+  "StepUpResponse",
+  "Latchkey__Identity__V1__StepUpResponse",
+  "latchkey.identity.v1",
+  sizeof(Latchkey__Identity__V1__StepUpResponse),
+  1,
+  latchkey__identity__v1__step_up_response__field_descriptors,
+  latchkey__identity__v1__step_up_response__field_indices_by_name,
+  1,  latchkey__identity__v1__step_up_response__number_ranges,
+  (ProtobufCMessageInit) latchkey__identity__v1__step_up_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
 static const ProtobufCFieldDescriptor latchkey__identity__v1__refresh_request__field_descriptors[1] =

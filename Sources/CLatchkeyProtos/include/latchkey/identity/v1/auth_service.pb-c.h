@@ -37,6 +37,8 @@ typedef struct Latchkey__Identity__V1__Conflict Latchkey__Identity__V1__Conflict
 typedef struct Latchkey__Identity__V1__GuestSummary Latchkey__Identity__V1__GuestSummary;
 typedef struct Latchkey__Identity__V1__CollectionCount Latchkey__Identity__V1__CollectionCount;
 typedef struct Latchkey__Identity__V1__AuthenticateResponse Latchkey__Identity__V1__AuthenticateResponse;
+typedef struct Latchkey__Identity__V1__StepUpRequest Latchkey__Identity__V1__StepUpRequest;
+typedef struct Latchkey__Identity__V1__StepUpResponse Latchkey__Identity__V1__StepUpResponse;
 typedef struct Latchkey__Identity__V1__RefreshRequest Latchkey__Identity__V1__RefreshRequest;
 typedef struct Latchkey__Identity__V1__RefreshResponse Latchkey__Identity__V1__RefreshResponse;
 typedef struct Latchkey__Identity__V1__RevokeRequest Latchkey__Identity__V1__RevokeRequest;
@@ -524,6 +526,52 @@ struct  Latchkey__Identity__V1__AuthenticateResponse
 #define LATCHKEY__IDENTITY__V1__AUTHENTICATE_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__authenticate_response__descriptor) \
     , NULL, NULL, NULL, NULL, NULL, {0,NULL} }
+
+
+typedef enum {
+  LATCHKEY__IDENTITY__V1__STEP_UP_REQUEST__METHOD__NOT_SET = 0,
+  LATCHKEY__IDENTITY__V1__STEP_UP_REQUEST__METHOD_PASSWORD = 1,
+  LATCHKEY__IDENTITY__V1__STEP_UP_REQUEST__METHOD_OTP = 2,
+  LATCHKEY__IDENTITY__V1__STEP_UP_REQUEST__METHOD_PATTERN = 3,
+  LATCHKEY__IDENTITY__V1__STEP_UP_REQUEST__METHOD_DEVICE_KEY = 4,
+  LATCHKEY__IDENTITY__V1__STEP_UP_REQUEST__METHOD_ID_TOKEN = 5,
+  LATCHKEY__IDENTITY__V1__STEP_UP_REQUEST__METHOD_CUSTOM_SECRET = 6
+    PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(LATCHKEY__IDENTITY__V1__STEP_UP_REQUEST__METHOD__CASE)
+} Latchkey__Identity__V1__StepUpRequest__MethodCase;
+
+/*
+ * A credential that leads to the caller's account. What a code or a transfer let in proves nothing by a key or pattern
+ * that it enrolled itself.
+ */
+struct  Latchkey__Identity__V1__StepUpRequest
+{
+  ProtobufCMessage base;
+  Latchkey__Identity__V1__StepUpRequest__MethodCase method_case;
+  union {
+    Latchkey__Identity__V1__PasswordCredential *password;
+    Latchkey__Identity__V1__OtpCredential *otp;
+    Latchkey__Identity__V1__PatternCredential *pattern;
+    /*
+     * A guest's is its device's own key.
+     */
+    Latchkey__Identity__V1__DeviceKeyCredential *device_key;
+    Latchkey__Identity__V1__IdTokenCredential *id_token;
+    Latchkey__Identity__V1__CustomSecretCredential *custom_secret;
+  };
+};
+#define LATCHKEY__IDENTITY__V1__STEP_UP_REQUEST__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__step_up_request__descriptor) \
+    , LATCHKEY__IDENTITY__V1__STEP_UP_REQUEST__METHOD__NOT_SET, {0} }
+
+
+struct  Latchkey__Identity__V1__StepUpResponse
+{
+  ProtobufCMessage base;
+  Latchkey__Common__V1__TokenSet *tokens;
+};
+#define LATCHKEY__IDENTITY__V1__STEP_UP_RESPONSE__INIT \
+ { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__step_up_response__descriptor) \
+    , NULL }
 
 
 struct  Latchkey__Identity__V1__RefreshRequest
@@ -1069,6 +1117,44 @@ Latchkey__Identity__V1__AuthenticateResponse *
 void   latchkey__identity__v1__authenticate_response__free_unpacked
                      (Latchkey__Identity__V1__AuthenticateResponse *message,
                       ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__StepUpRequest methods */
+void   latchkey__identity__v1__step_up_request__init
+                     (Latchkey__Identity__V1__StepUpRequest         *message);
+size_t latchkey__identity__v1__step_up_request__get_packed_size
+                     (const Latchkey__Identity__V1__StepUpRequest   *message);
+size_t latchkey__identity__v1__step_up_request__pack
+                     (const Latchkey__Identity__V1__StepUpRequest   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__step_up_request__pack_to_buffer
+                     (const Latchkey__Identity__V1__StepUpRequest   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__StepUpRequest *
+       latchkey__identity__v1__step_up_request__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__step_up_request__free_unpacked
+                     (Latchkey__Identity__V1__StepUpRequest *message,
+                      ProtobufCAllocator *allocator);
+/* Latchkey__Identity__V1__StepUpResponse methods */
+void   latchkey__identity__v1__step_up_response__init
+                     (Latchkey__Identity__V1__StepUpResponse         *message);
+size_t latchkey__identity__v1__step_up_response__get_packed_size
+                     (const Latchkey__Identity__V1__StepUpResponse   *message);
+size_t latchkey__identity__v1__step_up_response__pack
+                     (const Latchkey__Identity__V1__StepUpResponse   *message,
+                      uint8_t             *out);
+size_t latchkey__identity__v1__step_up_response__pack_to_buffer
+                     (const Latchkey__Identity__V1__StepUpResponse   *message,
+                      ProtobufCBuffer     *buffer);
+Latchkey__Identity__V1__StepUpResponse *
+       latchkey__identity__v1__step_up_response__unpack
+                     (ProtobufCAllocator  *allocator,
+                      size_t               len,
+                      const uint8_t       *data);
+void   latchkey__identity__v1__step_up_response__free_unpacked
+                     (Latchkey__Identity__V1__StepUpResponse *message,
+                      ProtobufCAllocator *allocator);
 /* Latchkey__Identity__V1__RefreshRequest methods */
 void   latchkey__identity__v1__refresh_request__init
                      (Latchkey__Identity__V1__RefreshRequest         *message);
@@ -1359,6 +1445,12 @@ typedef void (*Latchkey__Identity__V1__CollectionCount_Closure)
 typedef void (*Latchkey__Identity__V1__AuthenticateResponse_Closure)
                  (const Latchkey__Identity__V1__AuthenticateResponse *message,
                   void *closure_data);
+typedef void (*Latchkey__Identity__V1__StepUpRequest_Closure)
+                 (const Latchkey__Identity__V1__StepUpRequest *message,
+                  void *closure_data);
+typedef void (*Latchkey__Identity__V1__StepUpResponse_Closure)
+                 (const Latchkey__Identity__V1__StepUpResponse *message,
+                  void *closure_data);
 typedef void (*Latchkey__Identity__V1__RefreshRequest_Closure)
                  (const Latchkey__Identity__V1__RefreshRequest *message,
                   void *closure_data);
@@ -1425,6 +1517,8 @@ extern const ProtobufCMessageDescriptor latchkey__identity__v1__conflict__descri
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__guest_summary__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__collection_count__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__authenticate_response__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__step_up_request__descriptor;
+extern const ProtobufCMessageDescriptor latchkey__identity__v1__step_up_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__refresh_request__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__refresh_response__descriptor;
 extern const ProtobufCMessageDescriptor latchkey__identity__v1__revoke_request__descriptor;

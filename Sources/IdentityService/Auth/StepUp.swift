@@ -1,0 +1,65 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import ServiceRuntime
+import Storage
+
+extension AuthHandlers {
+  /// Lets the caller prove again who they are, so that their session may change who gets in (R46).
+  package func stepUp(
+    _ request: IdentityV1.StepUpRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.StepUpResponse {
+    guard let presented = request.method else { throw .invalid("method", "is missing") }
+    let caller = try context.requireSubject()
+    let client = try RequestFields.clientID(caller.clientID)
+    let proven =
+      caller.isGuest
+      ? try deviceProof(presented, client)
+      : try await accountProof(presented, LoginAttempt(client: client, provenKey: caller.keyThumbprint))
+    let stepUp = StepUp(
+      session: try context.callerSession(), proof: proven.proof, challenge: proven.challenge,
+      lifetimes: core.lifetimes, address: context.peer.address, now: core.clock.now())
+    switch try await core.stored({ () throws(StorageError) in try await core.sessions.stepUp(stepUp) }) {
+    case .steppedUp(let session):
+      return IdentityV1.StepUpResponse(tokens: try core.tokens.tokens(of: session, at: stepUp.now))
+    case .sessionEnded: throw .sessionRevoked
+    case .credentialChanged: throw .invalidCredentials
+    case .challengeUsed: throw .challengeInvalid
+    case .notIndependent:
+      throw RPCError(
+        .permissionDenied, "this session came by it, or enrolled it: prove who you are by something else",
+        reason: "CREDENTIAL_NOT_INDEPENDENT")
+    }
+  }
+
+  private func deviceProof(
+    _ presented: IdentityV1.StepUpRequest.Method, _ client: ClientID
+  ) throws(RPCError) -> (proof: StepUp.Proof, challenge: UsedChallenge?) {
+    guard case .deviceKey(let credential) = presented else {
+      throw .invalid("method", "must be device_key: a guest proves its device's key")
+    }
+    let shown = try PresentedKeyProof(credential.proof, "device_key.proof", for: .unlock, client: client, core)
+    guard shown.holds else { throw .invalidCredentials }
+    return (.device(keyThumbprint: shown.keyThumbprint), shown.challenge)
+  }
+
+  private func accountProof(
+    _ presented: IdentityV1.StepUpRequest.Method, _ attempt: LoginAttempt
+  ) async throws(RPCError) -> (proof: StepUp.Proof, challenge: UsedChallenge?) {
+    let method: IdentityV1.AuthenticateRequest.Method =
+      switch presented {
+      case .password(let credential): .password(credential)
+      case .otp(let credential): .otp(credential)
+      case .pattern(let credential): .pattern(credential)
+      case .deviceKey(let credential): .deviceKey(credential)
+      case .idToken(let credential): .idToken(credential)
+      case .customSecret(let credential): .customSecret(credential)
+      }
+    // Whoever it leads to elsewhere is as wrong as nobody.
+    guard case .account(let login) = try await LoginMethods(core: core).verify(method, attempt) else {
+      throw .invalidCredentials
+    }
+    return (.credential(login.proof), login.challenge)
+  }
+}

@@ -125,6 +125,13 @@ struct IdentityHarness: Sendable {
     return try await IdentityHarness(folder: folder, clock: clock, migrator: channel)
   }
 
+  /// Calls from another network.
+  func auth(from address: String) -> IdentityV1.AuthServiceClient {
+    var channel = channel
+    channel.address = address
+    return IdentityV1.AuthServiceClient(channel: channel)
+  }
+
   // MARK: Steps
 
   func challenge(for device: TestDevice) async throws -> String {

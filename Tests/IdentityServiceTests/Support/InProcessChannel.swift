@@ -7,6 +7,8 @@ import Synchronization
 struct InProcessChannel: RPCChannel {
   private let routes: [String: RPCRoute]
   private let interceptors: [any ServerInterceptor]
+  /// Where the calls come from.
+  var address = "192.0.2.7"
 
   init(routes: [RPCRoute], interceptors: [any ServerInterceptor] = []) {
     self.routes = Dictionary(uniqueKeysWithValues: routes.map { ($0.method.path, $0) })
@@ -16,7 +18,7 @@ struct InProcessChannel: RPCChannel {
   /// Begins a call of any kind and goes no further than its interceptors.
   func begin(_ method: RPCMethod, options: CallOptions) async throws(RPCError) {
     let context = ServerContext(
-      method: method, metadata: options.metadata, peer: Peer(address: "192.0.2.7", port: 4711))
+      method: method, metadata: options.metadata, peer: Peer(address: address, port: 4711))
     for interceptor in interceptors { try interceptor.willHandle(context) }
   }
 
@@ -25,7 +27,7 @@ struct InProcessChannel: RPCChannel {
   ) async throws(RPCError) -> Response {
     guard let route = routes[method.path] else { throw RPCError(.unimplemented, method.path) }
     let context = ServerContext(
-      method: method, metadata: options.metadata, peer: Peer(address: "192.0.2.7", port: 4711))
+      method: method, metadata: options.metadata, peer: Peer(address: address, port: 4711))
     let call = ServerCall()
     call.context = context
     do throws(RPCError) {
@@ -49,7 +51,7 @@ struct InProcessChannel: RPCChannel {
   ) async throws(RPCError) -> Result {
     guard let route = routes[method.path] else { throw RPCError(.unimplemented, method.path) }
     let context = ServerContext(
-      method: method, metadata: options.metadata, peer: Peer(address: "192.0.2.7", port: 4711))
+      method: method, metadata: options.metadata, peer: Peer(address: address, port: 4711))
     for interceptor in interceptors { try interceptor.willHandle(context) }
     let relay = Relay()
     let call = ServerCall()

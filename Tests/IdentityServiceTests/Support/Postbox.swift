@@ -5,18 +5,41 @@ import Synchronization
 
 /// A sink that keeps what it is given, or fails as long as it is told to.
 final class Postbox: CodeSink {
-  private let state = Mutex<(messages: [CodeMessage], isBroken: Bool)>(([], false))
+  private struct State {
+    var messages: [CodeMessage] = []
+    var isBroken = false
+    /// Recipients that are unknown here, and those whose messages take until they are let go.
+    var refused: Set<String> = []
+    var held: Set<String> = []
+    var refusals = 0
+  }
+
+  private let state = Mutex(State())
 
   var codes: [String] { state.withLock { $0.messages.map { String(decoding: $0.code.exposed, as: UTF8.self) } } }
+  var recipients: [String] { state.withLock { $0.messages.map(\.identifier.canonical) } }
+  var refusals: Int { state.withLock { $0.refusals } }
 
   func breakDown(_ isBroken: Bool) { state.withLock { $0.isBroken = isBroken } }
+  func refuse(_ recipient: String) { state.withLock { _ = $0.refused.insert(recipient) } }
+  func hold(_ recipients: [String]) { state.withLock { $0.held.formUnion(recipients) } }
+  func letGo() { state.withLock { $0.held = [] } }
 
   func deliver(_ message: CodeMessage) async throws(CodeDeliveryError) {
-    let isBroken = state.withLock { state in
-      if !state.isBroken { state.messages.append(message) }
-      return state.isBroken
+    let recipient = message.identifier.canonical
+    while state.withLock({ $0.held.contains(recipient) }) {
+      do { try await Task.sleep(for: .milliseconds(2)) } catch { throw CodeDeliveryError("the test is over") }
     }
-    if isBroken { throw CodeDeliveryError("the box is full") }
+    let failure: CodeDeliveryError? = state.withLock { state in
+      if state.isBroken { return CodeDeliveryError("the box is full") }
+      if state.refused.contains(recipient) {
+        state.refusals += 1
+        return CodeDeliveryError("nobody of that name")
+      }
+      state.messages.append(message)
+      return nil
+    }
+    if let failure { throw failure }
   }
 
   /// The newest of so many codes that were to be delivered.

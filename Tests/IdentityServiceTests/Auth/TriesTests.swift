@@ -1,0 +1,163 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Testing
+
+@testable import IdentityService
+
+@Suite("Wrong tries, and whom they cost")
+struct TriesTests {
+  private let stranger = "198.51.100.9"
+
+  private func with(_ body: (IdentityHarness, Postbox) async throws -> Void) async throws {
+    let box = Postbox()
+    let harness = try await IdentityHarness(codeSink: box)
+    let courier = Task { await harness.core.courier.run() }
+    defer { courier.cancel() }
+    try await body(harness, box)
+  }
+
+  /// An account that signs in by a code as well: with its address proven.
+  private func account(_ harness: IdentityHarness, _ box: Postbox) async throws -> CommonV1.TokenSet {
+    let sent = box.codes.count
+    _ = try await harness.auth.sendOtp(
+      IdentityV1.SendOtpRequest(clientID: "app.test", identifier: "ada@example.com", purpose: .proveAddress))
+    let code = try await box.code(sent + 1)
+    let answer = try await harness.auth.register(
+      IdentityV1.RegisterRequest(
+        clientID: "app.test",
+        password: IdentityV1.PasswordCredential(identifier: "ada@example.com", password: IdentityHarness.password),
+        otp: IdentityV1.OtpCredential(identifier: "ada@example.com", code: code)))
+    harness.clock.advance(by: .seconds(60))
+    return try answer.tokens.orThrow()
+  }
+
+  private func attempt(
+    _ harness: IdentityHarness, _ method: IdentityV1.AuthenticateRequest.Method, from address: String,
+    guest: CommonV1.TokenSet? = nil
+  ) async throws -> IdentityV1.AuthenticateResponse {
+    try await harness.auth(from: address).authenticate(
+      IdentityV1.AuthenticateRequest(
+        clientID: "app.test", method: method, guestToken: guest?.accessToken ?? "",
+        onConflict: guest == nil ? .unspecified : .switch))
+  }
+
+  private func password(
+    _ identifier: String, _ text: String = IdentityHarness.password
+  ) -> IdentityV1.AuthenticateRequest.Method {
+    .password(IdentityV1.PasswordCredential(identifier: identifier, password: text))
+  }
+
+  /// Whether a try was looked at, right or wrong, rather than told to wait.
+  private func isLookedAt(_ call: () async throws -> IdentityV1.AuthenticateResponse) async -> Bool {
+    do {
+      _ = try await call()
+      return true
+    } catch {
+      return (error as? RPCError)?.details.reason != "TOO_MANY_ATTEMPTS"
+    }
+  }
+
+  private func code(_ harness: IdentityHarness, _ box: Postbox, from address: String) async throws -> String {
+    let sent = box.codes.count
+    _ = try await harness.auth(from: address).sendOtp(
+      IdentityV1.SendOtpRequest(clientID: "app.test", identifier: "ada@example.com"))
+    return try await box.code(sent + 1)
+  }
+
+  private func other(than code: String) -> String { code == "000000" ? "000001" : "000000" }
+
+  @Test("R49: tries count for the account, through all its identifiers and methods", .timeLimit(.minutes(1)))
+  func identifiers() async throws {
+    try await with { harness, box in
+      let tokens = try await account(harness, box)
+      let names = (1...6).map { "ada_name\($0)" }
+      for name in names {
+        _ = try await harness.link(.identifier(name), tokens, password: IdentityHarness.password)
+      }
+      let code = try await self.code(harness, box, from: stranger)
+      var looked = 0
+      for _ in 0..<4 {
+        for name in names
+        where await isLookedAt({ try await attempt(harness, password(name, "wrong"), from: stranger) }) { looked += 1 }
+        let guess = IdentityV1.OtpCredential(identifier: "ada@example.com", code: other(than: code))
+        if await isLookedAt({ try await attempt(harness, .otp(guess), from: stranger) }) { looked += 1 }
+      }
+      #expect(looked == Int(AttemptPolicy().free))
+    }
+  }
+
+  @Test("R49, R24: of a thousand tries from everywhere at once a few are looked at", .timeLimit(.minutes(1)))
+  func everywhere() async throws {
+    try await with { harness, box in
+      _ = try await account(harness, box)
+      var looked = 0
+      for number in 0..<250 {
+        let address = "203.0.\(number).1"
+        for _ in 0..<4
+        where await isLookedAt({ try await attempt(harness, password("ada@example.com", "wrong"), from: address) }) {
+          looked += 1
+        }
+      }
+      #expect(looked >= 10 && looked <= Int(AttemptPolicy().limit))
+      // Whoever signed in from there before is not kept out by any of them.
+      _ = try await attempt(harness, password("ada@example.com"), from: "192.0.2.7")
+    }
+  }
+
+  @Test("R24: a hundred wrong tries of strangers later, the owner's device signs in", .timeLimit(.minutes(1)))
+  func ownDevice() async throws {
+    try await with { harness, box in
+      _ = try await account(harness, box)
+      let device = try TestDevice()
+      let first = try await harness.issueGuest(device)
+      _ = try await attempt(harness, password("ada@example.com"), from: "192.0.2.7", guest: first.tokens)
+      for number in 0..<100 {
+        _ = try? await attempt(harness, password("ada@example.com", "wrong"), from: "203.0.113.\(number)")
+        harness.clock.advance(by: .seconds(600))
+      }
+      let guest = try await harness.issueGuest(device)
+      // From a network that nobody knows.
+      _ = try await attempt(harness, password("ada@example.com"), from: "198.51.100.77", guest: guest.tokens)
+      await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") {
+        try await attempt(harness, password("ada@example.com"), from: "198.51.100.77")
+      }
+    }
+  }
+
+  @Test("R50: five codes that a stranger asks for leave the owner theirs", .timeLimit(.minutes(1)))
+  func sends() async throws {
+    try await with { harness, box in
+      _ = try await account(harness, box)
+      for _ in 0..<5 {
+        _ = try await self.code(harness, box, from: stranger)
+        harness.clock.advance(by: .seconds(60))
+      }
+      let refusal = await expectRefusal(.resourceExhausted, "RESEND_TOO_SOON") {
+        try await self.code(harness, box, from: stranger)
+      }
+      #expect(refusal?.details.retryAfter != nil)
+      let code = try await self.code(harness, box, from: "192.0.2.7")
+      let credential = IdentityV1.OtpCredential(identifier: "ada@example.com", code: code)
+      _ = try await attempt(harness, .otp(credential), from: "192.0.2.7")
+    }
+  }
+
+  @Test("R50: a stranger's wrong tries and new codes leave the owner's code as it is", .timeLimit(.minutes(1)))
+  func wrongTries() async throws {
+    try await with { harness, box in
+      _ = try await account(harness, box)
+      let code = try await self.code(harness, box, from: "192.0.2.7")
+      let guess = IdentityV1.OtpCredential(identifier: "ada@example.com", code: other(than: code))
+      for number in 0..<6 { _ = try? await attempt(harness, .otp(guess), from: "203.0.113.\(number)") }
+      harness.clock.advance(by: .seconds(61))
+      _ = try await self.code(harness, box, from: stranger)
+      for _ in 0..<6 { _ = try? await attempt(harness, .otp(guess), from: stranger) }
+      let credential = IdentityV1.OtpCredential(identifier: "ada@example.com", code: code)
+      _ = try await attempt(harness, .otp(credential), from: "192.0.2.7")
+      await expectRefusal(.unauthenticated, "CODE_VOID") {
+        try await attempt(harness, .otp(credential), from: "192.0.2.7")
+      }
+    }
+  }
+}

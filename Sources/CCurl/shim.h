@@ -32,6 +32,10 @@ static inline CURLcode lk_curl_response_code(CURL *handle, long *code) {
   return curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, code);
 }
 
+static inline CURLcode lk_curl_pretransfer_time(CURL *handle, curl_off_t *microseconds) {
+  return curl_easy_getinfo(handle, CURLINFO_PRETRANSFER_TIME_T, microseconds);
+}
+
 static inline CURLcode lk_curl_global_init(void) {
   return curl_global_init(CURL_GLOBAL_DEFAULT);
 }

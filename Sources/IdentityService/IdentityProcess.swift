@@ -40,7 +40,9 @@ package enum IdentityProcess {
       threads: configuration[IdentityKeys.passwordThreads]
     )
     let random = RandomSource { SecureRandom.bytes($0) }
-    let transfers = TransferClient()
+    let transfers = TransferClient(threads: Limits.codeDeliveries)
+    // Of its own: providers' keys do not wait behind mails.
+    let federation = TransferClient(threads: Limits.keyFetches)
     let sinks = CodeSinks(configuration: configuration, transfers: transfers, clock: resources.clock, random: random)
     let providers = try configuration[DeliveryKeys.providersFile].map { try OpenIDProvider.read($0) } ?? []
     let core = try await IdentityCore.assemble(
@@ -64,7 +66,7 @@ package enum IdentityProcess {
         ? nil : configuration[IdentityKeys.auditRetention],
       cookieDomain: cookieDomain,
       providers: OpenIDProviders(providers, logger: resources.logger) { request throws(TransferError) in
-        try await transfers.send(request)
+        try await federation.send(request)
       },
       proofs: resources.proofs,
       stepUp: StepUpPolicy(maximumAge: configuration[CommonKeys.stepUpAge]),
@@ -100,6 +102,7 @@ package enum IdentityProcess {
       await core.refusals.flush()
       passwords.stop()
       transfers.stop()
+      federation.stop()
       await database.close()
     }
     return parts

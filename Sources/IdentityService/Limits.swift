@@ -90,8 +90,10 @@ package enum Limits {
   /// Codes that a network may ask for in an hour without work: a household.
   package static let codesPerHour = 10
 
-  /// Codes that are delivered at the same time, and the pauses before another try to deliver one: its owner waits.
+  /// Codes that are delivered at the same time, each on a thread that waits, how many of those one network may have, and
+  /// the pauses before another try to deliver one: its owner waits.
   package static let codeDeliveries = 8
+  package static let codeDeliveriesPerSource = 2
   package static let deliveryPauses: [Duration] = [.milliseconds(250), .seconds(1)]
 
   /// Accounts that a network may make, and sign-ins that it may try, in an hour without work: a household, and a company
@@ -106,6 +108,8 @@ package enum Limits {
   package static let providerKeysFresh: Duration = .seconds(3600)
   package static let providerKeysStale: Duration = .seconds(86_400)
   package static let providerKeysDistance: Duration = .seconds(30)
+  /// Providers that are asked at the same time.
+  package static let keyFetches = 2
   /// An older ID token signs nobody in, however long its provider would let it hold.
   package static let idTokenAge: Duration = .seconds(600)
 

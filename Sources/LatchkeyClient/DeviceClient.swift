@@ -30,6 +30,9 @@ public actor DeviceClient {
   /// The refresh under way of each session, by its refresh token, shared by all calls that wait for it.
   private var refreshing: [String: Task<Result<StoredSession, ClientError>, Never>] = [:]
 
+  /// The handles of codes that were sent, by address; the newest few.
+  private var codeHandles: [(address: String, handle: String)] = []
+
   /// Nothing is read or called until the first operation.
   package init(
     configuration: ClientConfiguration,
@@ -59,6 +62,22 @@ public actor DeviceClient {
   public func authState() throws(ClientError) -> AuthState {
     guard let stored = try storedSession() else { return .unknown }
     return stored.isGuest ? .guest(stored.session) : .user(stored.session)
+  }
+}
+
+// MARK: Codes
+
+extension DeviceClient {
+  func remember(codeHandle handle: String, for address: String) {
+    codeHandles.removeAll { $0.address == address }
+    if codeHandles.count >= Limits.codeHandles { codeHandles.removeFirst() }
+    codeHandles.append((address, handle))
+  }
+
+  /// A code with the handle that it was sent under, if this client asked for it.
+  func codeCredential(_ address: String, _ code: String) -> IdentityV1.OtpCredential {
+    let handle = codeHandles.last { $0.address == address }?.handle
+    return IdentityV1.OtpCredential(identifier: address, code: code, handle: handle ?? "")
   }
 }
 

@@ -77,6 +77,9 @@ enum Limits {
   /// Microseconds between two looks whether it is done.
   static let lockPause: UInt32 = 1000
 
+  /// Codes under way: a person waits for one, or for two when they mistyped the first address.
+  static let codeHandles = 8
+
   /// The longest secret that a file holds: a pending action is kept in base64url, in JSON that may escape each byte of
   /// its name to six.
   static let secretBytes = 128 * 1024

@@ -55,10 +55,13 @@ import LatchkeyModel
       exchange.upload = body[...]
       unsafe lk_curl_set_size(raw, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count))
     }
-    try perform("call \(Self.host(of: request.address))")
-    var status = 0
-    // Writes one number.
-    unsafe lk_curl_response_code(raw, &status)
+    let code = run()
+    guard code == CURLE_OK else {
+      var sentAfter: curl_off_t = 0
+      // Writes one number: 0 until the request was sent.
+      unsafe lk_curl_pretransfer_time(raw, &sentAfter)
+      throw failure("call \(Self.host(of: request.address))", code, wasTaken: sentAfter > 0)
+    }
     return HTTPResponse(status: status, body: exchange.answer)
   }
 
@@ -77,15 +80,46 @@ import LatchkeyModel
     try set(CURLOPT_MAIL_RCPT, ["<\(mail.recipient)>"])
     try set(CURLOPT_UPLOAD, 1)
     exchange.upload = mail.text[...]
-    try perform("hand a mail to \(server.host)")
+    let code = run()
+    guard code != CURLE_OK else { return }
+    let status = status
+    // The last reply of the server: after its greeting and a login comes one to the mail itself (RFC 5321 section 4.2).
+    let isOfLogin = [0, 220, 235, 334, 421, 530, 534, 535, 538].contains(status)
+    var error = failure("hand a mail to \(server.host)", code, wasTaken: !isOfLogin)
+    // What is refused for good is not asked again.
+    if (500..<600).contains(status) {
+      error = TransferError("\(error.description) (\(status))", isRetryable: false, fault: error.fault)
+    }
+    throw error
   }
 
-  private func perform(_ operation: String) throws(TransferError) {
-    let code = unsafe curl_easy_perform(raw)
-    guard code != CURLE_OK else { return }
+  private func run() -> CURLcode { unsafe curl_easy_perform(raw) }
+
+  /// The last status or reply code; 0 when there was none.
+  private var status: Int {
+    var status = 0
+    // Writes one number.
+    unsafe lk_curl_response_code(raw, &status)
+    return status
+  }
+
+  /// - Parameter wasTaken: whether the server was there and heard what it was sent.
+  private func failure(_ operation: String, _ code: CURLcode, wasTaken: Bool) -> TransferError {
     // A constant text of libcurl, which names neither address nor content.
     let reason = unsafe String(cString: curl_easy_strerror(code))
-    throw TransferError("cannot \(operation): \(reason)", isRetryable: Self.isRetryable(code))
+    return TransferError(
+      "cannot \(operation): \(reason)", isRetryable: Self.isRetryable(code),
+      fault: wasTaken && Self.isPossibleAfterLogin(code) ? .content : .server)
+  }
+
+  /// What may happen to one message while others pass. The rest is about reaching, trusting or entering the server.
+  private static func isPossibleAfterLogin(_ code: CURLcode) -> Bool {
+    switch code {
+    case CURLE_OPERATION_TIMEDOUT, CURLE_SEND_ERROR, CURLE_RECV_ERROR, CURLE_GOT_NOTHING, CURLE_PARTIAL_FILE,
+      CURLE_WEIRD_SERVER_REPLY, CURLE_WRITE_ERROR:
+      true
+    default: false
+    }
   }
 
   private static func isRetryable(_ code: CURLcode) -> Bool {

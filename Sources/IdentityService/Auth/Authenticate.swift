@@ -74,7 +74,8 @@ extension AuthHandlers {
     let method: SignInMethod
     if request.linkTicket.isEmpty {
       guard let presented = request.method else { throw .invalid("method", "is missing") }
-      let attempt = LoginAttempt(client: client, guest: guest, provenKey: boundKey)
+      let attempt = LoginAttempt(
+        client: client, guest: guest, provenKey: boundKey, source: context.source)
       let verified: VerifiedLogin
       switch try await LoginMethods(core: core).verify(presented, attempt) {
       case .account(let login): verified = login
@@ -111,6 +112,7 @@ extension AuthHandlers {
         random: core.random
       ),
       challenge: login?.challenge,
+      source: context.source,
       replay: replay
     )
     let outcome = try await core.stored { () throws(StorageError) in try await core.accounts.signIn(signIn) }
@@ -163,13 +165,14 @@ extension AuthHandlers {
         at: now,
         random: core.random
       ),
+      source: context.source,
       replay: replay
     )
     let outcome = try await core.stored { () throws(StorageError) in try await core.accounts.register(registration) }
     switch outcome {
     case .registered(let signedIn): return try await answer(signedIn, at: now)
     // Two first sign-ins of one person met: the other one made the account, and a try again signs in to it.
-    case .identifierTaken:
+    case .identifierTaken, .identifierUnproven:
       throw RPCError(.aborted, "the account came to be meanwhile; try again", retryAfter: .milliseconds(100))
     case .codeSpent, .challengeUsed: throw .challengeInvalid
     case .guestGone: throw .sessionRevoked

@@ -67,7 +67,8 @@ extension AuthHandlers {
       at: core.clock.now()
     )
 
-    let credential = try await credential(request, guest)
+    let requester = Requester(guestSession: guest, provenKey: boundKey, source: context.source)
+    let credential = try await credential(request, requester)
     let now = core.clock.now()
     let registration = Registration(
       identifier: credential.identifier,
@@ -87,12 +88,14 @@ extension AuthHandlers {
         at: now,
         random: core.random
       ),
+      source: context.source,
       replay: replay
     )
     let outcome = try await core.stored { () throws(StorageError) in try await core.accounts.register(registration) }
     switch outcome {
     case .registered(let signedIn): return try answer(signedIn, at: now)
     case .identifierTaken: throw .identityInUse
+    case .identifierUnproven: throw .codeRequired("password.identifier")
     case .codeSpent: throw .codeVoid
     case .challengeUsed: throw .challengeInvalid
     case .guestGone: throw .sessionRevoked
@@ -132,7 +135,7 @@ extension AuthHandlers {
 
   private func credential(
     _ request: IdentityV1.RegisterRequest,
-    _ guest: SessionID?
+    _ requester: Requester
   ) async throws(RPCError) -> NewCredential {
     if let custom = request.customSecret {
       guard request.password == nil, request.otp == nil else {
@@ -149,7 +152,7 @@ extension AuthHandlers {
     }
     guard let password = request.password else {
       guard let otp = request.otp else { throw .invalid("password", "is missing") }
-      let shown = try await PresentedCode(otp, "otp", core, guest: guest)
+      let shown = try await PresentedCode(otp, "otp", core, by: requester)
       guard shown.account == nil else { throw .identityInUse }
       return NewCredential(method: .otp, identifier: shown.identifier, code: shown.code)
     }
@@ -157,15 +160,16 @@ extension AuthHandlers {
     let secret = try RequestFields.newPassword(password.password, "password.password")
     var code: OneTimeCode?
     if let otp = request.otp {
-      let shown = try await PresentedCode(otp, "otp", core, guest: guest)
+      let shown = try await PresentedCode(otp, "otp", core, by: requester)
       guard shown.identifier.kind == identifier.kind, shown.identifier.canonical == identifier.canonical else {
         throw .invalid("otp.identifier", "must be password.identifier: the code shows that it is yours")
       }
+      guard shown.account == nil else { throw .identityInUse }
       code = shown.code
     } else {
       try core.requireNoCode(for: identifier, "password.identifier")
+      try await requireFree(identifier)
     }
-    try await requireFree(identifier)
     return NewCredential(
       method: .password,
       identifier: identifier,
@@ -177,6 +181,8 @@ extension AuthHandlers {
   /// Before a hash is made for nothing; what counts is decided as the account is made.
   private func requireFree(_ identifier: AccountIdentifier) async throws(RPCError) {
     let taken = try await core.stored { () throws(StorageError) in try await core.accounts.account(for: identifier) }
-    guard taken == nil else { throw .identityInUse }
+    guard let taken else { return }
+    // What nobody proved is its owner's, who needs a code to show it.
+    throw taken.isProven ? .identityInUse : .codeRequired("password.identifier")
   }
 }

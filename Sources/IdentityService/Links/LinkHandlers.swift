@@ -23,7 +23,7 @@ package struct LinkHandlers: IdentityV1.LinkService {
     let account = try context.callerSubject()
     let hash = try await core.stored { () throws(StorageError) in try await core.links.passwordHash(of: account) }
     guard hash == nil, password.isEmpty else {
-      return try await reauthenticate(account, try RequestFields.presentedPassword(password, "password"))
+      return try await reauthenticate(account, try RequestFields.presentedPassword(password, "password"), context)
     }
     guard try await isFresh(context) else { throw .reauthenticationRequired }
   }
@@ -44,11 +44,14 @@ package struct LinkHandlers: IdentityV1.LinkService {
   }
 
   /// Holds when the password is the account's. Counted like a sign-in: a stolen token must not become a way to guess.
-  private func reauthenticate(_ account: SubjectID, _ password: Password) async throws(RPCError) {
+  private func reauthenticate(
+    _ account: SubjectID, _ password: Password, _ context: ServerContext
+  ) async throws(RPCError) {
     let hash = try await core.stored { () throws(StorageError) in try await core.links.passwordHash(of: account) }
     guard let hash else { throw .invalidCredentials }
     try core.checkHashingRoom()
-    let counted = try await core.countAttempt("reauthenticate \(account)", account: account, guest: nil)
+    let counted = try await core.countAttempt(
+      "reauthenticate \(account)", account: account, by: try context.requester())
     let attempts = core.attempts
     let giveBack = { @Sendable () async throws(StorageError) in try await attempts.notMade(counted) }
     let matches = try await core.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
@@ -63,7 +66,8 @@ package struct LinkHandlers: IdentityV1.LinkService {
       identityID: id(of: identity),
       kind: identity.kind.name,
       mask: identity.mask,
-      linkedAt: GoogleProtobuf.Timestamp(identity.linkedAt)
+      linkedAt: GoogleProtobuf.Timestamp(identity.linkedAt),
+      verified: identity.isProven
     )
   }
 
@@ -72,7 +76,8 @@ package struct LinkHandlers: IdentityV1.LinkService {
       identityID: id(of: unlock),
       kind: unlock.kind.name,
       mask: "\(unlock.deviceKey.prefix(6))…",
-      linkedAt: GoogleProtobuf.Timestamp(unlock.enrolledAt)
+      linkedAt: GoogleProtobuf.Timestamp(unlock.enrolledAt),
+      verified: true
     )
   }
 

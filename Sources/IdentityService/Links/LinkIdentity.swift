@@ -21,7 +21,7 @@ extension LinkHandlers {
       return try await link(identifier, by: caller)
     case .otp(let credential):
       try await reauthenticate(context, request.password)
-      let shown = try await PresentedCode(credential, "otp", core, guest: nil)
+      let shown = try await PresentedCode(credential, "otp", core, by: try context.requester())
       return try await link(shown.identifier, by: caller, code: shown.code)
     case .customSecret(let credential):
       let id = try RequestFields.customID(credential.id, "custom_secret.id")
@@ -63,6 +63,7 @@ extension LinkHandlers {
     case .already(let identity):
       return IdentityV1.LinkIdentityResponse(identity: Self.message(identity), linked: false)
     case .taken: throw .identityInUse
+    case .unproven: throw .codeRequired("identifier")
     case .codeSpent: throw .codeVoid
     case .challengeUsed: throw .challengeInvalid
     case .callerEnded: throw .sessionRevoked

@@ -18,7 +18,7 @@ struct AccountSecret: Sendable {
     let counted = try await core.countAttempt(
       "\(identifier.kind.rawValue) \(identifier.canonical)",
       account: found?.subject,
-      guest: attempt.guest
+      by: attempt.requester
     )
     let attempts = core.attempts
     let giveBack = { @Sendable () async throws(StorageError) in try await attempts.notMade(counted) }

@@ -28,7 +28,7 @@ struct DeviceKeyLoginMethod: LoginMethod {
     let counted = try await core.countAttempt(
       "unlock \(proof.keyThumbprint)",
       account: found?.unlock.account,
-      guest: attempt.guest
+      by: attempt.requester
     )
     guard proof.holds, let found else { throw .invalidCredentials }
     try await core.attemptSucceeded(counted)

@@ -8,17 +8,18 @@ extension IdentityCore {
   ///
   /// - Parameters:
   ///   - what: what is tried, such as an identifier; only its hash is kept.
-  ///   - account: whom it leads to, if anybody.
+  ///   - account: whom it leads to, if anybody. Then it counts for the account, whatever was tried.
   func countAttempt(
     _ what: String,
     account: SubjectID?,
-    guest: SessionID?,
+    by requester: Requester,
     under policy: AttemptPolicy = AttemptPolicy()
   ) async throws(RPCError) -> SignInAttempt {
+    let target = account.map { "account \($0)" } ?? what
     let attempt = SignInAttempt(
-      identifierHash: SHA256Hash.hash(Array(what.utf8)),
+      targetHash: SHA256Hash.hash(Array(target.utf8)),
       account: account,
-      guestSession: guest,
+      requester: requester,
       now: clock.now()
     )
     let outcome = try await stored { () throws(StorageError) in try await attempts.begin(attempt, under: policy) }

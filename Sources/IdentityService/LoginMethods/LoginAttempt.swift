@@ -1,4 +1,5 @@
 import LatchkeyModel
+import Storage
 
 /// Who tries to sign in, besides what they present.
 struct LoginAttempt: Sendable {
@@ -7,10 +8,15 @@ struct LoginAttempt: Sendable {
   let guest: SessionID?
   /// Thumbprint of the key that the call proved (RFC 9449); the session will be bound to it.
   let provenKey: String?
+  /// The network that the call comes from.
+  let source: String
 
-  init(client: ClientID, guest: SessionID? = nil, provenKey: String? = nil) {
+  init(client: ClientID, guest: SessionID? = nil, provenKey: String? = nil, source: String) {
     self.client = client
     self.guest = guest
     self.provenKey = provenKey
+    self.source = source
   }
+
+  var requester: Requester { Requester(guestSession: guest, provenKey: provenKey, source: source) }
 }

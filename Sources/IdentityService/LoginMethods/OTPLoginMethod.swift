@@ -14,7 +14,7 @@ struct OTPLoginMethod: LoginMethod {
   }
 
   func verify(_ credential: IdentityV1.OtpCredential, _ attempt: LoginAttempt) async throws(RPCError) -> LoginFinding {
-    let shown = try await PresentedCode(credential, "otp", core, guest: attempt.guest)
+    let shown = try await PresentedCode(credential, "otp", core, by: attempt.requester)
     // To an address without an account a code was sent only to make one.
     guard let account = shown.account else { throw .codeVoid }
     return .account(

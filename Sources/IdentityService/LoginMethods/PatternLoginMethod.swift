@@ -32,7 +32,7 @@ struct PatternLoginMethod: LoginMethod {
     let counted = try await core.countAttempt(
       "pattern \(proof.keyThumbprint)",
       account: nil,
-      guest: nil,
+      by: attempt.requester,
       under: .pattern
     )
     let found = try await core.stored { () throws(StorageError) in

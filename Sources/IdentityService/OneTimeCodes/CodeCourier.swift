@@ -6,14 +6,17 @@ import Synchronization
 /// Hands codes to the sink, apart from the calls that asked for them: how long an answer takes tells nobody whether
 /// there was a message to send (R25).
 ///
-/// A code that could not be delivered is withdrawn: another may be asked for at once, and none of the hour's is used up.
+/// While a channel as a whole is out of reach, its codes are withdrawn: another may be asked for at once, and none of the
+/// hour's is used up. What fails for one recipient says nothing of the others, and is told to nobody: codes are sent to
+/// known addresses only, so that it would tell which those are.
 package final class CodeCourier: Sendable {
   private let sink: any CodeSink
   private let clock: any WallClock
   private let logger: Logger
   private let withdraw: @Sendable (OneTimeCode) async -> Void
-  private let queue: AsyncStream<Parcel>
-  private let entrance: AsyncStream<Parcel>.Continuation
+  private let queue = Mutex(CourierQueue<Parcel>())
+  private let wakes: AsyncStream<Void>
+  private let wake: AsyncStream<Void>.Continuation
   private let failedAt = Mutex<[AccountIdentifier.Kind: Timestamp]>([:])
 
   /// A code, on its way if there is a message: an identifier without an account takes its place like any other.
@@ -32,7 +35,7 @@ package final class CodeCourier: Sendable {
     self.clock = clock
     self.logger = logger
     self.withdraw = withdraw
-    (queue, entrance) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Limits.codesWaiting))
+    (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
   }
 
   /// Whether deliveries to such identifiers fail just now. The same for everybody, so it says nothing about an account.
@@ -44,22 +47,29 @@ package final class CodeCourier: Sendable {
 
   /// False when too many wait.
   ///
-  /// - Parameter message: nil for an identifier that nothing is sent to.
-  package func take(_ message: CodeMessage?, _ code: OneTimeCode, to kind: AccountIdentifier.Kind) -> Bool {
-    if case .enqueued = entrance.yield(Parcel(kind: kind, code: code, message: message)) { true } else { false }
+  /// - Parameters:
+  ///   - message: nil for an identifier that nothing is sent to.
+  ///   - source: the network that asked for it.
+  package func take(
+    _ message: CodeMessage?, _ code: OneTimeCode, to kind: AccountIdentifier.Kind, from source: String
+  ) -> Bool {
+    let parcel = Parcel(kind: kind, code: code, message: message)
+    if case .refused = queue.withLock({ $0.put(parcel, of: source) }) { return false }
+    wake.yield()
+    return true
   }
 
-  /// Delivers until the task is cancelled, a few at a time, so that one slow server holds up nobody else's code.
+  /// Delivers until the task is cancelled, a few at a time, fewer of one source.
   package func run() async {
-    await withTaskGroup(of: Void.self) { group in
-      var running = 0
-      for await parcel in queue {
-        if running == Limits.codeDeliveries {
-          await group.next()
-          running -= 1
+    await withDiscardingTaskGroup { group in
+      for await _ in wakes {
+        while let (parcel, source) = queue.withLock({ $0.next() }) {
+          group.addTask {
+            await self.deliver(parcel)
+            self.queue.withLock { $0.done(source) }
+            self.wake.yield()
+          }
         }
-        group.addTask { await self.deliver(parcel) }
-        running += 1
       }
     }
   }
@@ -74,8 +84,10 @@ package final class CodeCourier: Sendable {
       try await sink.deliver(message)
       failedAt.withLock { $0[parcel.kind] = nil }
     } catch {
-      failedAt.withLock { $0[parcel.kind] = clock.now() }
-      await withdraw(parcel.code)
+      if error.isChannelWide {
+        failedAt.withLock { $0[parcel.kind] = clock.now() }
+        await withdraw(parcel.code)
+      }
       logger.error("a code was not delivered", metadata: ["to": "\(message.identifier.mask)", "cause": "\(error)"])
     }
   }

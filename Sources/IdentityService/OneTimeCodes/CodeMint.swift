@@ -23,12 +23,36 @@ package struct CodeMint: Sendable {
     return text
   }
 
-  package func hashed(_ code: String, for identifier: AccountIdentifier) -> OneTimeCode {
-    let name = "\(identifier.kind.rawValue) \(identifier.canonical)"
-    return OneTimeCode(
-      identifierHash: authenticate("identifier", name),
-      codeHash: authenticate("code", "\(name) \(code)")
-    )
+  /// A name for a code, which tells it from the others of its identifier.
+  package func makeHandle() -> String { "lko_\(Base64URL.encode(random.bytes(16)))" }
+
+  package func hashed(_ code: String, for identifier: AccountIdentifier, handle: String) -> OneTimeCode {
+    OneTimeCode(
+      identifierHash: identifierHash(identifier), codeHash: codeHash(code, for: identifier),
+      handleHash: Self.handleHash(handle))
+  }
+
+  /// - Parameter handle: empty from who says none.
+  package func presented(
+    _ code: String, for identifier: AccountIdentifier, handle: String, account: SubjectID?, by requester: Requester
+  ) -> PresentedOneTimeCode {
+    PresentedOneTimeCode(
+      identifierHash: identifierHash(identifier), codeHash: codeHash(code, for: identifier),
+      handleHash: handle.isEmpty ? nil : Self.handleHash(handle), account: account, requester: requester)
+  }
+
+  package func identifierHash(_ identifier: AccountIdentifier) -> [UInt8] {
+    authenticate("identifier", Self.name(identifier))
+  }
+
+  private func codeHash(_ code: String, for identifier: AccountIdentifier) -> [UInt8] {
+    authenticate("code", "\(Self.name(identifier)) \(code)")
+  }
+
+  private static func handleHash(_ handle: String) -> [UInt8] { SHA256Hash.hash(Array(handle.utf8)) }
+
+  private static func name(_ identifier: AccountIdentifier) -> String {
+    "\(identifier.kind.rawValue) \(identifier.canonical)"
   }
 
   private func authenticate(_ purpose: String, _ text: String) -> [UInt8] {

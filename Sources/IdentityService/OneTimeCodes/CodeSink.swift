@@ -7,8 +7,11 @@ package protocol CodeSink: Sendable {
 /// Why a message was not taken on: for the operator's log, without the code.
 package struct CodeDeliveryError: Error, Sendable, CustomStringConvertible {
   package let description: String
+  /// Whether others' messages meet the same, rather than this one alone.
+  package let isChannelWide: Bool
 
-  package init(_ description: String) {
+  package init(_ description: String, isChannelWide: Bool = false) {
     self.description = description
+    self.isChannelWide = isChannelWide
   }
 }

@@ -8,7 +8,9 @@ enum DeliveryRetry {
       do throws(TransferError) {
         return try await attempt()
       } catch {
-        guard error.isRetryable, let pause = pauses.popFirst() else { throw CodeDeliveryError(error.description) }
+        guard error.isRetryable, let pause = pauses.popFirst() else {
+          throw CodeDeliveryError(error.description, isChannelWide: error.fault == .server)
+        }
         do {
           try await Task.sleep(for: pause)
         } catch {

@@ -14,12 +14,12 @@ package struct FileCodeSink: CodeSink {
     let bytes = message.json.encoded() + [UInt8(ascii: "\n")]
     // The path is copied for the call.
     let file = unsafe open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-    guard file >= 0 else { throw CodeDeliveryError("\(path) cannot be opened: \(SystemError.text(errno))") }
+    guard file >= 0 else { throw CodeDeliveryError("\(path) cannot be opened: \(SystemError.text(errno))", isChannelWide: true) }
     defer { close(file) }
     // write reads the array's own bytes. One call, so that lines of several writers do not mix.
     let written = unsafe bytes.withUnsafeBytes { unsafe write(file, $0.baseAddress, $0.count) }
     guard written == bytes.count else {
-      throw CodeDeliveryError("\(path) cannot be written: \(SystemError.text(errno))")
+      throw CodeDeliveryError("\(path) cannot be written: \(SystemError.text(errno))", isChannelWide: true)
     }
   }
 }

@@ -8,7 +8,7 @@ import Storage
 struct PresentedCode: Sendable {
   let identifier: AccountIdentifier
   let code: OneTimeCode
-  /// The account that the address leads to, if any.
+  /// The account that the address leads to, if any: one whose owner has shown it to be theirs before.
   let account: SubjectID?
 
   /// - Parameter field: where the credential stands in the request.
@@ -16,28 +16,32 @@ struct PresentedCode: Sendable {
     _ credential: IdentityV1.OtpCredential,
     _ field: String,
     _ core: IdentityCore,
-    guest: SessionID?
+    by requester: Requester
   ) async throws(RPCError) {
     let identifier = try RequestFields.address(credential.identifier, "\(field).identifier")
     let digits = core.codePolicy.digits
     guard credential.code.utf8.count == digits, credential.code.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
       throw .invalid("\(field).code", "must be \(digits) digits")
     }
-    let found = try await core.stored { () throws(StorageError) in try await core.accounts.account(for: identifier) }
+    let handle = try RequestFields.codeHandle(credential.handle, "\(field).handle")
+    let known = try await core.stored { () throws(StorageError) in try await core.accounts.account(for: identifier) }
+    let found = known?.isProven == true ? known : nil
     // Beside the tries of each code: new codes must not make endless tries (R24).
     let counted = try await core.countAttempt(
       "otp \(identifier.kind.rawValue) \(identifier.canonical)",
       account: found?.subject,
-      guest: guest
+      by: requester
     )
-    let code = core.codes.hashed(credential.code, for: identifier)
+    let presented = core.codes.presented(
+      credential.code, for: identifier, handle: handle, account: found?.subject, by: requester)
     let check = try await core.stored { () throws(StorageError) in
-      try await core.oneTimeCodes.present(code, at: core.clock.now())
+      try await core.oneTimeCodes.present(presented, at: core.clock.now())
     }
+    let code: OneTimeCode
     switch check {
     case .void: throw .codeVoid
     case .wrong(let attemptsLeft): throw .codeInvalid(attemptsLeft: attemptsLeft)
-    case .holds: break
+    case .holds(let kept): code = kept
     }
     try await core.attemptSucceeded(counted)
     self.identifier = identifier

@@ -47,7 +47,10 @@ package struct WebhookCodeSink: CodeSink {
           authoritiesFile: authoritiesFile
         ))
       guard answer.isSuccess else {
-        throw TransferError("the webhook answers \(answer.status)", isRetryable: answer.isRetryable)
+        // Whom it does not let in it lets nobody in; any other answer may be about this message.
+        throw TransferError(
+          "the webhook answers \(answer.status)", isRetryable: answer.isRetryable,
+          fault: [401, 403, 407].contains(answer.status) ? .server : .content)
       }
     }
   }

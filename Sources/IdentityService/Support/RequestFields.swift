@@ -153,6 +153,12 @@ enum RequestFields {
     return text
   }
 
+  /// Empty means absent.
+  static func codeHandle(_ text: String, _ field: String) throws(RPCError) -> String {
+    guard text.utf8.count <= 64 else { throw .invalid(field, "must be the handle of a SendOtpResponse") }
+    return text
+  }
+
   static func token(_ text: String, _ field: String) throws(RPCError) -> String {
     guard !text.isEmpty else { throw .invalid(field, "is missing") }
     guard text.utf8.count <= Limits.tokenCharacters else { throw .invalid(field, "is too long for a token") }

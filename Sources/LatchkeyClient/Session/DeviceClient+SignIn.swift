@@ -34,7 +34,7 @@ extension DeviceClient {
         guestToken: try await guestToken(),
         nickname: nickname,
         locale: locale,
-        otp: IdentityV1.OtpCredential(identifier: address, code: code)
+        otp: codeCredential(address, code)
       ))
   }
 
@@ -110,7 +110,8 @@ extension DeviceClient {
   ) async throws(ClientError) -> CodeSent {
     let auth = IdentityV1.AuthServiceClient(channel: identity)
     let request = IdentityV1.SendOtpRequest(
-      clientID: configuration.clientID, identifier: address, locale: locale, purpose: purpose.proto)
+      clientID: configuration.clientID, identifier: address, locale: locale, purpose: purpose.proto,
+      guestToken: try await guestToken())
     let answer = try await open { options throws(RPCError) in
       let working = Working(request) { request, challenge, solution in
         request.challenge = challenge
@@ -120,6 +121,7 @@ extension DeviceClient {
         try await auth.sendOtp(request, options: options)
       }
     }
+    remember(codeHandle: answer.handle, for: address)
     return CodeSent(
       expiresIn: .told(seconds: answer.expiresIn),
       resendAfter: .told(seconds: answer.resendAfter),
@@ -155,7 +157,7 @@ extension DeviceClient {
     switch credential {
     case .password(let identifier, let password):
       .password(IdentityV1.PasswordCredential(identifier: identifier, password: password))
-    case .code(let identifier, let code): .otp(IdentityV1.OtpCredential(identifier: identifier, code: code))
+    case .code(let identifier, let code): .otp(codeCredential(identifier, code))
     case .customSecret(let id, let secret):
       .customSecret(IdentityV1.CustomSecretCredential(id: id, secret: secret))
     case .idToken(let token, let nonce):

@@ -36,6 +36,14 @@ package enum AccountIdentifier: Sendable, Hashable {
     case customID = 4
     case oidc = 5
 
+    /// Whether a message can be sent to it: an address may be somebody else's than who says it.
+    package var isAddress: Bool {
+      switch self {
+      case .email, .phone: true
+      case .userName, .customID, .oidc: false
+      }
+    }
+
     /// As it appears in messages.
     package var name: String {
       switch self {
@@ -81,10 +89,5 @@ package enum AccountIdentifier: Sendable, Hashable {
   }
 
   /// Whether a message can be sent to it.
-  package var isAddress: Bool {
-    switch self {
-    case .email, .phone: true
-    case .userName, .customID, .federated: false
-    }
-  }
+  package var isAddress: Bool { kind.isAddress }
 }

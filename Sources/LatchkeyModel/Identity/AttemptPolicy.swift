@@ -2,9 +2,15 @@
 ///
 /// A few tries are free, then each doubles the wait; from the hundredth on (NIST SP 800-63B-4 section 3.2.2 allows no
 /// more in a row) the wait is long. Nothing is locked for ever, so nobody can lock an owner out for good, and a device
-/// that the account was used on before is counted by itself: strangers' mistakes do not slow it down.
+/// that the account was used on, or a network that it was signed in from before, is counted by itself: strangers'
+/// mistakes do not slow it down.
+///
+/// Strangers are counted by network and, all together, for the account, whatever identifier and method they try: 50 at
+/// once from everywhere, 100 within three and a half hours, then 24 a day.
 package struct AttemptPolicy: Sendable, Equatable {
   package var free: Int64 = 10
+  /// Those of all strangers together that are free: more than one network's, so that a second one is not held up by it.
+  package var freeTogether: Int64 = 50
   package var firstWait: Duration = .seconds(1)
   package var limit: Int64 = 100
   package var longestWait: Duration = .seconds(300)
@@ -17,9 +23,17 @@ package struct AttemptPolicy: Sendable, Equatable {
   package static let pattern = {
     var policy = AttemptPolicy()
     policy.free = 3
+    policy.freeTogether = 3
     policy.firstWait = .seconds(30)
     return policy
   }()
+
+  /// What all strangers together are held to.
+  package var together: AttemptPolicy {
+    var policy = self
+    policy.free = freeTogether
+    return policy
+  }
 
   /// How long to wait yet, or nil when another try may be made.
   ///

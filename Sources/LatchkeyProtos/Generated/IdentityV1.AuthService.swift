@@ -289,7 +289,7 @@ extension IdentityV1 {
   package enum OtpPurpose: Sendable, Hashable, RawRepresentable {
     /// As SIGN_IN.
     case unspecified
-    /// Nothing is sent to an address that no account has.
+    /// Nothing is sent to an address that no account has, or that nobody showed to be theirs.
     case signIn
     /// For Register and LinkIdentity: the code shows that the address is the caller's.
     case proveAddress
@@ -417,10 +417,13 @@ extension IdentityV1 {
   package struct OtpCredential: Sendable, Equatable {
     package var identifier: String
     package var code: String
+    /// From SendOtpResponse. Without it the code is the one that this device or network asked for.
+    package var handle: String
 
-    package init(identifier: String = "", code: String = "") {
+    package init(identifier: String = "", code: String = "", handle: String = "") {
       self.identifier = identifier
       self.code = code
+      self.handle = handle
     }
   }
 
@@ -517,6 +520,9 @@ extension IdentityV1 {
     package var challenge: String
     package var powSolution: [UInt8]
     package var purpose: IdentityV1.OtpPurpose
+    /// A guest's access token: a device that the account was used on has sends and tries of its own, which no stranger can
+    /// use up.
+    package var guestToken: String
 
     package init(
       clientID: String = "",
@@ -524,7 +530,8 @@ extension IdentityV1 {
       locale: String = "",
       challenge: String = "",
       powSolution: [UInt8] = [],
-      purpose: IdentityV1.OtpPurpose = .unspecified
+      purpose: IdentityV1.OtpPurpose = .unspecified,
+      guestToken: String = ""
     ) {
       self.clientID = clientID
       self.identifier = identifier
@@ -532,6 +539,7 @@ extension IdentityV1 {
       self.challenge = challenge
       self.powSolution = powSolution
       self.purpose = purpose
+      self.guestToken = guestToken
     }
   }
 
@@ -542,11 +550,14 @@ extension IdentityV1 {
     package var resendAfter: Int64
     /// How often the code may be tried.
     package var attemptsLeft: Int32
+    /// Names this code when it is presented, from any network: others' codes and tries have nothing to do with it.
+    package var handle: String
 
-    package init(expiresIn: Int64 = 0, resendAfter: Int64 = 0, attemptsLeft: Int32 = 0) {
+    package init(expiresIn: Int64 = 0, resendAfter: Int64 = 0, attemptsLeft: Int32 = 0, handle: String = "") {
       self.expiresIn = expiresIn
       self.resendAfter = resendAfter
       self.attemptsLeft = attemptsLeft
+      self.handle = handle
     }
   }
 
@@ -567,7 +578,8 @@ extension IdentityV1 {
   package struct CheckIdentifierResponse: Sendable, Equatable {
     /// Whether the text is one at all: then a form may be sent.
     package var valid: Bool
-    /// Whether it may be registered. Nicknames need not be unique.
+    /// Whether it may be registered. An address that an account has and nobody showed to be theirs is free to who does, by
+    /// a code (CODE_REQUIRED). Nicknames need not be unique.
     package var available: Bool
     /// "email", "phone" or "user_name", for a valid identifier.
     package var kind: String
@@ -1041,7 +1053,8 @@ extension IdentityV1.OtpCredential: RPCMessage {
   init(reading c: UnsafePointer<Latchkey__Identity__V1__OtpCredential>) throws(ProtobufError) {
     unsafe self.init(
       identifier: try FieldReader.string(c.pointee.identifier, "identifier"),
-      code: try FieldReader.string(c.pointee.code, "code")
+      code: try FieldReader.string(c.pointee.code, "code"),
+      handle: try FieldReader.string(c.pointee.handle, "handle")
     )
   }
 
@@ -1051,6 +1064,7 @@ extension IdentityV1.OtpCredential: RPCMessage {
     unsafe latchkey__identity__v1__otp_credential__init(c)
     unsafe c.pointee.identifier = try arena.string(identifier)
     unsafe c.pointee.code = try arena.string(code)
+    unsafe c.pointee.handle = try arena.string(handle)
     return unsafe c
   }
 }
@@ -1275,7 +1289,8 @@ extension IdentityV1.SendOtpRequest: RPCMessage {
       locale: try FieldReader.string(c.pointee.locale, "locale"),
       challenge: try FieldReader.string(c.pointee.challenge, "challenge"),
       powSolution: FieldReader.bytes(c.pointee.pow_solution),
-      purpose: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.purpose.rawValue))
+      purpose: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.purpose.rawValue)),
+      guestToken: try FieldReader.string(c.pointee.guest_token, "guest_token")
     )
   }
 
@@ -1289,6 +1304,7 @@ extension IdentityV1.SendOtpRequest: RPCMessage {
     unsafe c.pointee.challenge = try arena.string(challenge)
     unsafe c.pointee.pow_solution = try arena.bytes(powSolution)
     unsafe c.pointee.purpose = .init(rawValue: .init(truncatingIfNeeded: purpose.rawValue))
+    unsafe c.pointee.guest_token = try arena.string(guestToken)
     return unsafe c
   }
 }
@@ -1312,7 +1328,8 @@ extension IdentityV1.SendOtpResponse: RPCMessage {
     unsafe self.init(
       expiresIn: c.pointee.expires_in,
       resendAfter: c.pointee.resend_after,
-      attemptsLeft: c.pointee.attempts_left
+      attemptsLeft: c.pointee.attempts_left,
+      handle: try FieldReader.string(c.pointee.handle, "handle")
     )
   }
 
@@ -1323,6 +1340,7 @@ extension IdentityV1.SendOtpResponse: RPCMessage {
     unsafe c.pointee.expires_in = expiresIn
     unsafe c.pointee.resend_after = resendAfter
     unsafe c.pointee.attempts_left = attemptsLeft
+    unsafe c.pointee.handle = try arena.string(handle)
     return unsafe c
   }
 }

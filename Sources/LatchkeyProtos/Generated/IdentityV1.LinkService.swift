@@ -108,17 +108,22 @@ extension IdentityV1 {
     /// Such as "a***@e***.com".
     package var mask: String
     package var linkedAt: GoogleProtobuf.Timestamp?
+    /// False for an address that no code showed to be the owner's: then only the account's password leads there by it, and
+    /// whoever shows it to be theirs takes it along.
+    package var verified: Bool
 
     package init(
       identityID: String = "",
       kind: String = "",
       mask: String = "",
-      linkedAt: GoogleProtobuf.Timestamp? = nil
+      linkedAt: GoogleProtobuf.Timestamp? = nil,
+      verified: Bool = false
     ) {
       self.identityID = identityID
       self.kind = kind
       self.mask = mask
       self.linkedAt = linkedAt
+      self.verified = verified
     }
   }
 
@@ -226,7 +231,8 @@ extension IdentityV1.LinkedIdentity: RPCMessage {
       identityID: try FieldReader.string(c.pointee.identity_id, "identity_id"),
       kind: try FieldReader.string(c.pointee.kind, "kind"),
       mask: try FieldReader.string(c.pointee.mask, "mask"),
-      linkedAt: try FieldReader.message(c.pointee.linked_at, "linked_at", GoogleProtobuf.Timestamp.init(reading:))
+      linkedAt: try FieldReader.message(c.pointee.linked_at, "linked_at", GoogleProtobuf.Timestamp.init(reading:)),
+      verified: c.pointee.verified != 0
     )
   }
 
@@ -238,6 +244,7 @@ extension IdentityV1.LinkedIdentity: RPCMessage {
     unsafe c.pointee.kind = try arena.string(kind)
     unsafe c.pointee.mask = try arena.string(mask)
     if let linkedAt { unsafe c.pointee.linked_at = try linkedAt.filled(in: arena) }
+    unsafe c.pointee.verified = verified ? 1 : 0
     return unsafe c
   }
 }

@@ -10,6 +10,8 @@ package struct AuditNote: Sendable, Equatable {
     case sessionEnded = "session_ended"
     case steppedUp = "stepped_up"
     case identityLinked = "identity_linked"
+    case identityVerified = "identity_verified"
+    case identityReleased = "identity_released"
     case identityUnlinked = "identity_unlinked"
     case credentialEnrolled = "credential_enrolled"
     case credentialRemoved = "credential_removed"

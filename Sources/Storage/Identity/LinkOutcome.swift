@@ -5,6 +5,8 @@ package enum LinkOutcome: Sendable, Equatable {
   case already(Identity)
   /// It leads to another account.
   case taken
+  /// Another account has the address, whose owner never showed to be it: a code would decide.
+  case unproven
   /// The code was spent meanwhile.
   case codeSpent
   case challengeUsed

@@ -16,6 +16,8 @@ package struct Registration: Sendable {
   /// The live session of the guest to promote.
   package var guestSession: SessionID?
   package var draft: SessionDraft
+  /// The network that the call comes from: known for the account from now on.
+  package var source: String
   package var replay: SignIn.Replay?
 
   package init(
@@ -29,6 +31,7 @@ package struct Registration: Sendable {
     newSubject: SubjectID,
     guestSession: SessionID?,
     draft: SessionDraft,
+    source: String = "",
     replay: SignIn.Replay? = nil
   ) {
     self.identifier = identifier
@@ -42,5 +45,6 @@ package struct Registration: Sendable {
     self.newSubject = newSubject
     self.guestSession = guestSession
     self.draft = draft
+    self.source = source
   }
 }

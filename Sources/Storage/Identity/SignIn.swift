@@ -41,6 +41,8 @@ package struct SignIn: Sendable {
   package var draft: SessionDraft
   /// What the credential answered.
   package var challenge: UsedChallenge?
+  /// The network that the call comes from: known for the account from now on.
+  package var source: String
   /// What the same request would have again, and until when it is answered the same.
   package var replay: Replay?
 
@@ -55,8 +57,10 @@ package struct SignIn: Sendable {
   }
 
   package init(
-    proof: Proof, guest: Guest?, draft: SessionDraft, challenge: UsedChallenge? = nil, replay: Replay? = nil
+    proof: Proof, guest: Guest?, draft: SessionDraft, challenge: UsedChallenge? = nil, source: String = "",
+    replay: Replay? = nil
   ) {
+    self.source = source
     self.challenge = challenge
     self.replay = replay
     self.proof = proof

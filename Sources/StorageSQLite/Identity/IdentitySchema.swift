@@ -406,5 +406,43 @@ extension SQLiteSchema {
     CREATE INDEX link_tickets_by_expiry ON link_tickets (expires_at);
     CREATE INDEX link_tickets_by_account ON link_tickets (account_sub);
     """,
+
+    // 17: an address leads to an account once a code showed that it is its owner's, and codes and tries are counted for
+    // who makes them.
+    """
+    ALTER TABLE identities ADD COLUMN verified_at INTEGER;
+    -- An account without a password that has one way in was made by a code to that address. Of the others nobody knows:
+    -- their password goes on leading to them, and a code verifies the address.
+    UPDATE identities SET verified_at = created_at
+    WHERE kind IN (1, 2) AND sub NOT IN (SELECT sub FROM passwords)
+      AND 1 = (SELECT count(*) FROM identities AS others WHERE others.sub = identities.sub);
+
+    -- What is under way is forgotten: it would hold for minutes.
+    DROP TABLE one_time_codes;
+    CREATE TABLE one_time_codes (
+      identifier_hash BLOB NOT NULL,
+      -- Whose code it is: a device, a network, or empty for the count of what all strangers were sent.
+      share           TEXT NOT NULL,
+      handle_hash     BLOB NOT NULL,
+      code_hash       BLOB NOT NULL,
+      expires_at      INTEGER NOT NULL,
+      attempts_left   INTEGER NOT NULL,
+      -- Tries of callers from elsewhere who say no handle.
+      elsewhere_left  INTEGER NOT NULL,
+      sent_at         INTEGER NOT NULL,
+      window_began_at INTEGER NOT NULL,
+      sends           INTEGER NOT NULL,
+      PRIMARY KEY (identifier_hash, share)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX one_time_codes_by_time ON one_time_codes (sent_at);
+
+    CREATE TABLE sign_in_sources (
+      sub     BLOB NOT NULL,
+      -- An IPv4 address or IPv6 /64 that a person signed in from.
+      source  TEXT NOT NULL,
+      last_at INTEGER NOT NULL,
+      PRIMARY KEY (sub, source)
+    ) STRICT, WITHOUT ROWID;
+    """,
   ])
 }

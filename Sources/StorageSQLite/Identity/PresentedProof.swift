@@ -33,7 +33,12 @@ struct PresentedProof {
         current.passwordHash == hash
       else { return .changed }
       return .found(named(identifier, subject))
-    case .code(let subject, let identifier, _), .identity(let subject, let identifier):
+    case .code(let subject, let identifier, _):
+      guard let current = try SQLiteAccountStore.account(for: identifier, in: db), current.subject == subject,
+        current.isProven
+      else { return .changed }
+      return .found(named(identifier, subject))
+    case .identity(let subject, let identifier):
       guard try SQLiteAccountStore.account(for: identifier, in: db)?.subject == subject else { return .changed }
       return .found(named(identifier, subject))
     case .unlock(let subject, let kind, let key, let mask):

@@ -38,14 +38,21 @@ package struct SQLiteAccountStore: AccountStore {
       }
       // Every refusal comes before the first change: an outcome is committed, whatever it says.
       let identifier = registration.identifier
-      if try IdentityRow.find(identifier, in: db) != nil { return .identifierTaken }
+      var earlier: SubjectID?
+      if let (held, owner) = try IdentityRow.find(identifier, in: db) {
+        guard !held.isProven else { return .identifierTaken }
+        guard registration.code != nil else { return .identifierUnproven }
+        earlier = owner
+      }
       if let challenge = registration.challenge, try ChallengeRow.isUsed(challenge, in: db) { return .challengeUsed }
       if let code = registration.code, try !SQLiteOneTimeCodeStore.spend(code, at: now, in: db) { return .codeSpent }
       if let challenge = registration.challenge { try ChallengeRow.spend(challenge, in: db) }
+      if let earlier { try IdentityRow.release(identifier, from: earlier, at: now, in: db, noting: &changes) }
       let hasOwnSecret = identifier.kind == .customID
       guard
         try IdentityRow.insert(
-          identifier, secretHash: hasOwnSecret ? registration.secretHash : nil, of: subject.id, at: now, in: db)
+          identifier, secretHash: hasOwnSecret ? registration.secretHash : nil, isVerified: registration.code != nil,
+          of: subject.id, at: now, in: db)
       else { return .identifierTaken }
       if let nickname = registration.nickname { subject.profile.nickname = nickname }
       if let avatar = registration.avatar { subject.profile.avatarURL = avatar.description }
@@ -68,6 +75,7 @@ package struct SQLiteAccountStore: AccountStore {
         AuditNote(
           .accountCreated, at: now, subject: subject.id, session: session.id, address: registration.draft.address,
           detail: registration.identifier.mask))
+      try SourceRow.note(registration.source, of: subject.id, at: now, in: db)
       let isWipeRequired = try Self.noteLogin(
         session, mask: registration.identifier.mask, in: db)
       let signedIn = SignedIn(
@@ -158,6 +166,8 @@ package struct SQLiteAccountStore: AccountStore {
         }
       }
       try SubjectRow.touch(account, at: now, in: db)
+      // Where a code was shown is not where its owner is.
+      if presented.source == nil { try SourceRow.note(signIn.source, of: account, at: now, in: db) }
       let isWipeRequired = try Self.noteLogin(session, mask: presented.mask, in: db)
       let signedIn = SignedIn(
         session: session,
@@ -185,7 +195,7 @@ package struct SQLiteAccountStore: AccountStore {
       if let challenge, try ChallengeRow.isUsed(challenge, in: db) { return .challengeUsed }
       // Every refusal comes before the first change: an outcome is committed, whatever it says.
       if case .code(let account, let identifier, let code) = proof {
-        guard try Self.account(for: identifier, in: db)?.subject == account,
+        guard let current = try Self.account(for: identifier, in: db), current.subject == account, current.isProven,
           try SQLiteOneTimeCodeStore.spend(code, at: now, in: db)
         else { return .credentialChanged }
       }
@@ -228,12 +238,15 @@ package struct SQLiteAccountStore: AccountStore {
   ) throws(StorageError) -> PasswordAccount? {
     try db.first(
       """
-      SELECT identities.sub, coalesce(identities.secret_hash, passwords.hash) FROM identities LEFT JOIN passwords ON passwords.sub = identities.sub
+      SELECT identities.sub, coalesce(identities.secret_hash, passwords.hash), identities.verified_at
+      FROM identities LEFT JOIN passwords ON passwords.sub = identities.sub
       WHERE identities.kind = ? AND identities.value = ?
       """,
       .integer(identifier.kind.rawValue), .text(identifier.canonical)
     ) { row throws(StorageError) in
-      PasswordAccount(subject: try row.id(0), passwordHash: row.optionalText(1))
+      PasswordAccount(
+        subject: try row.id(0), passwordHash: row.optionalText(1),
+        isProven: !identifier.isAddress || row.optionalInteger(2) != nil)
     }
   }
 

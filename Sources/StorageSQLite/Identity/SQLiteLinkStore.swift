@@ -28,7 +28,11 @@ package struct SQLiteLinkStore: LinkStore {
       guard let own = try SessionRow.live(caller, at: now, in: db), !own.isGuest else { return .callerEnded }
       let account = own.subject
       if let (identity, owner) = try IdentityRow.find(identifier, in: db) {
-        guard owner == account else { return .taken }
+        if owner != account, identity.isProven { return .taken }
+        if owner != account, code == nil { return .unproven }
+        if owner != account {
+          return try Self.takeOver(identifier, from: owner, by: own, code: code, at: now, in: db, noting: &changes)
+        }
         if let challenge, try !ChallengeRow.spend(challenge, in: db) { return .challengeUsed }
         if let code, try !SQLiteOneTimeCodeStore.spend(code, at: now, in: db) { return .codeSpent }
         if let secretHash {
@@ -36,21 +40,44 @@ package struct SQLiteLinkStore: LinkStore {
           changes.notes.append(
             AuditNote(.credentialEnrolled, at: now, subject: account, detail: identifier.kind.name))
         }
-        return .already(identity)
+        if code != nil { try IdentityRow.verify(identifier, of: account, at: now, in: db, noting: &changes) }
+        return .already(try IdentityRow.find(identifier, in: db)?.identity ?? identity)
       }
       guard try IdentityRow.all(of: account, in: db).count < IdentityRow.mostPerAccount else { return .full }
       if let challenge, try !ChallengeRow.spend(challenge, in: db) { return .challengeUsed }
       if let code, try !SQLiteOneTimeCodeStore.spend(code, at: now, in: db) { return .codeSpent }
-      guard try IdentityRow.insert(identifier, secretHash: secretHash, of: account, at: now, in: db) else {
-        return .taken
-      }
-      let member = LineageRow.Member.identity(identifier.kind, value: identifier.canonical)
-      try LineageRow.forget(member, in: db)
-      try LineageRow.note(member, cameOf: [.session(own.id)], in: db)
-      changes.notes.append(AuditNote(.identityLinked, at: now, subject: account, detail: identifier.mask))
-      return .linked(
-        Identity(kind: identifier.kind, value: identifier.canonical, mask: identifier.mask, linkedAt: now))
+      return try Self.add(
+        identifier, to: account, by: own.id, secretHash: secretHash, isVerified: code != nil, at: now, in: db, noting: &changes)
     }
+  }
+
+  /// Gives an address that nobody had proven to the account whose owner did.
+  private static func takeOver(
+    _ identifier: AccountIdentifier, from holder: SubjectID, by own: Session, code: OneTimeCode?,
+    at now: Timestamp, in db: SQLiteConnection, noting changes: inout SessionChanges
+  ) throws(StorageError) -> LinkOutcome {
+    let account = own.subject
+    guard try IdentityRow.all(of: account, in: db).count < IdentityRow.mostPerAccount else { return .full }
+    guard let code, try SQLiteOneTimeCodeStore.spend(code, at: now, in: db) else { return .codeSpent }
+    try IdentityRow.release(identifier, from: holder, at: now, in: db, noting: &changes)
+    return try add(
+      identifier, to: account, by: own.id, secretHash: nil, isVerified: true, at: now, in: db, noting: &changes)
+  }
+
+  private static func add(
+    _ identifier: AccountIdentifier, to account: SubjectID, by session: SessionID, secretHash: String?,
+    isVerified: Bool, at now: Timestamp, in db: SQLiteConnection, noting changes: inout SessionChanges
+  ) throws(StorageError) -> LinkOutcome {
+    guard
+      try IdentityRow.insert(
+        identifier, secretHash: secretHash, isVerified: isVerified, of: account, at: now, in: db)
+    else { return .taken }
+    try LineageRow.note(.identity(identifier.kind, value: identifier.canonical), cameOf: [.session(session)], in: db)
+    changes.notes.append(AuditNote(.identityLinked, at: now, subject: account, detail: identifier.mask))
+    return .linked(
+      Identity(
+        kind: identifier.kind, value: identifier.canonical, mask: identifier.mask, linkedAt: now,
+        verifiedAt: isVerified ? now : nil))
   }
 
   package func unlink(

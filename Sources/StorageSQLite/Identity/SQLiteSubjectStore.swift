@@ -70,6 +70,7 @@ package struct SQLiteSubjectStore: SubjectStore {
     "DELETE FROM link_tickets WHERE account_sub = ?",
     "DELETE FROM transfers WHERE sub = ?",
     "DELETE FROM unlocks WHERE sub = ?",
+    "DELETE FROM sign_in_sources WHERE sub = ?",
     "DELETE FROM devices WHERE guest_sub = ? AND last_account_sub IS NULL",
     "UPDATE devices SET guest_sub = NULL WHERE guest_sub = ?",
     """

@@ -65,6 +65,7 @@ struct MethodBench: Sendable {
     device = try TestDevice()
     let guest = try await harness.issueGuest(device)
     let account = try await harness.register("ada@example.com", guest: guest.tokens)
+    try await harness.proveAddresses()
     tokens = try account.tokens.orThrow()
     subject = try account.subject.orThrow().sub
     courier = Courier(harness.core)

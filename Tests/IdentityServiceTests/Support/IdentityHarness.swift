@@ -132,6 +132,13 @@ struct IdentityHarness: Sendable {
     return IdentityV1.AuthServiceClient(channel: channel)
   }
 
+  /// Every address so far leads to its account, as if a code had shown it to be its owner's.
+  func proveAddresses() async throws {
+    try await database.write { db throws(StorageError) in
+      _ = try db.execute("UPDATE identities SET verified_at = created_at WHERE kind IN (1, 2)")
+    }
+  }
+
   // MARK: Steps
 
   func challenge(for device: TestDevice) async throws -> String {

@@ -31,7 +31,7 @@ final class Postbox: CodeSink {
       do { try await Task.sleep(for: .milliseconds(2)) } catch { throw CodeDeliveryError("the test is over") }
     }
     let failure: CodeDeliveryError? = state.withLock { state in
-      if state.isBroken { return CodeDeliveryError("the box is full") }
+      if state.isBroken { return CodeDeliveryError("the box is full", isChannelWide: true) }
       if state.refused.contains(recipient) {
         state.refusals += 1
         return CodeDeliveryError("nobody of that name")

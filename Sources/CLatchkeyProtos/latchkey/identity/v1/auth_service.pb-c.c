@@ -1588,7 +1588,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__password_credential__de
   (ProtobufCMessageInit) latchkey__identity__v1__password_credential__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__otp_credential__field_descriptors[2] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__otp_credential__field_descriptors[3] =
 {
   {
     "identifier",
@@ -1614,15 +1614,28 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__otp_credential__fi
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "handle",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__OtpCredential, handle),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__otp_credential__field_indices_by_name[] = {
   1,   /* field[1] = code */
+  2,   /* field[2] = handle */
   0,   /* field[0] = identifier */
 };
 static const ProtobufCIntRange latchkey__identity__v1__otp_credential__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 2 }
+  { 0, 3 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__otp_credential__descriptor =
 {
@@ -1632,7 +1645,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__otp_credential__descrip
   "Latchkey__Identity__V1__OtpCredential",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__OtpCredential),
-  2,
+  3,
   latchkey__identity__v1__otp_credential__field_descriptors,
   latchkey__identity__v1__otp_credential__field_indices_by_name,
   1,  latchkey__identity__v1__otp_credential__number_ranges,
@@ -1945,7 +1958,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__qr_grant_credential__de
   (ProtobufCMessageInit) latchkey__identity__v1__qr_grant_credential__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__send_otp_request__field_descriptors[6] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__send_otp_request__field_descriptors[7] =
 {
   {
     "client_id",
@@ -2019,10 +2032,23 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__send_otp_request__
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "guest_token",
+    7,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SendOtpRequest, guest_token),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__send_otp_request__field_indices_by_name[] = {
   3,   /* field[3] = challenge */
   0,   /* field[0] = client_id */
+  6,   /* field[6] = guest_token */
   1,   /* field[1] = identifier */
   2,   /* field[2] = locale */
   4,   /* field[4] = pow_solution */
@@ -2031,7 +2057,7 @@ static const unsigned latchkey__identity__v1__send_otp_request__field_indices_by
 static const ProtobufCIntRange latchkey__identity__v1__send_otp_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 6 }
+  { 0, 7 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__send_otp_request__descriptor =
 {
@@ -2041,14 +2067,14 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__send_otp_request__descr
   "Latchkey__Identity__V1__SendOtpRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__SendOtpRequest),
-  6,
+  7,
   latchkey__identity__v1__send_otp_request__field_descriptors,
   latchkey__identity__v1__send_otp_request__field_indices_by_name,
   1,  latchkey__identity__v1__send_otp_request__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__send_otp_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__send_otp_response__field_descriptors[3] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__send_otp_response__field_descriptors[4] =
 {
   {
     "expires_in",
@@ -2086,16 +2112,29 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__send_otp_response_
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "handle",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__SendOtpResponse, handle),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__send_otp_response__field_indices_by_name[] = {
   2,   /* field[2] = attempts_left */
   0,   /* field[0] = expires_in */
+  3,   /* field[3] = handle */
   1,   /* field[1] = resend_after */
 };
 static const ProtobufCIntRange latchkey__identity__v1__send_otp_response__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 3 }
+  { 0, 4 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__send_otp_response__descriptor =
 {
@@ -2105,7 +2144,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__send_otp_response__desc
   "Latchkey__Identity__V1__SendOtpResponse",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__SendOtpResponse),
-  3,
+  4,
   latchkey__identity__v1__send_otp_response__field_descriptors,
   latchkey__identity__v1__send_otp_response__field_indices_by_name,
   1,  latchkey__identity__v1__send_otp_response__number_ranges,

@@ -412,7 +412,7 @@ void   latchkey__identity__v1__unlink_identity_response__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__unlink_identity_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
-static const ProtobufCFieldDescriptor latchkey__identity__v1__linked_identity__field_descriptors[4] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__linked_identity__field_descriptors[5] =
 {
   {
     "identity_id",
@@ -462,17 +462,30 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__linked_identity__f
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "verified",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__LinkedIdentity, verified),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__linked_identity__field_indices_by_name[] = {
   0,   /* field[0] = identity_id */
   1,   /* field[1] = kind */
   3,   /* field[3] = linked_at */
   2,   /* field[2] = mask */
+  4,   /* field[4] = verified */
 };
 static const ProtobufCIntRange latchkey__identity__v1__linked_identity__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 4 }
+  { 0, 5 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__linked_identity__descriptor =
 {
@@ -482,7 +495,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__linked_identity__descri
   "Latchkey__Identity__V1__LinkedIdentity",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__LinkedIdentity),
-  4,
+  5,
   latchkey__identity__v1__linked_identity__field_descriptors,
   latchkey__identity__v1__linked_identity__field_indices_by_name,
   1,  latchkey__identity__v1__linked_identity__number_ranges,

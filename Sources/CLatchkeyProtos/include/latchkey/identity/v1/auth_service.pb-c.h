@@ -61,7 +61,7 @@ typedef enum _Latchkey__Identity__V1__OtpPurpose {
    */
   LATCHKEY__IDENTITY__V1__OTP_PURPOSE__OTP_PURPOSE_UNSPECIFIED = 0,
   /*
-   * Nothing is sent to an address that no account has.
+   * Nothing is sent to an address that no account has, or that nobody showed to be theirs.
    */
   LATCHKEY__IDENTITY__V1__OTP_PURPOSE__OTP_PURPOSE_SIGN_IN = 1,
   /*
@@ -124,10 +124,14 @@ struct  Latchkey__Identity__V1__OtpCredential
   ProtobufCMessage base;
   ProtobufCBinaryData identifier;
   ProtobufCBinaryData code;
+  /*
+   * From SendOtpResponse. Without it the code is the one that this device or network asked for.
+   */
+  ProtobufCBinaryData handle;
 };
 #define LATCHKEY__IDENTITY__V1__OTP_CREDENTIAL__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__otp_credential__descriptor) \
-    , {0,NULL}, {0,NULL} }
+    , {0,NULL}, {0,NULL}, {0,NULL} }
 
 
 /*
@@ -258,10 +262,15 @@ struct  Latchkey__Identity__V1__SendOtpRequest
   ProtobufCBinaryData challenge;
   ProtobufCBinaryData pow_solution;
   Latchkey__Identity__V1__OtpPurpose purpose;
+  /*
+   * A guest's access token: a device that the account was used on has sends and tries of its own, which no stranger can
+   * use up.
+   */
+  ProtobufCBinaryData guest_token;
 };
 #define LATCHKEY__IDENTITY__V1__SEND_OTP_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__send_otp_request__descriptor) \
-    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, LATCHKEY__IDENTITY__V1__OTP_PURPOSE__OTP_PURPOSE_UNSPECIFIED }
+    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, LATCHKEY__IDENTITY__V1__OTP_PURPOSE__OTP_PURPOSE_UNSPECIFIED, {0,NULL} }
 
 
 struct  Latchkey__Identity__V1__SendOtpResponse
@@ -279,10 +288,14 @@ struct  Latchkey__Identity__V1__SendOtpResponse
    * How often the code may be tried.
    */
   int32_t attempts_left;
+  /*
+   * Names this code when it is presented, from any network: others' codes and tries have nothing to do with it.
+   */
+  ProtobufCBinaryData handle;
 };
 #define LATCHKEY__IDENTITY__V1__SEND_OTP_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__send_otp_response__descriptor) \
-    , 0, 0, 0 }
+    , 0, 0, 0, {0,NULL} }
 
 
 typedef enum {
@@ -317,7 +330,8 @@ struct  Latchkey__Identity__V1__CheckIdentifierResponse
    */
   protobuf_c_boolean valid;
   /*
-   * Whether it may be registered. Nicknames need not be unique.
+   * Whether it may be registered. An address that an account has and nobody showed to be theirs is free to who does, by
+   * a code (CODE_REQUIRED). Nicknames need not be unique.
    */
   protobuf_c_boolean available;
   /*

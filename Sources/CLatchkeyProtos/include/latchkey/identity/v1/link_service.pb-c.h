@@ -49,10 +49,15 @@ struct  Latchkey__Identity__V1__LinkedIdentity
    */
   ProtobufCBinaryData mask;
   Google__Protobuf__Timestamp *linked_at;
+  /*
+   * False for an address that no code showed to be the owner's: then only the account's password leads there by it, and
+   * whoever shows it to be theirs takes it along.
+   */
+  protobuf_c_boolean verified;
 };
 #define LATCHKEY__IDENTITY__V1__LINKED_IDENTITY__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__linked_identity__descriptor) \
-    , {0,NULL}, {0,NULL}, {0,NULL}, NULL }
+    , {0,NULL}, {0,NULL}, {0,NULL}, NULL, 0 }
 
 
 struct  Latchkey__Identity__V1__ListIdentitiesRequest

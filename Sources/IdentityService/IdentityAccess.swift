@@ -66,6 +66,15 @@ package enum IdentityAccess {
       case .linkIdentity, .unlinkIdentity: .account(.account, .recentProof, .confirmed)
       }
     }
+    + AccessPolicies(IdentityV1.AccountServiceMethod.self) { method in
+      switch method {
+      case .getProfile: .account(.profile)
+      case .updateProfile, .verifyIdentifier: .account(.account)
+      case .setPassword, .changePassword, .removePassword, .deleteAccount: .account(.account, .recentProof, .confirmed)
+      // Who forgot the password has no session.
+      case .startRecovery, .finishRecovery: .open
+      }
+    }
     + AccessPolicies(IdentityV1.PolicyServiceMethod.self) { method in
       switch method {
       case .getUpdatePolicy, .getGatePolicy, .checkAccess: .open

@@ -88,6 +88,7 @@ extension IdentityCore {
       transfers: SQLiteTransferStore(database),
       transferTries: NetworkTally(Limits.transferTriesPerHour, per: .seconds(3600), exempt: exempt),
       links: SQLiteLinkStore(database),
+      owners: SQLiteOwnerStore(database),
       unlocks: SQLiteUnlockStore(database),
       merges: merges,
       qrGrants: SQLiteQRGrantStore(database),

@@ -16,6 +16,7 @@ package struct IdentityCore: Sendable {
   package let transfers: any TransferStore
   package let transferTries: NetworkTally
   package let links: any LinkStore
+  package let owners: any OwnerStore
   package let unlocks: any UnlockStore
   package let merges: any MergeStore
   package let qrGrants: any QRGrantStore
@@ -73,6 +74,7 @@ package struct IdentityCore: Sendable {
     transfers: any TransferStore,
     transferTries: NetworkTally,
     links: any LinkStore,
+    owners: any OwnerStore,
     unlocks: any UnlockStore,
     merges: any MergeStore,
     qrGrants: any QRGrantStore,
@@ -121,6 +123,7 @@ package struct IdentityCore: Sendable {
     self.transfers = transfers
     self.transferTries = transferTries
     self.links = links
+    self.owners = owners
     self.unlocks = unlocks
     self.merges = merges
     self.qrGrants = qrGrants

@@ -116,6 +116,7 @@ package enum IdentityProcess {
       + IdentityV1.deviceServiceRoutes(DeviceHandlers(core))
       + IdentityV1.transferServiceRoutes(TransferHandlers(core))
       + IdentityV1.linkServiceRoutes(LinkHandlers(core))
+      + IdentityV1.accountServiceRoutes(AccountHandlers(core))
       + IdentityV1.guideServiceRoutes(GuideHandlers(core))
       + IdentityV1.policyServiceRoutes(PolicyHandlers(core))
       + IdentityV1.adminServiceRoutes(AdminHandlers(core)).map { route in

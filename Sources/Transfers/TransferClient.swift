@@ -53,7 +53,8 @@ package final class TransferClient: Sendable {
       switch submission {
       case .accepted: break
       case .full:
-        continuation.resume(returning: .failure(TransferError("too many transfers wait", isRetryable: true, fault: .content)))
+        continuation.resume(
+          returning: .failure(TransferError("too many transfers wait", isRetryable: true, fault: .content)))
       case .stopped:
         continuation.resume(returning: .failure(TransferError("transfers have stopped", isRetryable: false)))
       }

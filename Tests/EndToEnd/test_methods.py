@@ -2,6 +2,7 @@
 
 import base64
 import email
+import email.header
 import hashlib
 import hmac
 import http.server
@@ -22,6 +23,8 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from latchkey.identity.v1 import (
+    account_service_pb2,
+    account_service_pb2_grpc,
     auth_service_pb2,
     guest_service_pb2,
     link_service_pb2,
@@ -55,7 +58,9 @@ class Mailbox:
 
     def authenticate(self, server, session, envelope, mechanism, data):
         known = (data.login, data.password) == (b"latchkey", MAIL_PASSWORD.encode())
-        return AuthResult(success=known and not self.locked)
+        holds = known and not self.locked
+        # A refusal that is not handled here is answered by the server, with 535.
+        return AuthResult(success=holds, handled=holds)
 
     async def handle_RCPT(self, server, session, envelope, address, options):
         if address in self.unknown:
@@ -537,6 +542,62 @@ def test_G20_the_command_line_signs_in_by_code_pattern_and_custom_secret(scene, 
     ).subject
     by_secret = cli(scene.world, "robot", "login", made.id, "--custom-id", "--password-file", "-", stdin=made.secret)
     assert by_secret["session"]["sub"] == subject.sub
+
+
+def test_R48_the_command_line_changes_recovers_and_ends_an_account(scene, cli, tmp_path):
+    """R48: a password is changed and recovered, an address verified, an account deleted; a stolen session does none of it."""
+    identifier = unique_identifier()
+    for name, text in (("old", PASSWORD), ("new", "a better " + PASSWORD), ("newest", "the best " + PASSWORD)):
+        (tmp_path / name).write_text(text + "\n")
+    old, new, newest = (str(tmp_path / name) for name in ("old", "new", "newest"))
+    cli(scene.world, "phone", "guest")
+    account = cli(scene.world, "phone", "register", identifier, "--password-file", old)
+    # Nobody recovers by an address that was not verified.
+    cli(scene.world, "thief", "account", "recover", identifier)
+    cli(scene.world, "phone", "account", "verify", identifier)
+    assert cli(scene.world, "phone", "account", "verify", identifier, "--code", scene.mailbox.code(identifier))["verified"]
+    assert len([mail for mail in scene.mailbox.mails if mail.rcpt_tos == [identifier]]) == 1
+    assert cli(scene.world, "phone", "link", "list")["identities"][0]["verified"]
+    assert cli(scene.world, "phone", "account", "update", "--name", "Ada", "--locale", "de")["name"] == "Ada"
+
+    credential = auth_service_pb2.PasswordCredential(identifier=identifier, password=PASSWORD)
+    stolen = bearer(authenticate(scene, password=credential).tokens.access_token)
+    accounts = account_service_pb2_grpc.AccountServiceStub(scene.world.channel("identity"))
+    for wrong in ("", "a guess at it"):
+        request = account_service_pb2.ChangePasswordRequest(password=wrong, new_password="the thief's own")
+        with pytest.raises(grpc.RpcError):
+            accounts.ChangePassword(request, metadata=stolen, timeout=20)
+    changed = cli(
+        scene.world, "phone", "account", "password", "--password-file", old, "--new-password-file", new
+    )
+    assert changed["sessions_ended"] == 1
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "SESSION_REVOKED"):
+        accounts.GetProfile(account_service_pb2.GetProfileRequest(), metadata=stolen, timeout=20)
+    notice = wait_for_mail(scene, identifier, 2)
+    subject = str(email.header.make_header(email.header.decode_header(notice["Subject"])))
+    assert subject == "Ihr Passwort wurde geändert"
+
+    scene.mailbox.mails.clear()
+    cli(scene.world, "tablet", "account", "recover", identifier)
+    code = scene.mailbox.code(identifier)
+    ended = cli(scene.world, "tablet", "account", "recover", identifier, "--code", code, "--new-password-file", newest)
+    assert ended["sessions_ended"] == 1
+    cli(scene.world, "phone", "account", status=77)
+    back = cli(scene.world, "phone", "login", identifier, "--password-file", newest)
+    assert back["session"]["sub"] == account["session"]["sub"]
+    cli(scene.world, "phone", "account", "delete", "--yes", "--password-file", newest)
+    cli(scene.world, "phone", "login", identifier, "--password-file", newest, status=77)
+
+
+def wait_for_mail(scene, recipient, count, seconds=10):
+    """The newest of so many mails to somebody."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        mails = [mail for mail in scene.mailbox.mails if mail.rcpt_tos == [recipient]]
+        if len(mails) >= count:
+            return email.message_from_bytes(mails[-1].content)
+        time.sleep(0.01)
+    raise AssertionError(f"no mail for {recipient}")
 
 
 def test_R22_nonces_in_every_service(binaries, tmp_path, cli):

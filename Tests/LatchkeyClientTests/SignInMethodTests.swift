@@ -13,6 +13,8 @@ import Testing
       state.withLock { $0.append(String(decoding: message.code.exposed, as: UTF8.self)) }
     }
 
+    func deliver(_ notice: NoticeMessage) async throws(CodeDeliveryError) {}
+
     func code() async throws -> String {
       while true {
         if let code = state.withLock({ $0.last }) { return code }

@@ -23,7 +23,7 @@ extension AdminHandlers {
       return IdentityV1.DeleteSubjectResponse(
         sessionsEnded: Int64(ended), recordsDeleted: await core.purger?.purge(id) ?? false)
     case .merging: throw .migrationRunning
-    case .notFound, .notGuest, .callerEnded, .used: throw .subjectNotFound
+    case .notFound, .notGuest, .notAccount, .callerEnded, .used: throw .subjectNotFound
     }
   }
 }

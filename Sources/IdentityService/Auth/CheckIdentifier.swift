@@ -24,7 +24,9 @@ extension AuthHandlers {
       let account = try await core.stored { () throws(StorageError) in
         try await core.accounts.account(for: identifier)
       }
-      return IdentityV1.CheckIdentifierResponse(valid: true, available: account?.isProven != true, kind: identifier.kind.name)
+      return IdentityV1.CheckIdentifierResponse(
+        valid: true, available: account == nil, kind: identifier.kind.name,
+        availableWithCode: account.map { !$0.isProven } ?? false)
     }
   }
 }

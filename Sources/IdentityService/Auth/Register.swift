@@ -95,7 +95,7 @@ extension AuthHandlers {
     switch outcome {
     case .registered(let signedIn): return try answer(signedIn, at: now)
     case .identifierTaken: throw .identityInUse
-    case .identifierUnproven: throw .codeRequired("password.identifier")
+    case .identifierUnproven: throw .identityUnproven
     case .codeSpent: throw .codeVoid
     case .challengeUsed: throw .challengeInvalid
     case .guestGone: throw .sessionRevoked
@@ -183,6 +183,6 @@ extension AuthHandlers {
     let taken = try await core.stored { () throws(StorageError) in try await core.accounts.account(for: identifier) }
     guard let taken else { return }
     // What nobody proved is its owner's, who needs a code to show it.
-    throw taken.isProven ? .identityInUse : .codeRequired("password.identifier")
+    throw taken.isProven ? .identityInUse : .identityUnproven
   }
 }

@@ -26,44 +26,17 @@ extension AuthHandlers {
     let work = try CallAdmission.Work(challenge: request.challenge, solution: request.powSolution)
     let now = core.clock.now()
     let guest = try guestSession(of: request.guestToken, provenKey: provenKey, at: now)
-    guard !core.courier.isFailing(identifier.kind) else { throw .codeNotDelivered }
-    // Bound to the identifier, to which few codes are sent: presented again, a solution is worth nothing more.
-    try core.codeSends.admit(
-      work,
-      about: Array(identifier.canonical.utf8),
-      client: client,
-      from: context.peer,
-      at: now
-    )
-
-    let policy = core.codePolicy
-    let text = core.codes.make(digits: policy.digits)
-    let handle = core.codes.makeHandle()
-    let code = core.codes.hashed(text, for: identifier, handle: handle)
-    let known = try await core.stored { () throws(StorageError) in try await core.accounts.account(for: identifier) }
-    let account = known?.isProven == true ? known?.subject : nil
-    let requester = Requester(guestSession: guest, provenKey: provenKey, source: context.source)
-    let issue = try await core.stored { () throws(StorageError) in
-      try await core.oneTimeCodes.replace(code, for: account, by: requester, under: policy, at: now)
-    }
-    if case .wait(let wait) = issue {
-      throw RPCError(
-        .resourceExhausted,
-        "a code was sent already; wait before the next",
-        reason: "RESEND_TOO_SOON",
-        retryAfter: wait
-      )
-    }
-    let message = CodeMessage(
+    let asked = CodeRequest(
       identifier: identifier,
-      code: RedactedSecret(text),
+      purpose: .signIn,
+      isForNewcomers: isForNewcomers,
+      client: client,
       locale: locale,
-      lifetime: policy.lifetime
+      work: work,
+      requester: Requester(guestSession: guest, provenKey: provenKey, source: context.source)
     )
-    let isSent = account != nil || isForNewcomers
-    guard core.courier.take(isSent ? message : nil, code, to: identifier.kind, from: context.source) else {
-      throw .codeNotDelivered
-    }
+    let handle = try await asked.send(core, from: context.peer)
+    let policy = core.codePolicy
     return IdentityV1.SendOtpResponse(
       expiresIn: policy.lifetime.secondsRoundedUp,
       resendAfter: policy.resendAfter.secondsRoundedUp,

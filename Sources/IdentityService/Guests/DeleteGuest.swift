@@ -28,7 +28,7 @@ extension GuestHandlers {
     case .notGuest:
       throw RPCError(.permissionDenied, "an account is not deleted here", reason: "GUEST_ONLY")
     case .merging: throw .migrationRunning
-    case .notFound, .callerEnded, .used: throw .sessionRevoked
+    case .notFound, .callerEnded, .used, .notAccount: throw .sessionRevoked
     }
   }
 }

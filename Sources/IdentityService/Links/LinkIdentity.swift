@@ -63,7 +63,7 @@ extension LinkHandlers {
     case .already(let identity):
       return IdentityV1.LinkIdentityResponse(identity: Self.message(identity), linked: false)
     case .taken: throw .identityInUse
-    case .unproven: throw .codeRequired("identifier")
+    case .unproven: throw .identityUnproven
     case .codeSpent: throw .codeVoid
     case .challengeUsed: throw .challengeInvalid
     case .callerEnded: throw .sessionRevoked

@@ -22,7 +22,7 @@ extension LinkHandlers {
     let identities = try await core.stored { () throws(StorageError) in
       try await core.links.identities(of: account)
     }
-    let notFound = RPCError(.notFound, "the account has no such identity", reason: "IDENTITY_NOT_FOUND")
+    let notFound = RPCError.identityNotFound
     guard let identity = identities.first(where: { Self.id(of: $0) == request.identityID }) else { throw notFound }
     switch try await core.stored({ () throws(StorageError) in
       try await core.links.unlink(identity, by: caller, at: now)

@@ -26,33 +26,37 @@ package struct CodeMint: Sendable {
   /// A name for a code, which tells it from the others of its identifier.
   package func makeHandle() -> String { "lko_\(Base64URL.encode(random.bytes(16)))" }
 
-  package func hashed(_ code: String, for identifier: AccountIdentifier, handle: String) -> OneTimeCode {
+  package func hashed(
+    _ code: String, for identifier: AccountIdentifier, _ purpose: CodePurpose, handle: String
+  ) -> OneTimeCode {
     OneTimeCode(
-      identifierHash: identifierHash(identifier), codeHash: codeHash(code, for: identifier),
+      identifierHash: identifierHash(identifier, purpose), codeHash: codeHash(code, for: identifier, purpose),
       handleHash: Self.handleHash(handle))
   }
 
   /// - Parameter handle: empty from who says none.
   package func presented(
-    _ code: String, for identifier: AccountIdentifier, handle: String, account: SubjectID?, by requester: Requester
+    _ code: String, for identifier: AccountIdentifier, _ purpose: CodePurpose, handle: String, account: SubjectID?,
+    by requester: Requester
   ) -> PresentedOneTimeCode {
     PresentedOneTimeCode(
-      identifierHash: identifierHash(identifier), codeHash: codeHash(code, for: identifier),
+      identifierHash: identifierHash(identifier, purpose), codeHash: codeHash(code, for: identifier, purpose),
       handleHash: handle.isEmpty ? nil : Self.handleHash(handle), account: account, requester: requester)
   }
 
-  package func identifierHash(_ identifier: AccountIdentifier) -> [UInt8] {
-    authenticate("identifier", Self.name(identifier))
+  package func identifierHash(_ identifier: AccountIdentifier, _ purpose: CodePurpose = .signIn) -> [UInt8] {
+    authenticate("identifier", Self.name(identifier, purpose))
   }
 
-  private func codeHash(_ code: String, for identifier: AccountIdentifier) -> [UInt8] {
-    authenticate("code", "\(Self.name(identifier)) \(code)")
+  private func codeHash(_ code: String, for identifier: AccountIdentifier, _ purpose: CodePurpose) -> [UInt8] {
+    authenticate("code", "\(Self.name(identifier, purpose)) \(code)")
   }
 
   private static func handleHash(_ handle: String) -> [UInt8] { SHA256Hash.hash(Array(handle.utf8)) }
 
-  private static func name(_ identifier: AccountIdentifier) -> String {
-    "\(identifier.kind.rawValue) \(identifier.canonical)"
+  /// A code for one purpose is none for another.
+  private static func name(_ identifier: AccountIdentifier, _ purpose: CodePurpose) -> String {
+    "\(purpose.rawValue) \(identifier.kind.rawValue) \(identifier.canonical)"
   }
 
   private func authenticate(_ purpose: String, _ text: String) -> [UInt8] {

@@ -2,6 +2,7 @@
 package protocol CodeSink: Sendable {
   /// Returns when the next station has the message. May take its time: nobody waits for it.
   func deliver(_ message: CodeMessage) async throws(CodeDeliveryError)
+  func deliver(_ notice: NoticeMessage) async throws(CodeDeliveryError)
 }
 
 /// Why a message was not taken on: for the operator's log, without the code.

@@ -16,7 +16,8 @@ struct PresentedCode: Sendable {
     _ credential: IdentityV1.OtpCredential,
     _ field: String,
     _ core: IdentityCore,
-    by requester: Requester
+    by requester: Requester,
+    for purpose: CodePurpose = .signIn
   ) async throws(RPCError) {
     let identifier = try RequestFields.address(credential.identifier, "\(field).identifier")
     let digits = core.codePolicy.digits
@@ -33,7 +34,7 @@ struct PresentedCode: Sendable {
       by: requester
     )
     let presented = core.codes.presented(
-      credential.code, for: identifier, handle: handle, account: found?.subject, by: requester)
+      credential.code, for: identifier, purpose, handle: handle, account: found?.subject, by: requester)
     let check = try await core.stored { () throws(StorageError) in
       try await core.oneTimeCodes.present(presented, at: core.clock.now())
     }

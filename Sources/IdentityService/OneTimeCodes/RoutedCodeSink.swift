@@ -1,3 +1,5 @@
+import LatchkeyModel
+
 /// Sends codes for e-mail addresses one way and codes for phone numbers another.
 package struct RoutedCodeSink: CodeSink {
   private let email: any CodeSink
@@ -9,9 +11,17 @@ package struct RoutedCodeSink: CodeSink {
   }
 
   package func deliver(_ message: CodeMessage) async throws(CodeDeliveryError) {
-    switch message.identifier.kind {
-    case .phone: try await phone.deliver(message)
-    case .email, .userName, .customID, .oidc: try await email.deliver(message)
+    try await sink(for: message.identifier).deliver(message)
+  }
+
+  package func deliver(_ notice: NoticeMessage) async throws(CodeDeliveryError) {
+    try await sink(for: notice.identifier).deliver(notice)
+  }
+
+  private func sink(for identifier: AccountIdentifier) -> any CodeSink {
+    switch identifier.kind {
+    case .phone: phone
+    case .email, .userName, .customID, .oidc: email
     }
   }
 }

@@ -29,8 +29,12 @@ package struct WebhookCodeSink: CodeSink {
     self.send = send
   }
 
-  package func deliver(_ message: CodeMessage) async throws(CodeDeliveryError) {
-    let body = message.json.encoded()
+  package func deliver(_ message: CodeMessage) async throws(CodeDeliveryError) { try await post(message.json) }
+
+  package func deliver(_ notice: NoticeMessage) async throws(CodeDeliveryError) { try await post(notice.json) }
+
+  private func post(_ json: JSONValue) async throws(CodeDeliveryError) {
+    let body = json.encoded()
     let key = Base64URL.encode(random.bytes(16))
     try await DeliveryRetry.run { () throws(TransferError) in
       let time = "\(clock.now().secondsSinceEpoch)"

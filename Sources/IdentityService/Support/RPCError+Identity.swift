@@ -78,6 +78,13 @@ extension RPCError {
     RPCError(.alreadyExists, "the identifier leads to an account already", reason: "IDENTITY_IN_USE")
   }
 
+  /// An account has the address, and nobody showed it to be theirs: a code would.
+  static var identityUnproven: RPCError {
+    RPCError(
+      .alreadyExists, "an account has the identifier, unproven; if it is yours, show it by a code (SendOtp), in otp",
+      reason: "IDENTITY_IN_USE", info: [KeyValue("proof", "otp")])
+  }
+
   static var providerUnavailable: RPCError {
     RPCError(
       .unavailable, "the provider's keys cannot be fetched just now", reason: "PROVIDER_UNAVAILABLE",
@@ -98,6 +105,24 @@ extension RPCError {
 
   static var tooManyIdentities: RPCError {
     RPCError(.failedPrecondition, "the account has as many identities as one may have", reason: "TOO_MANY")
+  }
+
+  static var passwordSet: RPCError {
+    RPCError(.failedPrecondition, "the account has a password; change it with ChangePassword", reason: "PASSWORD_SET")
+  }
+
+  /// Nothing else would lead to the account.
+  static var passwordIsLast: RPCError {
+    RPCError(
+      .failedPrecondition, "nothing else would lead to the account; verify an address first", reason: "LAST_IDENTITY")
+  }
+
+  static var passwordChangedMeanwhile: RPCError {
+    RPCError(.aborted, "the password was changed meanwhile; try again", retryAfter: .milliseconds(100))
+  }
+
+  static var identityNotFound: RPCError {
+    RPCError(.notFound, "the account has no such identity", reason: "IDENTITY_NOT_FOUND")
   }
 
   static var linkTicketInvalid: RPCError {

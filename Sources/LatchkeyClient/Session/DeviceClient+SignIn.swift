@@ -260,7 +260,7 @@ extension DeviceClient {
 
   /// The guest's access token when a guest uses this device, for the service to know whose data is at stake. For a
   /// merge, also that of a guest who was left behind by an earlier sign-in.
-  private func guestToken(forMerge: Bool = false) async throws(ClientError) -> String {
+  func guestToken(forMerge: Bool = false) async throws(ClientError) -> String {
     if let session = try storedSession(), session.isGuest { return try await usableSession().accessToken }
     guard forMerge, try storedSession(.guestLeftBehind) != nil else { return "" }
     do throws(ClientError) {

@@ -578,16 +578,19 @@ extension IdentityV1 {
   package struct CheckIdentifierResponse: Sendable, Equatable {
     /// Whether the text is one at all: then a form may be sent.
     package var valid: Bool
-    /// Whether it may be registered. An address that an account has and nobody showed to be theirs is free to who does, by
-    /// a code (CODE_REQUIRED). Nicknames need not be unique.
+    /// Whether it may be registered. Nicknames need not be unique.
     package var available: Bool
     /// "email", "phone" or "user_name", for a valid identifier.
     package var kind: String
+    /// An account has the address, and nobody showed it to be theirs: whoever does by a code may register it. Without one
+    /// Register answers IDENTITY_IN_USE, with otp as the proof in its metadata.
+    package var availableWithCode: Bool
 
-    package init(valid: Bool = false, available: Bool = false, kind: String = "") {
+    package init(valid: Bool = false, available: Bool = false, kind: String = "", availableWithCode: Bool = false) {
       self.valid = valid
       self.available = available
       self.kind = kind
+      self.availableWithCode = availableWithCode
     }
   }
 
@@ -1408,7 +1411,8 @@ extension IdentityV1.CheckIdentifierResponse: RPCMessage {
     unsafe self.init(
       valid: c.pointee.valid != 0,
       available: c.pointee.available != 0,
-      kind: try FieldReader.string(c.pointee.kind, "kind")
+      kind: try FieldReader.string(c.pointee.kind, "kind"),
+      availableWithCode: c.pointee.available_with_code != 0
     )
   }
 
@@ -1421,6 +1425,7 @@ extension IdentityV1.CheckIdentifierResponse: RPCMessage {
     unsafe c.pointee.valid = valid ? 1 : 0
     unsafe c.pointee.available = available ? 1 : 0
     unsafe c.pointee.kind = try arena.string(kind)
+    unsafe c.pointee.available_with_code = availableWithCode ? 1 : 0
     return unsafe c
   }
 }

@@ -13,6 +13,8 @@ package struct AuditNote: Sendable, Equatable {
     case identityVerified = "identity_verified"
     case identityReleased = "identity_released"
     case identityUnlinked = "identity_unlinked"
+    case passwordChanged = "password_changed"
+    case passwordRemoved = "password_removed"
     case credentialEnrolled = "credential_enrolled"
     case credentialRemoved = "credential_removed"
     case transferOffered = "transfer_offered"

@@ -5,6 +5,8 @@ package struct SubjectDeletion: Sendable {
   package enum Authority: Sendable, Equatable {
     /// The guest itself, by this session.
     case guest(SessionID)
+    /// The account itself, by this session.
+    case account(SessionID)
     case administrator(detail: String)
     /// The retention: only a guest that was last used before this time.
     case unused(before: Timestamp)
@@ -34,6 +36,8 @@ package enum DeletionOutcome: Sendable, Equatable {
   case notFound
   /// An account, where only a guest may be deleted.
   case notGuest
+  /// A guest, where only an account may be.
+  case notAccount
   /// Its data is on its way into an account.
   case merging
   /// The caller's session has ended.

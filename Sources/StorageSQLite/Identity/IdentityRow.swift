@@ -82,7 +82,8 @@ enum IdentityRow {
     guard let kind = AccountIdentifier.Kind(rawValue: row.integer(0)) else {
       throw StorageError(.corrupt, operation: "read an identity", detail: "unknown kind")
     }
-    return Identity(kind: kind, value: row.text(1), mask: row.text(2), linkedAt: row.timestamp(3),
+    return Identity(
+      kind: kind, value: row.text(1), mask: row.text(2), linkedAt: row.timestamp(3),
       verifiedAt: row.optionalInteger(4).map { Timestamp(millisecondsSinceEpoch: $0) })
   }
 }

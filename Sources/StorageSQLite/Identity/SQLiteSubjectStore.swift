@@ -38,6 +38,9 @@ package struct SQLiteSubjectStore: SubjectStore {
       case .guest(let caller):
         guard let own = try SessionRow.live(caller, at: now, in: db), own.subject == id else { return .callerEnded }
         guard subject.isGuest else { return .notGuest }
+      case .account(let caller):
+        guard let own = try SessionRow.live(caller, at: now, in: db), own.subject == id else { return .callerEnded }
+        guard subject.isAccount else { return .notAccount }
       case .administrator(let word): detail = word
       case .unused(let before):
         guard subject.isGuest else { return .notGuest }

@@ -159,15 +159,18 @@ struct UnprovenAddressTests {
     }
   }
 
-  @Test("R47: an address that was only said is free to who proves it, and without a code one is asked for")
+  @Test("R47: an address that was only said is free to who proves it, and without a code to nobody")
   func reserved() async throws {
     try await with { scene in
       let check = try await scene.harness.auth.checkIdentifier(
         IdentityV1.CheckIdentifierRequest(subject: .identifier(Self.address)))
-      #expect(check.available)
-      await expectRefusal(.failedPrecondition, "CODE_REQUIRED") { try await scene.harness.register(Self.address) }
+      #expect(!check.available && check.availableWithCode)
+      let taken = await expectRefusal(.alreadyExists, "IDENTITY_IN_USE") {
+        try await scene.harness.register(Self.address)
+      }
+      #expect(taken?.details.info == [RPCError.KeyValue("proof", "otp")])
       let bob = try await scene.harness.register("bob@example.com")
-      await expectRefusal(.failedPrecondition, "CODE_REQUIRED") {
+      await expectRefusal(.alreadyExists, "IDENTITY_IN_USE") {
         try await scene.harness.link(.identifier(Self.address), bob.tokens, password: IdentityHarness.password)
       }
       let code = try await code(scene)

@@ -136,7 +136,9 @@ struct LinkServiceTests {
     func check(_ identifier: String) async throws -> IdentityV1.CheckIdentifierResponse {
       try await harness.auth.checkIdentifier(IdentityV1.CheckIdentifierRequest(subject: .identifier(identifier)))
     }
-    #expect(try await check("ADA@example.com") == .init(valid: true, available: false, kind: "email"))
+    #expect(
+      try await check("ADA@example.com")
+        == .init(valid: true, available: false, kind: "email", availableWithCode: true))
     #expect(try await check("bob@example.com") == .init(valid: true, available: true, kind: "email"))
     #expect(try await check("nonsense@") == .init())
     for (nickname, isValid) in [("Ada", true), ("12345678901", false), ("", false)] {

@@ -32,6 +32,7 @@ struct IdentityHarness: Sendable {
   let devices: IdentityV1.DeviceServiceClient
   let transfers: IdentityV1.TransferServiceClient
   let links: IdentityV1.LinkServiceClient
+  let accounts: IdentityV1.AccountServiceClient
   let audit: IdentityV1.AuditServiceClient
   let admin: IdentityV1.AdminServiceClient
   let guides: IdentityV1.GuideServiceClient
@@ -113,6 +114,7 @@ struct IdentityHarness: Sendable {
     devices = IdentityV1.DeviceServiceClient(channel: channel)
     transfers = IdentityV1.TransferServiceClient(channel: channel)
     links = IdentityV1.LinkServiceClient(channel: channel)
+    accounts = IdentityV1.AccountServiceClient(channel: channel)
     audit = IdentityV1.AuditServiceClient(channel: channel)
     admin = IdentityV1.AdminServiceClient(channel: channel)
     guides = IdentityV1.GuideServiceClient(channel: channel)

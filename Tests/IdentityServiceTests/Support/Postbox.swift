@@ -7,6 +7,7 @@ import Synchronization
 final class Postbox: CodeSink {
   private struct State {
     var messages: [CodeMessage] = []
+    var notices: [NoticeMessage] = []
     var isBroken = false
     /// Recipients that are unknown here, and those whose messages take until they are let go.
     var refused: Set<String> = []
@@ -18,12 +19,17 @@ final class Postbox: CodeSink {
 
   var codes: [String] { state.withLock { $0.messages.map { String(decoding: $0.code.exposed, as: UTF8.self) } } }
   var recipients: [String] { state.withLock { $0.messages.map(\.identifier.canonical) } }
+  var notices: [NoticeMessage] { state.withLock { $0.notices } }
   var refusals: Int { state.withLock { $0.refusals } }
 
   func breakDown(_ isBroken: Bool) { state.withLock { $0.isBroken = isBroken } }
   func refuse(_ recipient: String) { state.withLock { _ = $0.refused.insert(recipient) } }
   func hold(_ recipients: [String]) { state.withLock { $0.held.formUnion(recipients) } }
   func letGo() { state.withLock { $0.held = [] } }
+
+  func deliver(_ notice: NoticeMessage) async throws(CodeDeliveryError) {
+    state.withLock { $0.notices.append(notice) }
+  }
 
   func deliver(_ message: CodeMessage) async throws(CodeDeliveryError) {
     let recipient = message.identifier.canonical

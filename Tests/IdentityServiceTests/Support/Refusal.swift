@@ -4,7 +4,7 @@ import Testing
 /// Expects that a call is refused with this code and reason, and hands back the error for further looks.
 @discardableResult
 func expectRefusal<Value>(
-  _ code: StatusCode,
+  _ code: StatusCode?,
   _ reason: String? = nil,
   field: String? = nil,
   sourceLocation: SourceLocation = #_sourceLocation,
@@ -12,16 +12,18 @@ func expectRefusal<Value>(
 ) async -> RPCError? {
   do {
     let value = try await call()
-    Issue.record("expected \(code) \(reason ?? ""), got \(value)", sourceLocation: sourceLocation)
+    Issue.record(
+      "expected \(code.map { "\($0)" } ?? "a refusal") \(reason ?? ""), got \(value)", sourceLocation: sourceLocation)
   } catch let error as RPCError {
-    #expect(error.code == code, "\(error)", sourceLocation: sourceLocation)
+    if let code { #expect(error.code == code, "\(error)", sourceLocation: sourceLocation) }
     if let reason { #expect(error.details.reason == reason, "\(error)", sourceLocation: sourceLocation) }
     if let field {
       #expect(error.details.fieldViolations.first?.field == field, "\(error)", sourceLocation: sourceLocation)
     }
     return error
   } catch {
-    Issue.record("expected \(code) \(reason ?? ""), got \(error)", sourceLocation: sourceLocation)
+    Issue.record(
+      "expected \(code.map { "\($0)" } ?? "a refusal") \(reason ?? ""), got \(error)", sourceLocation: sourceLocation)
   }
   return nil
 }

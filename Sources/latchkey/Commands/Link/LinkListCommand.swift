@@ -10,7 +10,9 @@ struct LinkListCommand: DeviceCommand {
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let identities = try await device.identities()
     output.result(
-      Output.table(["identity", "kind", "mask"], identities.map { [$0.identityID, $0.kind, $0.mask] }),
+      Output.table(
+        ["identity", "kind", "mask", "verified"],
+        identities.map { [$0.identityID, $0.kind, $0.mask, $0.verified ? "yes" : "no"] }),
       ["identities": .array(identities.map { JSONValue($0) })])
   }
 }
@@ -21,6 +23,7 @@ extension JSONValue {
       "identity_id": .string(identity.identityID),
       "kind": .string(identity.kind),
       "mask": .string(identity.mask),
+      "verified": .bool(identity.verified),
       "linked_at": identity.linkedAt.map { .string(RFC3339.text($0)) } ?? .null,
     ]
   }

@@ -2202,7 +2202,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__check_identifier_reques
   (ProtobufCMessageInit) latchkey__identity__v1__check_identifier_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__check_identifier_response__field_descriptors[3] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__check_identifier_response__field_descriptors[4] =
 {
   {
     "valid",
@@ -2240,16 +2240,29 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__check_identifier_r
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "available_with_code",
+    4,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__CheckIdentifierResponse, available_with_code),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__check_identifier_response__field_indices_by_name[] = {
   1,   /* field[1] = available */
+  3,   /* field[3] = available_with_code */
   2,   /* field[2] = kind */
   0,   /* field[0] = valid */
 };
 static const ProtobufCIntRange latchkey__identity__v1__check_identifier_response__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 3 }
+  { 0, 4 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__check_identifier_response__descriptor =
 {
@@ -2259,7 +2272,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__check_identifier_respon
   "Latchkey__Identity__V1__CheckIdentifierResponse",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__CheckIdentifierResponse),
-  3,
+  4,
   latchkey__identity__v1__check_identifier_response__field_descriptors,
   latchkey__identity__v1__check_identifier_response__field_indices_by_name,
   1,  latchkey__identity__v1__check_identifier_response__number_ranges,

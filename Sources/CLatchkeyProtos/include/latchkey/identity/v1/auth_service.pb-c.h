@@ -330,18 +330,22 @@ struct  Latchkey__Identity__V1__CheckIdentifierResponse
    */
   protobuf_c_boolean valid;
   /*
-   * Whether it may be registered. An address that an account has and nobody showed to be theirs is free to who does, by
-   * a code (CODE_REQUIRED). Nicknames need not be unique.
+   * Whether it may be registered. Nicknames need not be unique.
    */
   protobuf_c_boolean available;
   /*
    * "email", "phone" or "user_name", for a valid identifier.
    */
   ProtobufCBinaryData kind;
+  /*
+   * An account has the address, and nobody showed it to be theirs: whoever does by a code may register it. Without one
+   * Register answers IDENTITY_IN_USE, with otp as the proof in its metadata.
+   */
+  protobuf_c_boolean available_with_code;
 };
 #define LATCHKEY__IDENTITY__V1__CHECK_IDENTIFIER_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__check_identifier_response__descriptor) \
-    , 0, 0, {0,NULL} }
+    , 0, 0, {0,NULL}, 0 }
 
 
 struct  Latchkey__Identity__V1__RegisterRequest

@@ -1,0 +1,36 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+extension AccountHandlers {
+  /// The records are asked for at once and, where the migrator cannot be reached, until it can.
+  package func deleteAccount(
+    _ request: IdentityV1.DeleteAccountRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.DeleteAccountResponse {
+    let account = try context.callerSubject()
+    guard try RequestFields.subjectID(request.sub, "sub") == account else {
+      throw .invalid("sub", "must be the caller's own")
+    }
+    try await LinkHandlers(core).requireFresh(context, request.password)
+    // Afterwards nobody knows where.
+    let owner = try await owner(account)
+    let now = core.clock.now()
+    let deletion = SubjectDeletion(
+      subject: account,
+      authority: .account(try context.callerSession()),
+      address: context.peer.address,
+      now: now,
+      purgeDueAt: now + Limits.purgeHandover
+    )
+    switch try await core.stored({ () throws(StorageError) in try await core.subjects.delete(deletion) }) {
+    case .deleted(let ended):
+      tell(.accountDeleted, owner)
+      return IdentityV1.DeleteAccountResponse(
+        sessionsEnded: Int64(ended), recordsDeleted: await core.purger?.purge(account) ?? false)
+    case .merging: throw .migrationRunning
+    case .notFound, .notGuest, .notAccount, .callerEnded, .used: throw .sessionRevoked
+    }
+  }
+}

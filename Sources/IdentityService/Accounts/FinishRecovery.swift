@@ -1,0 +1,39 @@
+import GRPC
+import LatchkeyProtos
+import Storage
+
+extension AccountHandlers {
+  /// Needs no session, and none helps: who holds the verified address is the owner.
+  package func finishRecovery(
+    _ request: IdentityV1.FinishRecoveryRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.FinishRecoveryResponse {
+    try await core.proofs.withProvenKey(context, at: core.clock.now()) { provenKey throws(RPCError) in
+      try await finishRecovery(request, provenKey, context)
+    }
+  }
+
+  private func finishRecovery(
+    _ request: IdentityV1.FinishRecoveryRequest,
+    _ provenKey: String?,
+    _ context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.FinishRecoveryResponse {
+    guard let otp = request.otp else { throw .invalid("otp", "is missing") }
+    let new = try RequestFields.newPassword(request.newPassword, "new_password")
+    let endsOthers = try endsOthers(request.otherSessions)
+    let requester = Requester(provenKey: provenKey, source: context.source)
+    let shown = try await PresentedCode(otp, "otp", core, by: requester, for: .recovery)
+    guard let account = shown.account else { throw .codeVoid }
+    let ended = try await change(
+      PasswordChange(
+        authority: .code(account, shown.identifier, shown.code),
+        currentHash: nil,
+        newHash: try await core.hash(new.secret),
+        endsOthers: endsOthers,
+        address: context.peer.address,
+        now: core.clock.now()
+      ),
+      telling: .recovered)
+    return IdentityV1.FinishRecoveryResponse(sessionsEnded: ended)
+  }
+}

@@ -1,0 +1,27 @@
+import GRPC
+import LatchkeyProtos
+import Storage
+
+extension AccountHandlers {
+  package func removePassword(
+    _ request: IdentityV1.RemovePasswordRequest,
+    context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.RemovePasswordResponse {
+    let account = try context.callerSubject()
+    _ = try RequestFields.presentedPassword(request.password, "password")
+    let endsOthers = try endsOthers(request.otherSessions)
+    let current = try await passwordHash(of: account)
+    try await LinkHandlers(core).reauthenticate(context, request.password)
+    let ended = try await change(
+      PasswordChange(
+        authority: .session(try context.callerSession()),
+        currentHash: current,
+        newHash: nil,
+        endsOthers: endsOthers,
+        address: context.peer.address,
+        now: core.clock.now()
+      ),
+      telling: .passwordRemoved)
+    return IdentityV1.RemovePasswordResponse(sessionsEnded: ended)
+  }
+}

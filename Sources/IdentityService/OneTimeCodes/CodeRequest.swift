@@ -1,0 +1,54 @@
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import Storage
+
+/// Somebody asks for a code to be sent. Answered alike whether it is sent or not (R25).
+struct CodeRequest: Sendable {
+  let identifier: AccountIdentifier
+  let purpose: CodePurpose
+  /// Whether it is sent to an address that leads to no account too.
+  let isForNewcomers: Bool
+  let client: ClientID
+  let locale: LanguageTag?
+  let work: CallAdmission.Work
+  let requester: Requester
+
+  /// - Returns: the handle of the code.
+  func send(_ core: IdentityCore, from peer: Peer) async throws(RPCError) -> String {
+    let now = core.clock.now()
+    guard !core.courier.isFailing(identifier.kind) else { throw .codeNotDelivered }
+    // Bound to the identifier, to which few codes are sent: presented again, a solution is worth nothing more.
+    try core.codeSends.admit(work, about: Array(identifier.canonical.utf8), client: client, from: peer, at: now)
+
+    let policy = core.codePolicy
+    let text = core.codes.make(digits: policy.digits)
+    let handle = core.codes.makeHandle()
+    let code = core.codes.hashed(text, for: identifier, purpose, handle: handle)
+    let known = try await core.stored { () throws(StorageError) in try await core.accounts.account(for: identifier) }
+    let account = known?.isProven == true ? known?.subject : nil
+    let issue = try await core.stored { () throws(StorageError) in
+      try await core.oneTimeCodes.replace(code, for: account, by: requester, under: policy, at: now)
+    }
+    if case .wait(let wait) = issue {
+      throw RPCError(
+        .resourceExhausted,
+        "a code was sent already; wait before the next",
+        reason: "RESEND_TOO_SOON",
+        retryAfter: wait
+      )
+    }
+    var message = CodeMessage(
+      identifier: identifier,
+      code: RedactedSecret(text),
+      locale: locale,
+      lifetime: policy.lifetime
+    )
+    message.purpose = purpose
+    let isSent = account != nil || isForNewcomers
+    guard core.courier.take(isSent ? message : nil, code, to: identifier.kind, from: requester.source) else {
+      throw .codeNotDelivered
+    }
+    return handle
+  }
+}

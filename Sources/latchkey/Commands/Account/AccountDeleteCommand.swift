@@ -1,0 +1,26 @@
+import ArgumentParser
+import Cryptography
+import LatchkeyClient
+
+struct AccountDeleteCommand: DeviceCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "delete", abstract: "Delete your account and everything in it, for good.")
+
+  @OptionGroup var options: DeviceOptions
+  @OptionGroup var password: PasswordOption
+
+  @Flag(help: "Delete it, without another question.")
+  var yes = false
+
+  @Flag(help: "The account has no password; the sign-in has to be a moment ago.")
+  var withoutPassword = false
+
+  func validate() throws {
+    guard yes else { throw ValidationError("--yes says that you mean it: nothing of the account can be brought back") }
+  }
+
+  func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
+    try await device.deleteAccount(password: withoutPassword ? "" : try password.password())
+    output.result("The account is deleted.", ["deleted": true])
+  }
+}

@@ -27,7 +27,8 @@ struct LatchkeyCommand: AsyncParsableCommand {
       CommandGroup(
         name: "What is yours",
         subcommands: [
-          SessionCommand.self, DeviceCommandGroup.self, LinkCommand.self, AccountCommand.self, RecordCommand.self, MigrateCommand.self,
+          SessionCommand.self, DeviceCommandGroup.self, LinkCommand.self, AccountCommand.self, RecordCommand.self,
+          MigrateCommand.self,
           GuideCommand.self,
         ]),
       CommandGroup(

@@ -47,7 +47,8 @@ package struct SQLiteLinkStore: LinkStore {
       if let challenge, try !ChallengeRow.spend(challenge, in: db) { return .challengeUsed }
       if let code, try !SQLiteOneTimeCodeStore.spend(code, at: now, in: db) { return .codeSpent }
       return try Self.add(
-        identifier, to: account, by: own.id, secretHash: secretHash, isVerified: code != nil, at: now, in: db, noting: &changes)
+        identifier, to: account, by: own.id, secretHash: secretHash, isVerified: code != nil, at: now, in: db,
+        noting: &changes)
     }
   }
 

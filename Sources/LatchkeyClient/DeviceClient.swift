@@ -26,6 +26,8 @@ public actor DeviceClient {
   let closing: @Sendable () async -> Void
   private let sleeping: @Sendable (Duration) async throws -> Void
   private let prover: Prover
+  /// Asks the person for a proof that a service wants; nil where nobody can be asked.
+  var proofAsker: (@Sendable (ProofRequest) async -> SignInCredential?)?
 
   /// The refresh under way of each session, by its refresh token, shared by all calls that wait for it.
   private var refreshing: [String: Task<Result<StoredSession, ClientError>, Never>] = [:]
@@ -84,10 +86,25 @@ extension DeviceClient {
 // MARK: Tokens
 
 extension DeviceClient {
-  /// Makes a call in the name of whoever is signed in.
+  /// Makes a call in the name of whoever is signed in, and once more with the proof that the service asks them for.
   ///
   /// - Parameter hasBegun: whether what the call brought was handed on; then it is not made again.
   func authorized<Answer: Sendable>(
+    timeout: Duration = Limits.callTimeout,
+    unless hasBegun: () -> Bool = { false },
+    _ call: (CallOptions) async throws(RPCError) -> Answer
+  ) async throws(ClientError) -> Answer {
+    do throws(ClientError) {
+      return try await attempt(timeout: timeout, unless: hasBegun, call)
+    } catch {
+      guard case .call(let failure) = error, failure.reason == "STEP_UP_REQUIRED", !hasBegun() else { throw error }
+      guard try await stepUp(answering: failure) else { throw error }
+    }
+    return try await attempt(timeout: timeout, unless: hasBegun, call)
+  }
+
+  /// Makes a call in the name of whoever is signed in, with a fresh token or proof of possession where it takes one.
+  func attempt<Answer: Sendable>(
     timeout: Duration = Limits.callTimeout,
     unless hasBegun: () -> Bool = { false },
     _ call: (CallOptions) async throws(RPCError) -> Answer

@@ -50,6 +50,7 @@ final class Harness: Sendable {
       signInsPerHour: signInsPerHour,
       codeSink: codeSink,
       proofs: proofs,
+      stepUp: StepUpPolicy(),
       passwords: PasswordHasher(parameters: Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1)),
       migrator: nil,
       clock: serviceClock,
@@ -71,6 +72,7 @@ final class Harness: Sendable {
             sessions: core.endedSessions
           ),
           serviceToken: serviceToken,
+          stepUp: StepUpPolicy(),
           proofs: proofs
         )
       ]

@@ -16,6 +16,7 @@ extension DeviceCommand {
     do {
       let settings = try options.settings()
       let device = try DeviceClient(connecting: settings.client, secrets: settings.secrets)
+      await device.askForProofs { ProofPrompt.ask($0) }
       do {
         try await run(device, settings, output)
       } catch {

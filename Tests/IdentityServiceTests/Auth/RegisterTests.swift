@@ -128,7 +128,7 @@ struct RegisterTests {
     #expect(try await harness.link(.customSecret(second), account.tokens).linked)
     #expect(try await harness.authenticate(.customSecret(second)).subject?.sub == account.subject?.sub)
     harness.clock.advance(by: Limits.freshSignIn + .seconds(1))
-    await expectRefusal(.failedPrecondition, "REAUTH_REQUIRED") {
+    await expectRefusal(.unauthenticated, "STEP_UP_REQUIRED") {
       try await harness.link(.customSecret(second), account.tokens)
     }
     // The name is no user name that a password could be tried with.

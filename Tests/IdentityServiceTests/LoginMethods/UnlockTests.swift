@@ -143,20 +143,25 @@ struct UnlockTests {
     }
   }
 
-  @Test("R34: to enrol one signs in a moment before, or says the password; a device without a key cannot")
+  @Test("R34, R46: to enrol one proves a moment before who one is; a device without a key cannot")
   func enrolment() async throws {
     let scene = try await Scene()
     let key = try P256PrivateKey()
     scene.harness.clock.advance(by: Limits.freshSignIn + .seconds(1))
-    await expectRefusal(.invalidArgument, field: "password") {
-      try await scene.harness.enrolKey(key, scene.tokens)
-    }
+    await expectRefusal(.unauthenticated, "STEP_UP_REQUIRED") { try await scene.harness.enrolKey(key, scene.tokens) }
+    let again = try await scene.harness.signIn("ada@example.com", guest: nil).tokens
+    // A session of another device, with none of its own, enrols nothing either.
+    await expectRefusal(.failedPrecondition, "DEVICE_KEY_REQUIRED") { try await scene.harness.enrolKey(key, again) }
+    let password = IdentityV1.PasswordCredential(identifier: "ada@example.com", password: IdentityHarness.password)
+    let proven = try await scene.harness.auth.stepUp(
+      IdentityV1.StepUpRequest(method: .password(password)), options: .bearer(scene.tokens)
+    ).tokens
     let proof = try await scene.harness.proof(by: key, for: "latchkey-enrol-unlock-v1")
     let link = IdentityV1.LinkIdentityRequest.Identity.deviceKey(IdentityV1.DeviceKeyEnrolment(proof: proof))
     await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") {
-      try await scene.harness.link(link, scene.tokens, password: "wrong horse battery")
+      try await scene.harness.link(link, proven, password: "wrong horse battery")
     }
-    #expect(try await scene.harness.link(link, scene.tokens, password: IdentityHarness.password).linked)
+    #expect(try await scene.harness.link(link, proven, password: IdentityHarness.password).linked)
     let keyless = try await scene.harness.register("bob@example.com").tokens
     await expectRefusal(.failedPrecondition, "DEVICE_KEY_REQUIRED") {
       try await scene.harness.enrolKey(try P256PrivateKey(), keyless)

@@ -7,7 +7,7 @@ struct SessionCommand: AsyncParsableCommand {
     subcommands: [
       SessionShowCommand.self, SessionIntrospectCommand.self, SessionRefreshCommand.self, SessionTokenCommand.self,
       SessionListCommand.self, SessionEndCommand.self, SessionEndOthersCommand.self, SessionConfirmCommand.self,
-      SessionWebCommand.self,
+      SessionWebCommand.self, SessionStepUpCommand.self,
     ],
     defaultSubcommand: SessionShowCommand.self
   )

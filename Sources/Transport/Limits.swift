@@ -96,10 +96,6 @@ enum Limits {
   /// How long a connection may keep its event loop to itself: hundreds of short calls, and less than anybody notices.
   static let turn = TimeAmount.microseconds(500)
 
-  /// While work of an event loop has waited for this long for its turn, new calls are refused: whoever waited longer had
-  /// better hear it now and come back. Some hundred times what turns take on a loop that keeps up.
-  static let longestWait = TimeAmount.milliseconds(100)
-
   /// How long all connections together may work between two looks at the sockets before what can wait does so, their
   /// turns counted: two turns, so that a loop which only answers honest calls rarely comes to it.
   static let promptWork = TimeAmount.milliseconds(1)

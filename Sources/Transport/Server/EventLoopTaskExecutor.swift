@@ -10,8 +10,6 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable 
 
   private struct Queue {
     var jobs: [UnownedJob] = []
-    /// When the first of the jobs came.
-    var since = NIODeadline.uptimeNanoseconds(0)
     /// Somebody is going to look at the jobs.
     var isAwake = false
   }
@@ -22,8 +20,6 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable 
   /// The jobs that were taken from the queue, and the next of them.
   private var batch: [UnownedJob] = []
   private var next = 0
-  /// When the first job of the batch came.
-  private var batchSince = NIODeadline.uptimeNanoseconds(0)
   /// Tasks that wait for their connection's next turn.
   private var paused: [CheckedContinuation<Void, Never>] = []
   private var isWaiting = false
@@ -38,14 +34,6 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable 
   /// Whether something of the connection waits for its turn.
   var isBehind: Bool { isWaiting }
 
-  /// For how long the work of the connection, or that of another one of its loop, has waited by now.
-  func lateness(at now: NIODeadline) -> TimeAmount {
-    // A connection whose work is done as it comes has nothing here.
-    guard isWaiting else { return turns.lateness(at: now) }
-    let own = next < batch.count ? now - batchSince : .zero
-    return max(own, turns.lateness(at: now))
-  }
-
   init(_ turns: LoopTurns) {
     self.turns = turns
     eventLoop = turns.eventLoop
@@ -58,7 +46,6 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable 
   func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     let isFirst = queue.withLock { queue in
-      if queue.jobs.isEmpty { queue.since = .now() }
       queue.jobs.append(job)
       defer { queue.isAwake = true }
       return !queue.isAwake
@@ -130,7 +117,6 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable 
     next = 0
     return queue.withLock { queue in
       swap(&batch, &queue.jobs)
-      batchSince = queue.since
       queue.isAwake = !batch.isEmpty
       return queue.isAwake
     }

@@ -10,7 +10,7 @@ internal import NIOCore
 final class LoopTurns: @unchecked Sendable {
   // Unchecked: only touched on its event loop.
   let eventLoop: any EventLoop
-  private var waiting = CircularBuffer<(taker: any TurnTaker, since: NIODeadline)>()
+  private var waiting = CircularBuffer<any TurnTaker>()
   /// What has to be done some time soon, and for which nobody waits.
   private var chores = CircularBuffer<() -> Void>()
   private var isRoundScheduled = false
@@ -32,11 +32,6 @@ final class LoopTurns: @unchecked Sendable {
     guard !waiting.isEmpty else { return now + Limits.turn }
     let share = Limits.turn.nanoseconds / Int64(waiting.count + 1)
     return now + max(.nanoseconds(share), Limits.shortestTurn)
-  }
-
-  /// For how long whoever is next has waited for its turn.
-  func lateness(at now: NIODeadline) -> TimeAmount {
-    waiting.first.map { now - $0.since } ?? .zero
   }
 
   /// Whether so many wait for their turns that who has much to do had better do the same.
@@ -93,7 +88,7 @@ final class LoopTurns: @unchecked Sendable {
 
   /// Gives `taker` turns until it has nothing left to do.
   func wait(_ taker: any TurnTaker) {
-    waiting.append((taker, eventLoop.now))
+    waiting.append(taker)
     scheduleRound()
   }
 
@@ -124,8 +119,8 @@ final class LoopTurns: @unchecked Sendable {
     counting {
       let end = countedFrom + Limits.round
       for _ in 0..<waiting.count {
-        guard let (taker, _) = waiting.popFirst() else { break }
-        if taker.takeTurn(until: self.end(ofTurnFrom: eventLoop.now)) { waiting.append((taker, eventLoop.now)) }
+        guard let taker = waiting.popFirst() else { break }
+        if taker.takeTurn(until: self.end(ofTurnFrom: eventLoop.now)) { waiting.append(taker) }
         if eventLoop.now >= end { break }
       }
       doChores(until: max(end, eventLoop.now + Limits.chores))

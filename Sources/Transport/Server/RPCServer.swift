@@ -47,8 +47,6 @@ package final class RPCServer: Sendable {
     package static let standardKeepalive = (interval: Limits.keepaliveInterval, timeout: Limits.keepaliveTimeout)
     /// A connection of HTTP/2 whose socket takes none of our bytes is closed after this.
     package var stalledWriteTimeout = Limits.stalledWriteTimeout
-    /// While work of an event loop has waited for this long new calls are refused.
-    package var longestWait = Limits.longestWait
     /// What all connections may use together.
     package var budget = ServerBudget.Bounds()
     /// How long calls may go on when their connection drains.

@@ -40,10 +40,6 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   /// The peer does not take our bytes, or its last turn was too short for what it asked: reading on would only make
   /// more of it.
   private var isReadHeld = false
-  /// Reading was held since the last read.
-  private var hasPausedReading = false
-  /// What is being worked on reached the socket at this time or later.
-  private var arrived: NIODeadline
   /// What was read and has to wait for a turn.
   private var rest: ByteBuffer?
   /// There is output for whose writing the turn was too short.
@@ -95,7 +91,6 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     now = executor.eventLoop.now
     lastRead = now
     lastAsked = now
-    arrived = now
     smallData = Budget(Limits.smallDataFrames, now: now)
   }
 
@@ -169,9 +164,6 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     guard let session else { return }
     if !isReading {
       beginPass()
-      // What comes after a pause in reading may have waited in the socket for as long.
-      if rest == nil { arrived = hasPausedReading ? lastRead : now }
-      hasPausedReading = false
       lastRead = now
       executor.turnEnd = executor.turns.end(ofTurnFrom: now)
     }
@@ -224,12 +216,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   }
 
   func read(context: ChannelHandlerContext) {
-    if isWritable, !isBehind {
-      context.read()
-    } else {
-      isReadHeld = true
-      hasPausedReading = true
-    }
+    if isWritable, !isBehind { context.read() } else { isReadHeld = true }
   }
 
   /// Reads if that was held and the reasons are gone.
@@ -342,11 +329,6 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
   var hasRoom: Bool {
     let budget = environment.budget
     return !budget.isExhausted && (session?.bufferedBytes ?? 0) + heldBytes < budget.bounds.connectionBytes
-  }
-
-  /// Whether what waits on this loop waits for too long already: a new call would only wait behind it.
-  var isLate: Bool {
-    max(now - arrived, executor.lateness(at: now)) > environment.configuration.longestWait
   }
 
   private func closeIfOver(_ session: HTTP2ServerSession, _ context: ChannelHandlerContext) {

@@ -165,9 +165,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     call.context = context
     phase = .message
     hasInterceptedCall = true
-    if !route.isEssential, !connection.hasRoom || connection.isLate {
-      return finish(connection.environment.budget.refusal())
-    }
+    if !route.isEssential, !connection.hasRoom { return finish(connection.environment.budget.refusal()) }
     for interceptor in connection.environment.interceptors {
       do throws(RPCError) {
         try interceptor.willHandle(context)

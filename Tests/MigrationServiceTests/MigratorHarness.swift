@@ -115,12 +115,13 @@ struct MigratorHarness: Sendable {
   }
 
   func token(
-    of id: SubjectID, isGuest: Bool, audience: String = Self.audience, lifetime: Duration = .seconds(900)
+    of id: SubjectID, isGuest: Bool, audience: String = Self.audience, lifetime: Duration = .seconds(900),
+    scope: String? = nil
   ) throws -> String {
     let claims = AccessTokenClaims(
       subject: id.description, audience: [audience], issuer: Self.issuer, issuedAt: clock.now(),
       expiresAt: clock.now() + lifetime, tokenID: "\(id)", clientID: "app",
-      scope: isGuest ? "basic" : "basic profile account", sessionID: "\(id)",
+      scope: scope ?? (isGuest ? "basic" : "basic profile account"), sessionID: "\(id)",
       isGuest: isGuest)
     return try AccessTokenSigner(key: key).sign(claims)
   }

@@ -11,7 +11,7 @@ package enum InstallationKeys {
       [
         "token.accessLifetime", "token.refreshIdle", "token.refreshAbsoluteGuest", "token.refreshAbsoluteAccount",
         "token.refreshAbsoluteQr", "token.audiences", "signingKey.period", "signingKey.rotate", "guest.perHour",
-        "guest.retention", "audit.retention", "web.cookieDomain",
+        "guest.retention", "guest.limit", "audit.retention", "audit.refusals", "web.cookieDomain",
         "password.memoryKib", "password.passes", "password.threads", "guide.file",
         "register.perHour", "signIn.perHour", "otp.perHour", "otp.required", "otp.email", "otp.phone", "smtp.host",
         "smtp.port",

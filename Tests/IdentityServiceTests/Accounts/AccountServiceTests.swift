@@ -255,8 +255,8 @@ struct AccountServiceTests {
       }
       scene.harness.clock.advance(by: .seconds(700))
       let thief = try await scene.harness.refresh(scene.stolen)
-      await expectRefusal(nil) { try await delete(thief) }
-      await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") { try await delete(thief, password: "a guess") }
+      await expectRefusal(.unauthenticated, "STEP_UP_REQUIRED") { try await delete(thief) }
+      await expectRefusal(.unauthenticated, "STEP_UP_REQUIRED") { try await delete(thief, password: "a guess") }
       let fresh = try await scene.harness.signIn(Self.address).tokens.orThrow()
       await expectRefusal(.invalidArgument, field: "sub") {
         try await delete(fresh, sub: SubjectID(from: scene.harness.core.random).description)

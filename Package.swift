@@ -95,7 +95,7 @@ let package = Package(
     module("HTTP2", ["CNghttp2", nio], settings: hot),
     module("TLS", ["CSSL", nio], settings: hot),
     module("Compression", ["CZlib"]),
-    module("GRPC", ["Compression", nio, logging], settings: hot),
+    module("GRPC", ["Compression", nio], settings: hot),
     module("Transport", ["Callers", "HTTP2", "TLS", "GRPC", nio, nioPosix, nioHTTP1, logging, deque], settings: hot),
 
     // Messages: protobuf-c, the generator and what it generates.
@@ -121,7 +121,7 @@ let package = Package(
       "ServiceRuntime",
       [
         "Callers", "GRPC", "Transport", "TLS", "LatchkeyProtos", "LatchkeyModel", "Cryptography", "Storage",
-        "StorageSQLite", nio, nioPosix, logging, metrics, lifecycle, signals, configuration, arguments,
+        "StorageSQLite", nio, nioPosix, logging, metrics, lifecycle, signals, configuration,
       ]),
     module(
       "IdentityService",
@@ -133,14 +133,14 @@ let package = Package(
       "QRSessionService",
       [
         "Callers", "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
-        "StorageSQLite", "QRCode", "CPrefetch", nio, logging, deque, heap,
+        "StorageSQLite", "QRCode", "CPrefetch", nio, logging, heap,
       ],
       settings: hot),
     module(
       "MigrationService",
       [
-        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
-        "StorageSQLite", nio, logging,
+        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite",
+        logging,
       ]),
     .executableTarget(
       name: "latchkey-identity", dependencies: ["IdentityService", "ServiceRuntime"], swiftSettings: strict),
@@ -151,7 +151,7 @@ let package = Package(
 
     // The app's side.
     module("QRCode", ["CQREncode", "Compression"]),
-    module("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Transport", "TLS", "Cryptography", nio]),
+    module("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Transport", "TLS", "Cryptography"]),
     module("LoadTest", ["Cryptography", histogram]),
     .executableTarget(
       name: "latchkey",

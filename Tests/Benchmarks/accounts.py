@@ -7,7 +7,6 @@ import subprocess
 import time
 
 import loads
-import machine
 import servers
 from polls import call, field
 

@@ -17,7 +17,6 @@ import hashlib
 import json
 import multiprocessing
 import os
-import pathlib
 import random
 import secrets
 import shutil

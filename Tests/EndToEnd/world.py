@@ -4,7 +4,6 @@ import base64
 import contextlib
 import hashlib
 import json
-import os
 import secrets
 import ssl
 import urllib.request
@@ -19,7 +18,6 @@ from latchkey.common.v1 import common_pb2
 from latchkey.identity.v1 import (
     auth_service_pb2,
     auth_service_pb2_grpc,
-    grant_service_pb2,
     grant_service_pb2_grpc,
     guest_service_pb2,
     guest_service_pb2_grpc,

@@ -16,7 +16,8 @@ extension AuthHandlers {
     let proven =
       caller.isGuest
       ? try deviceProof(presented, client)
-      : try await accountProof(presented, LoginAttempt(client: client, provenKey: caller.keyThumbprint, source: context.source))
+      : try await accountProof(
+        presented, LoginAttempt(client: client, provenKey: caller.keyThumbprint, source: context.source))
     let stepUp = StepUp(
       session: try context.callerSession(), proof: proven.proof, challenge: proven.challenge,
       lifetimes: core.lifetimes, address: context.peer.address, now: core.clock.now())

@@ -3,7 +3,6 @@ internal import NIOCore
 internal import NIOHTTP1
 
 /// Answers requests for pages and gRPC-Web calls over HTTP/1.1, one at a time.
-///
 final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   // Unchecked: only touched on its event loop, which is also the executor that its tasks prefer.
   typealias InboundIn = HTTPServerRequestPart
@@ -425,6 +424,7 @@ extension PageHandler: WebCallSink {
     writer.sendHead(200, headers, to: web.head, isKeptAlive: isCallKeptAlive(web.head))
   }
 
+  func webCallReturned(_ call: WebCall) {}
   func webCall(_ call: WebCall, sends body: ByteBuffer) {
     guard let web, web.call === call else { return }
     writer.sendBody(body) { call.wrote($0) }
@@ -435,8 +435,6 @@ extension PageHandler: WebCallSink {
     self.web = nil
     sendEnd(isKeptAlive: isCallKeptAlive(web.head))
   }
-
-  func webCallReturned(_ call: WebCall) {}
 }
 
 extension RequestHead {

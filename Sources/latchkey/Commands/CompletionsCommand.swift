@@ -9,11 +9,24 @@ struct CompletionsCommand: AsyncParsableCommand {
       """
   )
 
-  @Argument(help: "bash, zsh or fish.") var shell: CompletionShell
+  /// The shells that the argument parser writes for.
+  enum Shell: String, ExpressibleByArgument, CaseIterable {
+    case bash
+    case zsh
+    case fish
+
+    var completion: CompletionShell {
+      switch self {
+      case .bash: .bash
+      case .zsh: .zsh
+      case .fish: .fish
+      }
+    }
+  }
+
+  @Argument(help: "bash, zsh or fish.") var shell: Shell
 
   func run() async throws {
-    Output(json: false).progress(LatchkeyCommand.completionScript(for: shell))
+    Output(json: false).progress(LatchkeyCommand.completionScript(for: shell.completion))
   }
 }
-
-extension CompletionShell: @retroactive ExpressibleByArgument {}

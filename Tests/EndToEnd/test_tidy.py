@@ -1,0 +1,110 @@
+"""The house stays tidy: lengths, linters, dependencies, and nothing left behind by a merge."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FUNCTION_LINES = 60
+FILE_LINES = 450
+
+# What is longer than that, and why it still is. It gets shorter, never longer.
+LONG_FILES = {
+    "Sources/Transport/Server/ServerStream.swift": "a call's states, until they are a machine of their own",
+    "Sources/Transport/Server/ServerConnection.swift": "a connection's life, likewise",
+    "Sources/Transport/Client/ConnectionPool.swift": "choosing, making and leaving connections",
+    "Sources/HTTP2/Client/HTTP2ClientSession.swift": "one owner of one C session, with what its callbacks record",
+    "Sources/HTTP2/Server/HTTP2ServerSession.swift": "a session's state and its events; frames and output stand beside it",
+}
+
+
+def tracked(*patterns):
+    names = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / name for name in names.split("\0") if name and (ROOT / name).is_file()]
+
+
+def written_by_hand(path):
+    return "Generated" not in path.parts and "Golden" not in path.parts and not re.search(r"\.pb-c\.[ch]$", path.name)
+
+
+def functions(text):
+    """(name, line, lines) of each Swift function and initialiser, by the indentation that the formatter keeps."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        begins = re.match(r"( *)(?:[@\w()]+ )*(?:func (\S+?)[(<]|(init)[?(<])", line)
+        if not begins:
+            continue
+        indent, name = begins[1], begins[2] or begins[3]
+        for end in range(number, len(lines)):
+            if lines[end] == f"{indent}}}" or (lines[end].startswith(f"{indent}}}") and end > number and lines[end].strip() == "}"):
+                yield name, number + 1, end - number + 1
+                break
+            if end > number and lines[end].strip() and not lines[end].startswith((f"{indent} ", f"{indent})", f"{indent}->", f"{indent}where")):
+                break
+
+
+def test_files_are_short():
+    """No file of Swift is longer than 450 lines, but for a few with a reason"""
+    long = {}
+    for path in tracked("Sources/*.swift"):
+        length = len(path.read_text().splitlines())
+        if written_by_hand(path) and length > FILE_LINES:
+            long[path.relative_to(ROOT).as_posix()] = length
+    assert set(long) <= set(LONG_FILES), {name: length for name, length in long.items() if name not in LONG_FILES}
+    assert set(LONG_FILES) <= set(long), f"short by now: {set(LONG_FILES) - set(long)}"
+    assert len(LONG_FILES) <= 5
+
+
+def test_nothing_is_left_of_a_merge():
+    """No file holds the marks of a conflict"""
+    marked = []
+    for path in tracked():
+        if path.suffix in {".png", ".bin"} or "Corpus" in path.parts:
+            continue
+        text = path.read_text(errors="replace")
+        if re.search(r"^(?:<{7} |>{7} )", text, re.MULTILINE):
+            marked.append(path.relative_to(ROOT).as_posix())
+    assert not marked
+
+
+def test_python_is_linted():
+    """ruff finds no mistake in the tests' and the tools' Python"""
+    finished = subprocess.run([sys.executable, "-m", "ruff", "check", "."], cwd=ROOT, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+def test_shell_is_linted():
+    """shellcheck finds no mistake in the scripts"""
+    scripts = [path for path in tracked() if path.is_file() and re.match(rb"#!.*\b(?:ba)?sh\b", path.open("rb").readline(80))]
+    assert len(scripts) > 10, "the scripts could not be found"
+    finished = subprocess.run(
+        [pathlib.Path(sys.executable).parent / "shellcheck", *scripts], cwd=ROOT, capture_output=True, text=True
+    )
+    assert finished.returncode == 0, finished.stdout
+
+
+def test_dependencies_are_used():
+    """Every module that a target of Package.swift declares is imported by one of its files"""
+    text = (ROOT / "Package.swift").read_text()
+    products = dict(re.findall(r'let (\w+): Target\.Dependency = \.product\(name: "(\w+)"', text))
+    unused = []
+    for name, listed in re.findall(r'^ {4}module\(\s*"(\w+)",\s*(?:path: "[^"]*",\s*)?\[([^\]]*)\]', text, re.MULTILINE):
+        folder = ROOT / "Sources" / name
+        if not folder.is_dir():
+            continue
+        imported = set()
+        for path in folder.rglob("*.swift"):
+            imported.update(re.findall(r"^\s*(?:@\w+(?:\([^)]*\))? )*(?:\w+ )?import (?:\w+ )?(\w+)", path.read_text(), re.MULTILINE))
+        for word in re.findall(r"[\w]+", listed.replace('"', "")):
+            if products.get(word, word) not in imported:
+                unused.append(f"{name} declares {products.get(word, word)}")
+    assert not unused, unused
+
+
+if __name__ == "__main__":
+    for path in tracked("Sources/*.swift"):
+        if written_by_hand(path):
+            for name, line, length in functions(path.read_text()):
+                if length > FUNCTION_LINES:
+                    print(f"{length:4} {path.relative_to(ROOT)}:{line} {name}")

@@ -1,24 +1,24 @@
 .PHONY: run test bench fuzz sanitize format docs
 
 run:
-	@deploy/run
+	@Tests/Story/run
 
 test:
-	@deploy/test
+	@Tests/Tools/test
 
 bench:
 	@Tests/Benchmarks/run
 
 fuzz:
-	@deploy/fuzz $(or $(SECONDS),300) $(TARGETS)
+	@Tests/Tools/fuzz $(or $(SECONDS),300) $(TARGETS)
 
 sanitize:
-	@deploy/sanitize
+	@Tests/Tools/sanitize
 
 format:
-	@deploy/format
+	@Tests/Tools/format
 
 docs:
 	@deploy/install-dependencies
-	@deploy/venv
+	@Tests/Tools/venv
 	@.venv/bin/python Tests/Documentation/render

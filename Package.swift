@@ -229,7 +229,7 @@ let package = Package(
   ]
 )
 
-// The fuzz targets: everything they reach is compiled anew, watched by libFuzzer, so that only deploy/fuzz builds them.
+// The fuzz targets: everything they reach is compiled anew, watched by libFuzzer, so that only Tests/Tools/fuzz builds them.
 if Context.environment["LATCHKEY_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(

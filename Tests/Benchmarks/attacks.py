@@ -33,7 +33,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOSTILE = ROOT / "Tests" / "EndToEnd" / "hostile"
-sys.path[:0] = [str(HOSTILE), str(HOSTILE.parent), str(ROOT / "deploy")]
+sys.path[:0] = [str(HOSTILE), str(HOSTILE.parent), str(ROOT / "Tests" / "Story")]
 
 import authority  # noqa: E402
 import conftest  # noqa: E402

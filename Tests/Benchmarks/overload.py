@@ -23,7 +23,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "Tests" / "EndToEnd"), str(ROOT / "deploy")]
+sys.path[:0] = [str(ROOT / "Tests" / "EndToEnd"), str(ROOT / "Tests" / "Story")]
 
 import conftest  # noqa: E402, F401  (makes the stubs)
 import services  # noqa: E402

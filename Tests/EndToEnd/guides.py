@@ -19,7 +19,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT / "deploy"))
+    sys.path.insert(0, str(ROOT / "Tests" / "Story"))
 
 import services  # noqa: E402
 

@@ -15,7 +15,7 @@ PAGE = ROOT / "Sources" / "LatchkeyModel" / "LatchkeyModel.docc" / "Configuratio
 
 def test_reference(binaries):
     """every key, default and meaning of the page is that of the executables"""
-    command = [sys.executable, str(ROOT / "deploy" / "configuration-reference"), "--check", str(binaries)]
+    command = [sys.executable, str(ROOT / "Tests" / "Tools" / "configuration-reference"), "--check", str(binaries)]
     finished = subprocess.run(command, capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr
 

@@ -4,7 +4,7 @@
  * the standard library, which is not instrumented: everything behind such a lock would look like a race. These stand in
  * for them, and say what they do.
  *
- * To be preloaded into a program with the sanitizer; deploy/sanitize does.
+ * To be preloaded into a program with the sanitizer; Tests/Tools/sanitize does.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -4,7 +4,7 @@ The films are real: 17,472 of them from Wikidata (CC0), in the database that the
 What was watched, liked, put into the cart and downloaded is drawn from them by a checksum, so every run gives the
 same rows. The two visits overlap: some films of the second were there in the first, which is what a merge is about.
 
-    python deploy/story_records.py 1 >first-visit.jsonl
+    python Tests/Story/story_records.py 1 >first-visit.jsonl
 """
 
 import datetime
@@ -26,7 +26,7 @@ def films():
     """Every film, in an order that looks drawn by lot and never changes."""
     package = importlib.util.find_spec("bokeh_sampledata")
     if package is None:
-        sys.exit("story_records: the package bokeh-sampledata is missing; deploy/venv installs it")
+        sys.exit("story_records: the package bokeh-sampledata is missing; Tests/Tools/venv installs it")
     path = pathlib.Path(package.submodule_search_locations[0]) / "_data" / "movies.db"
     database = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
     rows = database.execute(

@@ -26,7 +26,7 @@ import proofs
 import services
 import story_records
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 IDENTIFIER = "ada@example.com"
 PASSWORD = "correct horse battery staple"
 # An account may keep so many downloads (sharing one account among many people is limited in this way).

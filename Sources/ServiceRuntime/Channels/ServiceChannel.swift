@@ -10,6 +10,8 @@ package struct ServiceChannel: RPCChannel {
   private let name: String
   private let logger: Logger?
   private let lines = LogBudget(linesPerSecond: 1)
+  /// Services that are started together find each other within moments, which is nothing to warn of.
+  private let warnsFrom = ContinuousClock.now + Limits.peerPatience
 
   /// - Parameters:
   ///   - name: what the service is called in what others are told.
@@ -85,7 +87,8 @@ package struct ServiceChannel: RPCChannel {
       if let logger, let suppressed = lines.take(second: SystemClock().now().secondsSinceEpoch) {
         var fields: Logger.Metadata = ["service": "\(name)", "cause": "\(error.message)"]
         if suppressed > 0 { fields["suppressed_lines"] = "\(suppressed)" }
-        logger.warning("a call to another service failed", metadata: fields)
+        let level: Logger.Level = ContinuousClock.now < warnsFrom ? .info : .warning
+        logger.log(level: level, "a call to another service failed", metadata: fields)
       }
       var told = error
       told.message = error.code == .unavailable ? "\(name) cannot be reached now" : "\(name) took too long"

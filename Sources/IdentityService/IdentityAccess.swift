@@ -69,7 +69,8 @@ package enum IdentityAccess {
     + AccessPolicies(IdentityV1.AccountServiceMethod.self) { method in
       switch method {
       case .getProfile: .account(.profile)
-      case .updateProfile, .verifyIdentifier: .account(.account)
+      case .updateProfile: .account(.account)
+      case .verifyIdentifier: .account(.account, .confirmed)
       case .setPassword, .changePassword, .removePassword, .deleteAccount: .account(.account, .recentProof, .confirmed)
       // Who forgot the password has no session.
       case .startRecovery, .finishRecovery: .open

@@ -135,6 +135,7 @@ def test_keys(own_world, admin):
 
 
 def test_R55_a_service_starts_however_often_keys_were_rotated_and_it_was_killed(own_world, admin):
+    """R55: a service starts however often keys were rotated and it was killed"""
     kids = []
     for number in range(100):
         kids.append(admin("keys", "rotate", "--reason", "drill")["kid"])

@@ -240,12 +240,14 @@ def assert_signed_in(scene, answer, device=None):
 
 
 def test_P1_password(scene):
+    """P1: password"""
     device = scene.world.account()
     credential = auth_service_pb2.PasswordCredential(identifier=device.identifier, password=PASSWORD)
     assert_signed_in(scene, authenticate(scene, password=credential), device)
 
 
 def test_G20_a_code_by_mail_registers_and_signs_in(scene):
+    """G20: a code by mail registers and signs in"""
     device = Device(scene.world)
     device.start_as_guest()
     identifier = unique_identifier()
@@ -272,6 +274,7 @@ def test_G20_a_code_by_mail_registers_and_signs_in(scene):
 
 
 def test_G20_a_code_by_text_message_signs_in_after_the_gateway_failed_for_a_moment(scene):
+    """G20: a code by text message signs in after the gateway failed for a moment"""
     device = scene.world.account(identifier=f"+1415{secrets.randbelow(9_000_000) + 1_000_000}")
     prove(scene, device.identifier, scene.webhook)
     scene.webhook.failures = 2
@@ -298,6 +301,7 @@ def test_R50_a_recipient_that_the_mail_server_refuses_stops_nobody_else(scene):
 
 
 def test_G25_a_mail_server_that_lets_nobody_in_is_told_apart_and_burns_nothing(scene):
+    """G25: a mail server that lets nobody in is told apart and burns nothing"""
     device = scene.world.account()
     prove(scene, device.identifier, scene.mailbox)
     scene.mailbox.locked = True
@@ -325,6 +329,7 @@ def test_G25_a_mail_server_that_lets_nobody_in_is_told_apart_and_burns_nothing(s
 
 
 def test_P1_a_key_that_a_finger_unlocks(scene):
+    """P1: a key that a finger unlocks"""
     device = scene.world.account()
     key = ec.generate_private_key(ec.SECP256R1())
     proof = key_proof(scene, device, key, "latchkey-enrol-unlock-v1")
@@ -341,6 +346,7 @@ def test_P1_a_key_that_a_finger_unlocks(scene):
 
 
 def test_P1_a_pattern_on_its_device(scene):
+    """P1: a pattern on its device"""
     device = scene.world.account()
     pattern = "0-4-8-5-2-1"
     proof = key_proof(scene, device, device.key, "latchkey-enrol-pattern-v1")
@@ -357,6 +363,7 @@ def test_P1_a_pattern_on_its_device(scene):
 
 
 def test_D3_two_random_texts(scene):
+    """D3: two random texts"""
     device = Device(scene.world)
     device.start_as_guest()
     credential = auth_service_pb2.CustomSecretCredential(id=str(uuid.uuid4()), secret=str(uuid.uuid4()))
@@ -372,6 +379,7 @@ def test_D3_two_random_texts(scene):
 
 
 def test_G20_a_qr_grant_settles_what_becomes_of_the_guest(scene):
+    """G20: a qr grant settles what becomes of the guest"""
     phone = scene.world.account()
     desktop = Device(scene.world, label="desktop")
     desktop.start_as_guest()
@@ -423,6 +431,7 @@ class Provider:
 
 
 def test_G20_an_id_token_of_a_provider(scene):
+    """G20: an id token of a provider"""
     provider = Provider(scene)
     device = Device(scene.world)
     device.start_as_guest()
@@ -471,6 +480,7 @@ def forged_tokens(token, nonce, issuer):
 
 
 def test_R5_forged_id_tokens_sign_nobody_in(scene):
+    """R5: forged id tokens sign nobody in"""
     provider = Provider(scene)
     nonce = provider.nonce()
     token = provider.id_token("bob@provider.example", nonce)
@@ -493,6 +503,7 @@ def dpop_proof(device, method, token=None):
 
 
 def test_R21_R22_bound_tokens_by_a_stock_client(scene):
+    """R21: R22 bound tokens by a stock client"""
     device = scene.world.account()
     credential = auth_service_pb2.PasswordCredential(identifier=device.identifier, password=PASSWORD)
     service = "/latchkey.identity.v1.AuthService"
@@ -524,6 +535,7 @@ def test_R21_R22_bound_tokens_by_a_stock_client(scene):
 
 
 def test_G20_the_command_line_signs_in_by_code_pattern_and_custom_secret(scene, cli):
+    """G20: the command line signs in by code pattern and custom secret"""
     identifier = unique_identifier()
     cli(scene.world, "phone", "guest")
     account = cli(scene.world, "phone", "register", identifier, "--password-file", "-", stdin=PASSWORD)

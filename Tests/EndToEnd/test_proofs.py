@@ -58,6 +58,7 @@ def nonce_of(call, proof):
 
 @pytest.mark.parametrize("arguments", [[], ["--dpop-nonces"]], ids=["as configured by default", "nonces for all"])
 def test_R51_a_proof_is_taken_once_also_when_the_service_was_killed_in_between(binaries, tmp_path, arguments):
+    """R51: a proof is taken once also when the service was killed in between"""
     with services.Fleet(binaries, tmp_path, arguments={"*": arguments}) as fleet:
         world = World(fleet)
         nonces = {}
@@ -92,6 +93,7 @@ def test_R51_a_proof_is_taken_once_also_when_the_service_was_killed_in_between(b
 
 
 def test_R51_our_own_client_gets_through_a_restart_by_itself(binaries, tmp_path, cli):
+    """R51: our own client gets through a restart by itself"""
     with services.Fleet(binaries, tmp_path) as fleet:
         world = World(fleet)
         cli(world, "phone", "guest")

@@ -52,6 +52,7 @@ def time_until_revoked(call, device):
 
 @pytest.mark.parametrize("call", [ask_qr, ask_migrator])
 def test_R14_a_revoked_session_is_refused_by_the_other_services(world, call):
+    """R14: a revoked session is refused by the other services"""
     worst = 0
     for _ in range(10):
         device = world.account()
@@ -62,6 +63,7 @@ def test_R14_a_revoked_session_is_refused_by_the_other_services(world, call):
 
 
 def test_R14_a_revoked_session_is_refused_under_load(world):
+    """R14: a revoked session is refused under load"""
     stop = threading.Event()
     failures = []
 
@@ -91,6 +93,7 @@ def test_R14_a_revoked_session_is_refused_under_load(world):
 
 
 def test_R14_a_restart_forgets_no_ended_session(own_world):
+    """R14: a restart forgets no ended session"""
     world = own_world
     ended, living = world.account(), world.account()
     revoke(world, ended)
@@ -104,6 +107,7 @@ def test_R14_a_restart_forgets_no_ended_session(own_world):
 
 
 def test_R41_services_that_hear_nothing_from_identity_accept_no_token(own_world):
+    """R41: services that hear nothing from identity accept no token"""
     world = own_world
     device, ended = world.account(), world.account()
     assert device.collections() == {}

@@ -67,6 +67,7 @@ def test_a_stock_client_resumes_its_session(tls_world, version):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_R41_the_port_fits_mozillas_intermediate_profile(tls_world, name):
+    """R41: the port fits mozillas intermediate profile"""
     scan = subprocess.run(
         [
             sys.executable, "-m", "sslyze",
@@ -81,6 +82,7 @@ def test_R41_the_port_fits_mozillas_intermediate_profile(tls_world, name):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_R41_cleartext_and_old_versions_are_refused(tls_world):
+    """R41: cleartext and old versions are refused"""
     for version in (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(str(tls_world.authority))
@@ -273,6 +275,7 @@ def mutual(binaries, tmp_path_factory):
 
 
 def test_R41_services_call_each_other_by_certificate_alone(mutual):
+    """R41: services call each other by certificate alone"""
     world, _ = mutual
     assert not (world.fleet.data_directory / "service-token").exists()
     phone, screen = world.account(), world.device()
@@ -282,6 +285,7 @@ def test_R41_services_call_each_other_by_certificate_alone(mutual):
 
 
 def test_R41_a_service_only_method_asks_for_the_right_certificate(mutual, tmp_path):
+    """R41: a service only method asks for the right certificate"""
     world, issuer = mutual
 
     def issue_for_qr(files, metadata=()):

@@ -49,7 +49,7 @@ struct PagesTarget: FuzzTarget {
         to: pipeline,
         environment: environment,
         executor: EventLoopTaskExecutor(channel.embeddedEventLoop),
-        peer: Peer(address: "127.0.0.1", port: 1, tlsNames: [])
+        peer: ConnectionPeer(Peer(address: "127.0.0.1", port: 1, tlsNames: []))
       )
       try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
     } catch {

@@ -54,7 +54,7 @@ struct WebTarget: FuzzTarget {
     let place = WebCall.Place(
       environment: environment,
       executor: EventLoopTaskExecutor(loop),
-      peer: ConnectionPeer(Peer(address: "127.0.0.1", port: 1))
+      peer: Peer(address: "127.0.0.1", port: 1)
     )
     let call = WebCall(format, head, place, sink: sink)
     call.begin(head)

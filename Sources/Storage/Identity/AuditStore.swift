@@ -12,7 +12,7 @@ package protocol AuditStore: Sendable {
   /// goes on. Returns how many.
   func trim(before time: Timestamp, limit: Int, at now: Timestamp) async throws(StorageError) -> Int
 
-  /// How many events of a kind there are. Looks at all of them: for now and then.
+  /// How many events of a kind there are. Cost: reads all events, so it is asked by upkeep and by no call.
   func count(of kind: AuditNote.Kind) async throws(StorageError) -> Int
 
   /// Events after a sequence number, oldest first; of one subject when one is named.

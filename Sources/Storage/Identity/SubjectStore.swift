@@ -26,7 +26,7 @@ package protocol SubjectStore: Sendable {
   /// All of the subject's data was handed out, its records in this version.
   func noteExport(of subject: SubjectID, recordsVersion: Int64, at now: Timestamp) async throws(StorageError)
 
-  /// How many guests there are. Counts them: for now and then.
+  /// How many guests there are. Cost: counts all of them, so it is asked by upkeep and by no call.
   func guestCount() async throws(StorageError) -> Int
 
   /// Guests that were last used before a time, in the order of that.

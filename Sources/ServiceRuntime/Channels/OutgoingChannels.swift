@@ -8,6 +8,7 @@ internal import Transport
 /// The channels to the other services. None connects before its first call.
 final class OutgoingChannels: Sendable {
   private let connections: [PeerService: ClientChannel]
+  private let configuration: ServiceConfiguration
   private let token: ServiceToken?
   private let logger: Logger
 
@@ -21,6 +22,7 @@ final class OutgoingChannels: Sendable {
     eventLoops: any EventLoopGroup,
     logger: Logger
   ) {
+    self.configuration = configuration
     self.token = token
     self.logger = logger
     var connections: [PeerService: ClientChannel] = [:]
@@ -40,7 +42,8 @@ final class OutgoingChannels: Sendable {
 
   subscript(service: PeerService) -> any RPCChannel {
     guard let connection = connections[service] else { preconditionFailure("every service has its channel") }
-    return ServiceChannel(connection, to: service.rawValue, token: token, logger: logger)
+    let address = service.address(configuration).description
+    return ServiceChannel(connection, to: service.rawValue, at: address, token: token, logger: logger)
   }
 
   /// Ends them all. Calls under way have until `Limits.channelGrace`.

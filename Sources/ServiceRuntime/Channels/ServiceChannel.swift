@@ -8,6 +8,7 @@ package struct ServiceChannel: RPCChannel {
   private let channel: any RPCChannel
   private let credential: Metadata
   private let name: String
+  private let address: String
   private let logger: Logger?
   private let lines = LogBudget(linesPerSecond: 1)
   /// Services that are started together find each other within moments, which is nothing to warn of.
@@ -15,10 +16,18 @@ package struct ServiceChannel: RPCChannel {
 
   /// - Parameters:
   ///   - name: what the service is called in what others are told.
+  ///   - address: where it is called, for the log alone.
   ///   - logger: is told why calls cannot be made; nil for nobody.
-  package init(_ channel: any RPCChannel, to name: String = "service", token: ServiceToken?, logger: Logger? = nil) {
+  package init(
+    _ channel: any RPCChannel,
+    to name: String = "service",
+    at address: String = "",
+    token: ServiceToken?,
+    logger: Logger? = nil
+  ) {
     self.channel = channel
     self.name = name
+    self.address = address
     self.logger = logger
     credential = token?.metadata ?? [:]
   }
@@ -85,7 +94,7 @@ package struct ServiceChannel: RPCChannel {
         throw error
       }
       if let logger, let suppressed = lines.take(second: SystemClock().now().secondsSinceEpoch) {
-        var fields: Logger.Metadata = ["service": "\(name)", "cause": "\(error.message)"]
+        var fields: Logger.Metadata = ["service": "\(name)", "address": "\(address)", "cause": "\(error.message)"]
         if suppressed > 0 { fields["suppressed_lines"] = "\(suppressed)" }
         let level: Logger.Level = ContinuousClock.now < warnsFrom ? .info : .warning
         logger.log(level: level, "a call to another service failed", metadata: fields)

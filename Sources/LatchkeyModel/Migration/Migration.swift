@@ -21,7 +21,7 @@ package struct Migration: Sendable, Equatable {
   package enum Action: Sendable, Equatable {
     case freezeGuest
     case countRecords
-    /// Merge the guest's next records, in the order of collections and newest first, beyond `after`.
+    /// Merge the guest's next records beyond `after`, in the order of collections.
     case applyRecords(after: Cursor?)
     case verify
     case switchSubject
@@ -38,12 +38,22 @@ package struct Migration: Sendable, Equatable {
   /// The last record that was merged.
   package struct Cursor: Sendable, Hashable {
     package let collection: CollectionName
-    package let position: RecordPosition
+    package let key: RecordKey
+    /// Its time, where the collection is merged newest first; nil where it is merged in the order of keys.
+    package let updatedAt: Timestamp?
 
+    /// Newest first: for a collection of which the account takes so many and no more.
     package init(collection: CollectionName, position: RecordPosition) {
       self.collection = collection
-      self.position = position
+      (key, updatedAt) = (position.key, position.updatedAt)
     }
+
+    /// In the order of keys, which is the order of storage.
+    package init(after name: RecordName) {
+      (collection, key, updatedAt) = (name.collection, name.key, nil)
+    }
+
+    package var position: RecordPosition? { updatedAt.map { RecordPosition(updatedAt: $0, key: key) } }
   }
 
   package enum State: Sendable, Equatable {

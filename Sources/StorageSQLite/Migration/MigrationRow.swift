@@ -37,10 +37,10 @@ enum MigrationRow {
     case .snapshot: return .counting
     case .apply:
       if row.isNull(4) { return .applying(after: nil) }
-      return .applying(
-        after: Migration.Cursor(
-          collection: try row.collection(4),
-          position: RecordPosition(updatedAt: row.timestamp(5), key: try row.recordKey(6))))
+      let name = RecordName(collection: try row.collection(4), key: try row.recordKey(6))
+      if row.isNull(5) { return .applying(after: Migration.Cursor(after: name)) }
+      let position = RecordPosition(updatedAt: row.timestamp(5), key: name.key)
+      return .applying(after: Migration.Cursor(collection: name.collection, position: position))
     case .verify: return .verifying
     case .switch: return .switching
     case .purge: return .purging
@@ -97,8 +97,8 @@ enum MigrationRow {
     }
     try db.execute(
       update, .id(migration.id), .text(Phase(migration.state).rawValue),
-      .optional(cursor?.collection.description), .optional(cursor?.position.updatedAt.millisecondsSinceEpoch),
-      .optional(cursor?.position.key.description), .integer(migration.done), .integer(migration.total),
+      .optional(cursor?.collection.description), .optional(cursor?.updatedAt?.millisecondsSinceEpoch),
+      .optional(cursor?.key.description), .integer(migration.done), .integer(migration.total),
       .optional(failedStep?.rawValue), .optional(failure), .optional(finishedAt?.millisecondsSinceEpoch),
       .time(leaseUntil), .optional(migration.undoUntil?.millisecondsSinceEpoch))
   }

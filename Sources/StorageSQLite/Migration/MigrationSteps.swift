@@ -86,20 +86,28 @@ struct MigrationSteps {
     var applied = 0
     var isLast = true
     for var report in reports where cursor.map({ report.collection >= $0.collection }) ?? true {
-      let position = report.collection == cursor?.collection ? cursor?.position : nil
+      let reached = report.collection == cursor?.collection ? cursor : nil
       guard left > 0 && bytesLeft > 0 else {
         isLast = false
         break
       }
-      let page = try SubjectRecords(subject: migration.guest, db: db)
-        .page(of: report.collection, beyond: position, count: left, bytes: bytesLeft)
+      // What has begun in one order goes on in it, also when an earlier release began it.
+      let isNewestFirst = reached.map { $0.updatedAt != nil } ?? (report.maximumRows != nil)
+      let guest = SubjectRecords(subject: migration.guest, db: db)
+      let page =
+        isNewestFirst
+        ? try guest.page(of: report.collection, beyond: reached?.position, count: left, bytes: bytesLeft)
+        : try guest.page(of: report.collection, after: reached?.key, count: left, bytes: bytesLeft)
       try merge(page.records, of: migration, into: &report)
       try MigrationReports.store(report, of: migration.id, in: db)
       applied += page.records.count
       left -= page.records.count
       bytesLeft -= page.records.reduce(0) { $0 + $1.content.value.count }
       if let record = page.records.last {
-        last = Migration.Cursor(collection: report.collection, position: record.position)
+        last =
+          isNewestFirst
+          ? Migration.Cursor(collection: report.collection, position: record.position)
+          : Migration.Cursor(after: record.name)
       }
       if page.hasMore {
         isLast = false

@@ -298,17 +298,48 @@ struct SubjectRecords {
     WHERE sub = ? AND collection = ? AND (updated_at, key) < (?, ?) ORDER BY updated_at DESC, key DESC LIMIT ?
     """
 
-  /// Newest first, beyond `position`. One record is read ahead to tell whether there are more.
+  private static let selectByKey = """
+    SELECT key, value, number, updated_at, revision FROM records
+    WHERE sub = ? AND collection = ? AND key > ? ORDER BY key LIMIT ?
+    """
+
+  /// In the order of keys, after `key`: as they lie in the file.
   func page(
+    of collection: CollectionName, after key: RecordKey?, count: Int, bytes: Int
+  ) throws(StorageError) -> RecordPage {
+    try page(of: collection, count: count, bytes: bytes) { body throws(StorageError) in
+      try db.forEach(
+        Self.selectByKey, .id(subject), .name(collection), .text(key?.description ?? ""), .integer(count + 1),
+        body: body)
+    }
+  }
+
+  /// Newest first, beyond `position`.
+  func page(
+    of collection: CollectionName, beyond position: RecordPosition?, count: Int, bytes: Int
+  ) throws(StorageError) -> RecordPage {
+    try page(of: collection, count: count, bytes: bytes) { body throws(StorageError) in
+      if let position {
+        try db.forEach(
+          Self.selectNextPage, .id(subject), .name(collection), .time(position.updatedAt), .key(position.key),
+          .integer(count + 1), body: body)
+      } else {
+        try db.forEach(Self.selectFirstPage, .id(subject), .name(collection), .integer(count + 1), body: body)
+      }
+    }
+  }
+
+  /// One record is read ahead to tell whether there are more.
+  private func page(
     of collection: CollectionName,
-    beyond position: RecordPosition?,
     count: Int,
-    bytes: Int
+    bytes: Int,
+    forEach: ((SQLiteRow) throws(StorageError) -> Bool) throws(StorageError) -> Void
   ) throws(StorageError) -> RecordPage {
     var records: [Record] = []
     var size = 0
     var hasMore = false
-    let take: (SQLiteRow) throws(StorageError) -> Bool = { row throws(StorageError) in
+    try forEach { row throws(StorageError) in
       let record = try row.record(0, in: collection)
       size += record.content.value.count + record.name.key.description.utf8.count
       if records.count == count || (size > bytes && !records.isEmpty) {
@@ -317,13 +348,6 @@ struct SubjectRecords {
       }
       records.append(record)
       return true
-    }
-    if let position {
-      try db.forEach(
-        Self.selectNextPage, .id(subject), .name(collection), .time(position.updatedAt), .key(position.key),
-        .integer(count + 1), body: take)
-    } else {
-      try db.forEach(Self.selectFirstPage, .id(subject), .name(collection), .integer(count + 1), body: take)
     }
     return RecordPage(records: records, hasMore: hasMore)
   }

@@ -55,6 +55,9 @@ enum Limits {
   /// more steps, not longer ones.
   static let undoLayers = 2000
 
+  /// Records that one reading of VERIFY looks at: some tens of milliseconds of a reading thread.
+  static let verifyRecords = 10_000
+
   /// Records that one transaction deletes: cheaper than merging, for the same reason.
   static let purgeRecords = 1000
 

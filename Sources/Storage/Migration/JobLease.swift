@@ -6,7 +6,7 @@ package struct JobLease: Sendable, Hashable {
   /// off before the clock was set back, and is due.
   package static let longestPause: Duration = .seconds(60)
 
-  /// Random: nobody else holds the same.
+  /// Random for each claim: nobody else holds the same, and neither does who claims again what they lost.
   package let holder: OpaqueIDValue
   package let duration: Duration
 

@@ -40,8 +40,8 @@ package protocol MigrationStore: Sendable {
   func claim(_ lease: JobLease, at now: Timestamp) async throws(StorageError) -> ClaimedMigration?
 
   /// Does `action` and stores its effects and the migration's new state together; keeps the lease. Nil when the lease
-  /// is lost or the migration stands elsewhere: nothing was changed. For SWITCH the effect outside the store has
-  /// happened before.
+  /// is lost or the migration stands elsewhere: nothing was changed. A bounded part of APPLY, VERIFY and PURGE is done
+  /// at a time. For SWITCH the effect outside the store has happened before.
   func perform(
     _ action: Migration.Action,
     of id: MigrationID,
@@ -84,6 +84,9 @@ package protocol MigrationStore: Sendable {
 
   /// Gives a claimed migration back, to be claimed again from `time` on, which is at most `JobLease.longestPause` away.
   func release(_ id: MigrationID, lease: JobLease, until time: Timestamp) async throws(StorageError)
+
+  /// Gives a claimed migration back that has had its turn, behind everything else that is due.
+  func rest(_ id: MigrationID, lease: JobLease, at now: Timestamp) async throws(StorageError)
 
   /// Gives back everything that was claimed: for the start of the one process that owns the store.
   func releaseAll() async throws(StorageError)

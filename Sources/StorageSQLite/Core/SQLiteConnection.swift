@@ -129,6 +129,14 @@ import Storage
     _ values: SQLiteValue...,
     body: (SQLiteRow) throws(StorageError) -> Bool
   ) throws(StorageError) {
+    try forEach(sql, values, body: body)
+  }
+
+  package func forEach(
+    _ sql: String,
+    _ values: [SQLiteValue],
+    body: (SQLiteRow) throws(StorageError) -> Bool
+  ) throws(StorageError) {
     let statement = try lend(sql, values)
     defer { giveBack(statement) }
     while try statement.step() {

@@ -6,6 +6,7 @@ package struct SQLiteMigrationStore: MigrationStore {
   private let database: SQLiteDatabase
 
   private let undoWindow: Duration
+  private let checks = MigrationChecks()
 
   /// - Parameter undoWindow: how long what is done can be taken back. Meanwhile what a guest had is kept. Zero for not
   ///   at all.
@@ -244,12 +245,12 @@ package struct SQLiteMigrationStore: MigrationStore {
   // MARK: The queue
 
   private static let claim = """
-    UPDATE migrations SET lease = ?1, lease_until = ?2 WHERE id = (
+    UPDATE migrations SET lease = ?1, lease_until = ?2, epoch = epoch + 1 WHERE id = (
       SELECT id FROM migrations
       WHERE finished_at IS NULL AND (run_at <= ?3 OR run_at > ?4)
         AND (lease IS NULL OR lease_until <= ?3 OR lease_until > ?4)
       ORDER BY run_at LIMIT 1)
-    RETURNING \(MigrationRow.columns), failures
+    RETURNING \(MigrationRow.columns), failures, epoch
     """
 
   package func claim(_ lease: JobLease, at now: Timestamp) async throws(StorageError) -> ClaimedMigration? {
@@ -258,7 +259,8 @@ package struct SQLiteMigrationStore: MigrationStore {
         Self.claim, .blob(lease.holder.bytes), .time(now + lease.duration), .time(now),
         .time(now + JobLease.longestPause)
       ) { row throws(StorageError) in
-        ClaimedMigration(migration: try MigrationRow.migration(row), failures: Int(row.integer(14)))
+        ClaimedMigration(
+          migration: try MigrationRow.migration(row), failures: Int(row.integer(14)), epoch: row.integer(15))
       }
     }
   }
@@ -271,16 +273,31 @@ package struct SQLiteMigrationStore: MigrationStore {
     lease: JobLease,
     at now: Timestamp
   ) async throws(StorageError) -> Migration? {
-    // Counting a large guest takes long, and the writer serves everyone. The guest is frozen and all is merged, so what
-    // a reader counts stays true.
-    let problem = action == .verify ? try await verificationProblem(of: id) : nil
-    return try await database.write { db throws(StorageError) in
+    let check = action == .verify ? try await nextCheck(of: id) : nil
+    let moved: Migration? = try await database.write { db throws(StorageError) in
       let isHeld = try db.first(Self.selectLease, .id(id), .blob(lease.holder.bytes), .time(now)) { _ in true } ?? false
-      guard isHeld, let migration = try MigrationRow.find(id, in: db),
-        let moved = try steps(db, now).perform(action, on: migration, problem: problem)
-      else { return nil }
+      guard isHeld, let migration = try MigrationRow.find(id, in: db) else { return nil }
+      var moved: Migration? = migration
+      if let check, !check.isOver {
+        guard migration.action == .verify else { return nil }
+      } else {
+        moved = try steps(db, now).perform(action, on: migration, problem: check?.problem)
+      }
+      guard let moved else { return nil }
       try MigrationRow.update(moved, leaseUntil: now + lease.duration, in: db)
       return moved
+    }
+    if let check, !check.isOver, moved != nil { checks.keep(check, of: id) }
+    return moved
+  }
+
+  /// Looks at some thousand records more. The writer serves everyone, and so does each reader: a large guest is looked
+  /// at in stretches.
+  private func nextCheck(of id: MigrationID) async throws(StorageError) -> MigrationCheck {
+    let check = checks.take(id)
+    return try await database.read { db throws(StorageError) in
+      guard let migration = try MigrationRow.find(id, in: db), migration.action == .verify else { return check.ended() }
+      return try check.next(of: migration, in: db)
     }
   }
 
@@ -398,13 +415,6 @@ package struct SQLiteMigrationStore: MigrationStore {
     }
   }
 
-  private func verificationProblem(of id: MigrationID) async throws(StorageError) -> String? {
-    try await database.read { db throws(StorageError) in
-      guard let migration = try MigrationRow.find(id, in: db), migration.action == .verify else { return nil }
-      return try MigrationReports.problem(of: migration, in: db)
-    }
-  }
-
   private static let release = """
     UPDATE migrations SET lease = NULL, lease_until = NULL, run_at = ?3, failures = failures + 1
     WHERE id = ?1 AND lease = ?2 AND finished_at IS NULL
@@ -417,6 +427,17 @@ package struct SQLiteMigrationStore: MigrationStore {
   ) async throws(StorageError) {
     try await database.write { db throws(StorageError) in
       _ = try db.execute(Self.release, .id(id), .blob(lease.holder.bytes), .time(time))
+    }
+  }
+
+  private static let rest = """
+    UPDATE migrations SET lease = NULL, lease_until = NULL, run_at = ?3
+    WHERE id = ?1 AND lease = ?2 AND finished_at IS NULL
+    """
+
+  package func rest(_ id: MigrationID, lease: JobLease, at now: Timestamp) async throws(StorageError) {
+    try await database.write { db throws(StorageError) in
+      _ = try db.execute(Self.rest, .id(id), .blob(lease.holder.bytes), .time(now))
     }
   }
 

@@ -1,6 +1,7 @@
 import Glibc
 import LatchkeyModel
 import Storage
+import StorageSQLite
 import TestSupport
 import Testing
 
@@ -192,6 +193,117 @@ struct MigrationStoreTests {
     #expect(try await stores.migrations.claim(one, at: start + .seconds(89)) == nil)
     #expect(try await stores.migrations.nextDue() == start + .seconds(90))
     #expect(try await stores.migrations.claim(one, at: start + .seconds(90))?.failures == 1)
+    await stores.close()
+  }
+
+  @Test(
+    "M4: a claim that was lost can do nothing more, at any step, and each claim has a higher number than those before",
+    arguments: StorageEngine.allCases)
+  func lostClaim(engine: StorageEngine) async throws {
+    let scenario = MigrationScenario.large(1200)
+    let stores = try engine.openMigrator(in: try TemporaryFolder())
+    let id = try await scenario.start(stores)
+    var now = MigrationScenario.now
+    var lost = JobLease.worker(1)
+    var claimed = try #require(try await stores.migrations.claim(lost, at: now))
+    var epochs = [claimed.epoch]
+    var number: UInt8 = 1
+    while let action = claimed.migration.action {
+      // The worker stands still until its claim has run out, and another one takes over.
+      now = now + .seconds(31)
+      number += 1
+      let held = JobLease.worker(number)
+      claimed = try #require(try await stores.migrations.claim(held, at: now))
+      epochs.append(claimed.epoch)
+      for time in [now, now - .seconds(31)] {
+        #expect(try await stores.migrations.perform(action, of: id, lease: lost, at: time) == nil)
+        #expect(try await stores.migrations.refuseSwitch(of: id, reason: "no", lease: lost, at: time) == nil)
+        #expect(try await stores.migrations.refuseUndo(of: id, reason: "no", lease: lost, at: time) == nil)
+        try await stores.migrations.release(id, lease: lost, until: time)
+        try await stores.migrations.rest(id, lease: lost, at: time)
+      }
+      #expect(try await stores.migrations.migration(id)?.migration == claimed.migration)
+      let moved = try await stores.migrations.perform(action, of: id, lease: held, at: now)
+      claimed = ClaimedMigration(migration: try #require(moved), failures: 0, epoch: claimed.epoch)
+      lost = held
+    }
+    #expect(epochs.count >= 9 && epochs == epochs.sorted() && Set(epochs).count == epochs.count)
+    await stores.close()
+  }
+
+  @Test(
+    "M6: a migration that has had its turn stands behind every other one that is due",
+    arguments: StorageEngine.allCases)
+  func turns(engine: StorageEngine) async throws {
+    let stores = try engine.openMigrator(in: try TemporaryFolder())
+    let first = try await MigrationScenario.large(10).start(stores)
+    let other = SubjectID(from: RandomSource { [UInt8](repeating: 71, count: $0) })
+    _ = try await stores.records.put(MigrationScenario.large(4).guestRecords, of: other)
+    let plan = try await save(
+      stores, MigrationScenario.large(4).rules, number: 70, guest: other,
+      target: SubjectID(from: RandomSource { [UInt8](repeating: 72, count: $0) }))
+    var now = MigrationScenario.now
+    #expect(try await stores.migrations.claim(.worker(1), at: now)?.migration.id == first)
+    now = now + .milliseconds(1)
+    let second = migrationID(73)
+    #expect(try await stores.migrations.start(plan, as: second, idempotencyKey: "k", at: now) == .started(second))
+    for turn in 1...6 as ClosedRange<UInt8> {
+      now = now + .milliseconds(1)
+      try await stores.migrations.rest(turn.isMultiple(of: 2) ? second : first, lease: .worker(turn), at: now)
+      let next = try await stores.migrations.claim(.worker(turn + 1), at: now)
+      #expect(next?.migration.id == (turn.isMultiple(of: 2) ? first : second) && next?.failures == 0)
+    }
+    await stores.close()
+  }
+
+  @Test(
+    "M7: VERIFY finds what is missing, foreign or lost in any stretch of the records, and else goes on",
+    arguments: [
+      nil,
+      (
+        "DELETE FROM migration_records WHERE (collection, key) IN "
+          + "(SELECT collection, key FROM migration_records ORDER BY collection DESC, key DESC LIMIT 1)",
+        "1 records were not merged"
+      ),
+      (
+        "INSERT INTO migration_records (migration, collection, key, outcome) "
+          + "SELECT migration, 'zzz', 'z', 'moved' FROM migration_records LIMIT 1",
+        "1 records were merged that the guest does not have"
+      ),
+      (
+        "UPDATE migration_records SET outcome = 'asked' WHERE (collection, key) IN "
+          + "(SELECT collection, key FROM migration_records ORDER BY collection DESC, key DESC LIMIT 1)",
+        "a refused record was not set aside"
+      ),
+      ("UPDATE migration_collections SET moved = moved + 1 WHERE name = 'collection-1'", "collection-1"),
+      (
+        "UPDATE migration_records SET outcome = iif(outcome = 'kept', 'moved', 'kept') WHERE (collection, key) IN "
+          + "(SELECT collection, key FROM migration_records ORDER BY collection, key LIMIT 1)",
+        "collection-0: the counts differ"
+      ),
+    ] as [(String, String)?])
+  func verification(damage: (statement: String, problem: String)?) async throws {
+    let folder = try TemporaryFolder()
+    let stores = try StorageEngine.sqlite.openMigrator(in: folder)
+    let id = try await MigrationScenario.large(10_400).start(stores)
+    var migration = try await step(stores, .worker(1), nil)
+    while let current = migration, current.action != .verify { migration = try await step(stores, .worker(1), current) }
+    if let damage {
+      let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: MigrationSchema.schema)
+      _ = try await database.write { db throws(StorageError) in try db.execute(damage.statement) }
+      await database.close()
+    }
+    var stretches = 0
+    while migration?.action == .verify {
+      migration = try await stores.migrations.perform(.verify, of: id, lease: .worker(1), at: MigrationScenario.now)
+      stretches += 1
+    }
+    if damage == nil { #expect(stretches == 2) }
+    switch (migration?.state, damage) {
+    case (.switching, nil): break
+    case (.undoing(.verify, let reason), let damage?): #expect(reason.hasPrefix(damage.problem))
+    default: Issue.record("\(migration as Any)")
+    }
     await stores.close()
   }
 

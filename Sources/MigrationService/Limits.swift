@@ -52,9 +52,13 @@ enum Limits {
   static let forgetInterval: Duration = .seconds(60)
   static let forgetRows = 1000
 
-  /// Migrations that move at the same time. Their work meets in the one writer; a second worker only keeps short
-  /// migrations from waiting behind a long one.
+  /// Migrations that move at the same time. Their work meets in the one writer; a second worker goes on while the first
+  /// waits for identity.
   static let workers = 2
+
+  /// How long a worker stays with one migration while others wait: some chunks. With as many large migrations under way as
+  /// there are turns in a second, for each worker, a small one still begins within a second.
+  static let turn: Duration = .milliseconds(100)
 
   /// How long a claim holds without progress. Every chunk and step renews it; a chunk takes milliseconds, and SWITCH at
   /// most `switchPatience`.
@@ -74,6 +78,9 @@ enum Limits {
   /// Calls of WatchMigration at once. Each is a task and a few hundred bytes; a person has one screen open.
   static let watchers = 10_000
 
+  /// Migrations of which it is remembered why they do not move on: more than that have one cause, and it is in the log.
+  static let hindrances = 10_000
+
   /// How often a watch makes sure, in memory, that its caller's session has not ended: well within a second.
   static let sessionRecheck: Duration = .milliseconds(400)
 
@@ -88,6 +95,7 @@ enum Limits {
     precondition(guestBounds.records <= accountBounds.records && guestBounds.bytes <= accountBounds.bytes)
     precondition(longestRetry <= JobLease.longestPause && lease <= JobLease.longestPause, "else it is due at once")
     precondition(undoWindow <= longestUndoWindow)
+    precondition(turn < lease, "a claim must outlast a turn")
     precondition(switchPatience < lease, "a claim must outlast the call that is made under it")
   }()
 }

@@ -196,6 +196,44 @@ def test_append(phone):
     assert rows == {"a": "1", "b": "3", f"a~{merge['migration_id'][:8]}": "2"}
 
 
+def ready(world, rows):
+    """A device whose guest has so many rows, and begins to merge them when it is called."""
+    owner, device = world.device(), world.device()
+    identifier = unique_identifier()
+    owner.start_as_guest()
+    owner.register(identifier)
+    device.start_as_guest()
+    for first in range(0, rows, 5000):
+        device.put([record("cart", f"k{number:06}") for number in range(first, min(first + 5000, rows))])
+    ticket = device.authenticate(identifier).conflict.link_ticket
+
+    def begin():
+        return device, device.choose(ticket, auth_service_pb2.ON_CONFLICT_MERGE).account_change.migration_id
+
+    return begin
+
+
+def test_small_beside_large(own_world):
+    """M6: merges take turns: a small one that comes last is done while every large one is still under way"""
+    world = own_world
+    world.fleet.arguments = world.fleet.arguments | {
+        "migrator": ["--records-guest-count", "30000", "--records-account-count", "30000"]
+    }
+    world.fleet["migrator"].restart()
+    world.open()
+    begin_large, begin_small = [ready(world, 30_000) for _ in range(3)], ready(world, 50)
+    large = [begin() for begin in begin_large]
+    small, merge = begin_small()
+    assert small.watch_merge(merge)[-1].state == migration.MIGRATION_STATE_DONE
+    for device, other in large:
+        request = migration.GetMigrationRequest(migration_id=other)
+        seen = world.migrations.GetMigration(request, metadata=device.metadata, timeout=10).migration
+        assert seen.state == migration.MIGRATION_STATE_RUNNING
+    for device, other in large:
+        done = device.watch_merge(other)[-1]
+        assert done.state == migration.MIGRATION_STATE_DONE and done.report[0].moved == 30_000
+
+
 def test_full(own_world):
     """R40: a subject that stores as much as it may is told so by name, and keeps what it has"""
     own_world.fleet.arguments = own_world.fleet.arguments | {

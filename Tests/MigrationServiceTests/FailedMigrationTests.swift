@@ -1,6 +1,8 @@
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import Storage
+import StorageSQLite
 import Testing
 
 @testable import MigrationService
@@ -27,6 +29,35 @@ struct FailedMigrationTests {
       let own = try await harness.records.listCollections(
         MigrationV1.ListCollectionsRequest(), options: guest.options)
       #expect(own.collections.map(\.count) == [3])
+    }
+  }
+
+  @Test("R39: a migration that a full disk holds up says so, and goes on when there is room")
+  func fullDisk() async throws {
+    try await MigratorHarness.run { harness in
+      let (guest, account) = (try harness.person(isGuest: true), try harness.person(isGuest: false))
+      let value = String(repeating: "v", count: 2000)
+      try await harness.put((0..<400).map { MigratorHarness.record("cart", "\($0)", value) }, as: guest)
+      let plan = try await harness.plan(guest, into: account)
+      // Room to start it, and not for what it moves.
+      func allow(_ pages: String) async throws {
+        try await harness.database.write { db throws(StorageError) in
+          let count = try db.first("PRAGMA page_count") { $0.integer(0) } ?? 0
+          _ = try db.first("PRAGMA max_page_count = \(pages == "all" ? 1_000_000 : count + 8)") { $0.integer(0) }
+        }
+      }
+      try await allow("few")
+      let id = try await harness.start(plan, options: account.options)
+      let request = MigrationV1.GetMigrationRequest(migrationID: id)
+      var held: MigrationV1.Migration?
+      repeat {
+        held = try await harness.migrations.getMigration(request, options: account.options).migration
+        try await Task.sleep(for: .milliseconds(10))
+      } while held?.failure.isEmpty == true && held?.state != .done
+      #expect(held?.state == .running && held?.failure == "the disk of the migrator is full")
+      try await allow("all")
+      let end = try await harness.states(id, options: account.options).last
+      #expect(end?.state == .done && end?.failure == "" && end?.report.map(\.moved) == [400])
     }
   }
 

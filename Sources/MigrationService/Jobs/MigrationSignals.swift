@@ -9,6 +9,8 @@ final class MigrationSignals: Sendable {
     var watchers: [MigrationID: [ObjectIdentifier: Watch]] = [:]
     var watcherCount = 0
     var isDraining = false
+    /// Why migrations that are under way do not move on. Kept in memory: a full disk takes no note of itself.
+    var hindrances: [MigrationID: String] = [:]
   }
 
   private let state = Mutex(State())
@@ -62,6 +64,16 @@ final class MigrationSignals: Sendable {
     let watches = state.withLock { state in state.watchers[id].map { Array($0.values) } ?? [] }
     for watch in watches { watch.signal.fire() }
   }
+
+  /// Notes why the last step failed; nil when it did not.
+  func hinder(_ id: MigrationID, _ why: String?) {
+    state.withLock { state in
+      guard why == nil || state.hindrances.count < Limits.hindrances else { return }
+      state.hindrances[id] = why
+    }
+  }
+
+  func hindrance(of id: MigrationID) -> String? { state.withLock { $0.hindrances[id] } }
 
   func addWorker(_ signal: Signal) {
     state.withLock { $0.workers[ObjectIdentifier(signal)] = signal }

@@ -2,17 +2,15 @@ import GRPC
 import LatchkeyModel
 import Storage
 
-/// Takes one migration at a time and does its steps, each in its own transaction.
+/// Takes one migration at a time and does its steps, each in its own transaction, until it is done or has had its turn.
 struct MigrationWorker {
   private let core: MigrationCore
   private let subjects: any SubjectSwitch
-  private let lease: JobLease
   private let bell = Signal()
 
   init(_ core: MigrationCore, subjects: any SubjectSwitch) {
     self.core = core
     self.subjects = subjects
-    lease = JobLease(holder: OpaqueIDValue(from: core.random), duration: Limits.lease)
   }
 
   func run() async {
@@ -36,24 +34,34 @@ struct MigrationWorker {
     return min(max(due - core.clock.now(), .milliseconds(1)), Limits.longestSleep)
   }
 
-  /// Claims a migration and takes it as far as it goes. False: none is due.
+  /// Claims the migration that has waited longest and takes it as far as it goes in one turn. False: none is due.
   func workOnce() async throws(StorageError) -> Bool {
+    // Of this claim alone: what is still under way of one that was lost can do nothing.
+    let lease = JobLease(holder: OpaqueIDValue(from: core.random), duration: Limits.lease)
+    let started = ContinuousClock.now
     guard let claimed = try await core.migrations.claim(lease, at: core.clock.now()) else { return false }
     var migration = claimed.migration
     var failures = claimed.failures
     while let action = migration.action {
       // Stopping: the claim is released when the service starts again.
       if Task.isCancelled { return true }
-      switch await perform(action, on: migration) {
+      switch await perform(action, on: migration, lease) {
       case .moved(let next):
         migration = next
         failures = 0
+        core.signals.hinder(migration.id, nil)
         core.signals.moved(migration.id)
+        if !migration.isFinished, ContinuousClock.now - started >= Limits.turn, await rest(migration, lease) {
+          return true
+        }
       case .lost:
-        core.logger.warning("a migration was taken over", metadata: ["migration": "\(migration.id)"])
+        core.logger.warning(
+          "a migration was taken over", metadata: ["migration": "\(migration.id)", "claim": "\(claimed.epoch)"])
         return true
       case .failed(let cause):
-        if !Task.isCancelled { await postpone(migration, failures: failures + 1, cause) }
+        core.signals.hinder(migration.id, cause.hindrance)
+        core.signals.moved(migration.id)
+        if !Task.isCancelled { await postpone(migration, lease, failures: failures + 1, cause.text) }
         return true
       }
     }
@@ -65,10 +73,28 @@ struct MigrationWorker {
     case moved(Migration)
     /// Somebody else has the migration: the claim ran out.
     case lost
-    case failed(String)
+    case failed(Cause)
   }
 
-  private func perform(_ action: Migration.Action, on migration: Migration) async -> StepOutcome {
+  /// Why a step failed: as the log has it, and as who waits for the migration may know it.
+  private struct Cause {
+    let text: String
+    let hindrance: String
+
+    init(identity text: String) {
+      self.text = text
+      hindrance = text
+    }
+
+    init(_ error: StorageError) {
+      text = "\(error)"
+      hindrance = error.fault == .full ? "the disk of the migrator is full" : "the migrator's store failed"
+    }
+  }
+
+  private func perform(
+    _ action: Migration.Action, on migration: Migration, _ lease: JobLease
+  ) async -> StepOutcome {
     do throws(RPCError) {
       switch action {
       case .switchSubject: try await subjects.complete(migration)
@@ -78,14 +104,16 @@ struct MigrationWorker {
       }
     } catch {
       let cause = "identity answered \(error.code): \(error.message)"
-      guard action == .switchSubject || action == .recallSubject, Self.isFinal(error) else { return .failed(cause) }
-      return await giveUp(action, of: migration, cause)
+      guard action == .switchSubject || action == .recallSubject, Self.isFinal(error) else {
+        return .failed(Cause(identity: cause))
+      }
+      return await giveUp(action, of: migration, lease, cause)
     }
     do throws(StorageError) {
       let moved = try await core.migrations.perform(action, of: migration.id, lease: lease, at: core.clock.now())
       return moved.map { .moved($0) } ?? .lost
     } catch {
-      return .failed("\(error)")
+      return .failed(Cause(error))
     }
   }
 
@@ -100,7 +128,9 @@ struct MigrationWorker {
     }
   }
 
-  private func giveUp(_ action: Migration.Action, of migration: Migration, _ cause: String) async -> StepOutcome {
+  private func giveUp(
+    _ action: Migration.Action, of migration: Migration, _ lease: JobLease, _ cause: String
+  ) async -> StepOutcome {
     let now = core.clock.now()
     do throws(StorageError) {
       let moved =
@@ -109,11 +139,21 @@ struct MigrationWorker {
         : try await core.migrations.refuseSwitch(of: migration.id, reason: cause, lease: lease, at: now)
       return moved.map { .moved($0) } ?? .lost
     } catch {
-      return .failed("\(error)")
+      return .failed(Cause(error))
     }
   }
 
-  private func postpone(_ migration: Migration, failures: Int, _ cause: String) async {
+  /// Lets what else is due have its turn. False: it goes on, for the store could not note that.
+  private func rest(_ migration: Migration, _ lease: JobLease) async -> Bool {
+    do throws(StorageError) {
+      try await core.migrations.rest(migration.id, lease: lease, at: core.clock.now())
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  private func postpone(_ migration: Migration, _ lease: JobLease, failures: Int, _ cause: String) async {
     let id = migration.id
     let doubled = Limits.firstRetry * (1 << min(failures - 1, 16))
     let wait = min(doubled, Limits.longestRetry)

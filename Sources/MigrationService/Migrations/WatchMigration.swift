@@ -17,11 +17,13 @@ extension MigrationHandlers {
       throw RPCError(.resourceExhausted, "too many watches", reason: "OVERLOADED", retryAfter: .seconds(5))
     }
     defer { core.signals.unwatch(changes) }
-    var sent: Migration?
+    var sent: (Migration, String?)?
     while true {
-      if report.migration != sent {
-        try await responses.write(MigrationV1.WatchMigrationResponse(migration: MigrationV1.Migration(report)))
-        sent = report.migration
+      let news = (report.migration, core.signals.hindrance(of: id))
+      if sent.map({ $0 != news }) ?? true {
+        let message = MigrationV1.Migration(report, hindrance: news.1)
+        try await responses.write(MigrationV1.WatchMigrationResponse(migration: message))
+        sent = news
       }
       if report.migration.isFinished { return }
       if core.signals.isDraining {

@@ -97,8 +97,10 @@ extension MigrationV1.CollectionReport {
 }
 
 extension MigrationV1.Migration {
-  init(_ report: MigrationReport) {
+  /// `hindrance` says why a migration that is under way does not move on.
+  init(_ report: MigrationReport, hindrance: String?) {
     self.init(report.migration, report: report.collections.map { MigrationV1.CollectionReport($0) })
+    if failure.isEmpty, !report.migration.isFinished { failure = hindrance ?? "" }
   }
 
   init(_ migration: Migration, report: [MigrationV1.CollectionReport] = []) {

@@ -27,7 +27,8 @@ import services
 import story_records
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-IDENTIFIER = "ada@example.com"
+# Not the one of README's commands, which work beside the story's services.
+IDENTIFIER = "ada.lovelace@example.com"
 PASSWORD = "correct horse battery staple"
 # An account may keep so many downloads (sharing one account among many people is limited in this way).
 DOWNLOADS_ALLOWED = 600

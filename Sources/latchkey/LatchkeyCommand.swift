@@ -16,6 +16,7 @@ struct LatchkeyCommand: AsyncParsableCommand {
       session has ended or may not do this.
       """,
     version: "latchkey \(Version.current)",
+    examples: ["latchkey guest", "latchkey register ada@example.com --password-file password", "latchkey session"],
     subcommands: [CompletionsCommand.self],
     groupedSubcommands: [
       CommandGroup(

@@ -5,8 +5,9 @@ struct CompletionsCommand: AsyncParsableCommand {
     commandName: "completions",
     abstract: "Print what lets your shell complete commands and flags.",
     discussion: """
-      For bash: latchkey completions bash >~/.local/share/bash-completion/completions/latchkey
-      """
+      To have them in each bash, write them to ~/.local/share/bash-completion/completions/latchkey.
+      """,
+    examples: ["source <(latchkey completions bash)"]
   )
 
   /// The shells that the argument parser writes for.

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct ConfigCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "config",
-    abstract: "Show what flags and environment come to."
+    abstract: "Show what flags and environment come to.",
+    examples: ["latchkey config --profile phone"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct HealthCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "health",
-    abstract: "Ask the three services whether they serve."
+    abstract: "Ask the three services whether they serve.",
+    examples: ["latchkey health"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -21,16 +21,17 @@ struct LoadCommand: AsyncParsableCommand {
       Every sign-in that was confirmed has to be handed over exactly once, and the report says whether it was.
 
       Exit status: 0 passed; 1 failed: a --fail-if condition held, more than one operation in a hundred failed and no \
-      condition on errors says otherwise, a sign-in was lost or handed over twice, or nothing was measured; 2 wrong usage, or a fault: the test could not run, or its results could not be written; 130 or 143 \
+      condition on errors says otherwise, a sign-in was lost or handed over twice, or nothing was measured; 2 \
+      wrong usage, or a fault: the test could not run, or its results could not be written; 130 or 143 \
       ended early by SIGINT or SIGTERM, with a report of the time before.
 
       A service lets one machine do only so much: latchkey-qr --dev and latchkey-identity --dev are for tests.
-
-      Examples:
-        latchkey load --mode poll --duration 5s
-        latchkey load --mode full --rate 20 --duration 5s --fail-if 'p99>500ms'
-        latchkey load --mode watch --waiting 100 --rate 10 --duration 5s --json watch.json --hgrm watch
       """,
+    examples: [
+      "latchkey load --mode poll --duration 2s",
+      "latchkey load --mode full --rate 20 --duration 2s --fail-if 'errors>5%'",
+      "latchkey load --mode watch --waiting 50 --rate 9 --duration 2s --json watch.json",
+    ],
     subcommands: [LoadCompareCommand.self]
   )
 

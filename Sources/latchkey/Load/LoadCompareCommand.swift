@@ -9,10 +9,8 @@ struct LoadCompareCommand: AsyncParsableCommand {
     discussion: """
       The results are files that latchkey load --json wrote. What was asked for or run on differently is named below \
       the figures.
-
-      Examples:
-        latchkey load compare before.json after.json
-      """
+      """,
+    examples: ["latchkey load compare before.json after.json"]
   )
 
   @Argument(help: "The result to compare with.") var before: String

@@ -44,7 +44,8 @@ struct CommandFailure: Error, Equatable {
 
   /// An account is signed in, and what was asked for takes a guest.
   static let noGuest = CommandFailure(
-    .refused, "an account uses this profile, and there is no guest of this device beside it", hint: "`session show`")
+    .refused, "an account uses this profile, and there is no guest of this device beside it",
+    hint: "to have one, and a key: `logout`, `guest`, and `login ACCOUNT` again")
 
   static func usage(_ message: String) -> CommandFailure { CommandFailure(.usage, message) }
 }
@@ -106,6 +107,7 @@ extension CommandFailure {
     case (_, "LOGIN_REQUIRED"): "guests may not do this: `register ACCOUNT`, or `login ACCOUNT`"
     case (_, "DEVICE_CLONED"):
       "`device resolve-clone transfer` keeps the guest here; split leaves it to the other"
+    case (_, "DEVICE_KEY_REQUIRED"): "whoever begins as a guest has a key: `logout`, `guest`, and `login ACCOUNT` again"
     case (_, "STALE_PLAN"): "the data has changed since: `migrate plan`"
     case ("UNAVAILABLE", _): "is the service running? `health`"
     default: failure.retryAfter.map { "try again in \(Output.seconds($0))" }

@@ -4,7 +4,9 @@ import LatchkeyClient
 
 struct AccountDeleteCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
-    commandName: "delete", abstract: "Delete your account and everything in it, for good.")
+    commandName: "delete", abstract: "Delete your account and everything in it, for good.",
+    examples: ["latchkey account delete --yes --password-file password"]
+  )
 
   @OptionGroup var options: DeviceOptions
   @OptionGroup var password: PasswordOption

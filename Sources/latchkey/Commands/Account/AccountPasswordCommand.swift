@@ -9,7 +9,8 @@ struct AccountPasswordCommand: DeviceCommand {
     discussion: """
       The password that the account has is asked for first, unless --first says that it has none: then the sign-in has \
       to be a moment ago. Other sessions end, unless --keep-others says otherwise.
-      """
+      """,
+    examples: ["latchkey account password --password-file password --new-password-file new"]
   )
 
   @OptionGroup var options: DeviceOptions

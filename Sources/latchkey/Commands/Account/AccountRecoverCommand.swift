@@ -6,7 +6,11 @@ struct AccountRecoverCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "recover",
     abstract: "Set a new password with a code that is sent to a verified address.",
-    discussion: "Without --code a code is sent. All sessions end, unless --keep-others says otherwise."
+    discussion: "Without --code a code is sent. All sessions end, unless --keep-others says otherwise.",
+    examples: [
+      "latchkey account recover ada@example.com",
+      "latchkey account recover ada@example.com --code $CODE --new-password-file new",
+    ]
   )
 
   @OptionGroup var options: DeviceOptions

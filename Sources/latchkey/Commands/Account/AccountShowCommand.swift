@@ -3,7 +3,10 @@ import Cryptography
 import LatchkeyClient
 
 struct AccountShowCommand: DeviceCommand {
-  static let configuration = CommandConfiguration(commandName: "show", abstract: "Show your profile.")
+  static let configuration = CommandConfiguration(
+    commandName: "show", abstract: "Show your profile.",
+    examples: ["latchkey account show"]
+  )
 
   @OptionGroup var options: DeviceOptions
 

@@ -4,7 +4,9 @@ import LatchkeyClient
 
 struct AccountUpdateCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
-    commandName: "update", abstract: "Edit your profile. What is not said stays; what is said empty is emptied.")
+    commandName: "update", abstract: "Edit your profile. What is not said stays; what is said empty is emptied.",
+    examples: ["latchkey account update --name Ada --locale en"]
+  )
 
   @OptionGroup var options: DeviceOptions
 

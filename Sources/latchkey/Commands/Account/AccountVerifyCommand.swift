@@ -9,7 +9,8 @@ struct AccountVerifyCommand: DeviceCommand {
     discussion: """
       Without --code a code is sent there. A verified address signs in by codes and recovers the account; one that \
       nobody verified is its owner's who does.
-      """
+      """,
+    examples: ["latchkey account verify ada@example.com", "latchkey account verify ada@example.com --code $CODE"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -15,7 +15,12 @@ struct LoginCommand: DeviceCommand {
       name that an app made, with its secret where the password goes; --pattern takes the pattern that `latchkey \
       pattern` enrolled on this device, there as well; --device-key asks for nothing on a device that a QR code bound to \
       the account.
-      """
+      """,
+    examples: [
+      "latchkey login ada@example.com --password-file password --on-conflict merge",
+      "latchkey login ada@example.com --profile tv --send-code",
+      "latchkey login ada@example.com --profile tv --code $CODE",
+    ]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct LogoutCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "logout",
-    abstract: "Sign out."
+    abstract: "Sign out.",
+    examples: ["latchkey logout --then-guest"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -9,7 +9,10 @@ struct PatternCommand: DeviceCommand {
     discussion: """
       The pattern is read where a password would be. It works on this device alone, and not before a sign-in there: \
       latchkey login --pattern
-      """
+      """,
+    examples: [
+      "latchkey pattern --password-file pattern", "latchkey logout", "latchkey login --pattern --password-file pattern",
+    ]
   )
 
   @OptionGroup var options: DeviceOptions

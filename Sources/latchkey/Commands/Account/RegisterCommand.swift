@@ -5,7 +5,8 @@ import LatchkeyClient
 struct RegisterCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "register",
-    abstract: "Make an account. This device's guest becomes it and keeps its data."
+    abstract: "Make an account. This device's guest becomes it and keeps its data.",
+    examples: ["latchkey register ada@example.com --password-file password"]
   )
 
   @OptionGroup var options: DeviceOptions

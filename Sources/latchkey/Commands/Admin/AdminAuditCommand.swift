@@ -6,12 +6,16 @@ struct AdminAuditCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "audit",
     abstract: "The record of security events.",
+    examples: ["latchkey admin audit"],
     subcommands: [List.self, Verify.self],
     defaultSubcommand: List.self
   )
 
   struct List: AdminCommand {
-    static let configuration = CommandConfiguration(abstract: "Show events, oldest first, one a line of JSON.")
+    static let configuration = CommandConfiguration(
+      abstract: "Show events, oldest first, one a line of JSON.",
+      examples: ["latchkey admin audit list --sub $SUBJECT --limit 20"]
+    )
 
     @OptionGroup var options: AdminOptions
     @Option(help: "Only of this subject.") var sub = ""
@@ -61,7 +65,8 @@ struct AdminAuditCommand: AsyncParsableCommand {
   struct Verify: AdminCommand {
     static let configuration = CommandConfiguration(
       abstract: "Check that no event was changed, removed or slipped in.",
-      discussion: "Keep the head that it prints elsewhere: a log that was replaced as a whole has another one."
+      discussion: "Keep the head that it prints elsewhere: a log that was replaced as a whole has another one.",
+      examples: ["latchkey admin audit verify"]
     )
 
     @OptionGroup var options: AdminOptions

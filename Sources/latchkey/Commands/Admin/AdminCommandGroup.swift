@@ -8,6 +8,7 @@ struct AdminCommandGroup: AsyncParsableCommand {
       Works with the secret that the services share, or with a certificate that they know; never with a user's session. \
       Each change is on record in the audit log, with the --reason that you give.
       """,
+    examples: ["latchkey admin user show ada@example.com"],
     subcommands: [
       AdminUserCommand.self, AdminSessionsCommand.self, AdminPoliciesCommand.self, AdminGuidesCommand.self,
       AdminKeysCommand.self, AdminAuditCommand.self, AdminPasswordsCommand.self,

@@ -6,12 +6,16 @@ struct AdminGuidesCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "guides",
     abstract: "The guides' document, changed without a restart.",
+    examples: ["latchkey admin guides"],
     subcommands: [Get.self, Set.self],
     defaultSubcommand: Get.self
   )
 
   struct Get: AdminCommand {
-    static let configuration = CommandConfiguration(abstract: "Print the document that holds.")
+    static let configuration = CommandConfiguration(
+      abstract: "Print the document that holds.",
+      examples: ["latchkey admin guides get >guides.json"]
+    )
 
     @OptionGroup var options: AdminOptions
 
@@ -23,7 +27,9 @@ struct AdminGuidesCommand: AsyncParsableCommand {
 
   struct Set: AdminCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Put a document in the place of the one that holds. A changed guide needs a higher version.")
+      abstract: "Put a document in the place of the one that holds. A changed guide needs a higher version.",
+      examples: [#"latchkey admin guides set guides.json --reason "first guide""#]
+    )
 
     @OptionGroup var options: AdminOptions
     @OptionGroup var why: ReasonOption

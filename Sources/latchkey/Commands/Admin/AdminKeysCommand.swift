@@ -6,12 +6,15 @@ struct AdminKeysCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "keys",
     abstract: "The keys that sign tokens.",
+    examples: [#"latchkey admin keys rotate --reason "every year""#],
     subcommands: [Rotate.self]
   )
 
   struct Rotate: AdminCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Make the next signing key. It takes over once verifiers know it, and logs nobody out.")
+      abstract: "Make the next signing key. It takes over once verifiers know it, and logs nobody out.",
+      examples: [#"latchkey admin keys rotate --reason "every year""#]
+    )
 
     @OptionGroup var options: AdminOptions
     @OptionGroup var why: ReasonOption

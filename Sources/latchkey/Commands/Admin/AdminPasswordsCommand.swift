@@ -9,7 +9,8 @@ struct AdminPasswordsCommand: AsyncParsableCommand {
       Measures Argon2id here and says which password.memoryKib and password.passes keep one hash within the time. Run \
       it on the machine of latchkey-identity while that is idle. Changes nothing: put the two into its configuration; \
       passwords are hashed anew as people sign in. Never less than OWASP's Password Storage Cheat Sheet asks for.
-      """
+      """,
+    examples: ["latchkey admin passwords --target-ms 50"]
   )
 
   @Option(help: "The most milliseconds that one hash may take.")

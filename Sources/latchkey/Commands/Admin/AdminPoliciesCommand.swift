@@ -6,12 +6,16 @@ struct AdminPoliciesCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "policies",
     abstract: "Gates, app versions and networks, changed without a restart.",
+    examples: ["latchkey admin policies"],
     subcommands: [Get.self, Set.self, Gate.self],
     defaultSubcommand: Get.self
   )
 
   struct Get: AdminCommand {
-    static let configuration = CommandConfiguration(abstract: "Print the document that holds.")
+    static let configuration = CommandConfiguration(
+      abstract: "Print the document that holds.",
+      examples: ["latchkey admin policies get >policies.json"]
+    )
 
     @OptionGroup var options: AdminOptions
 
@@ -23,7 +27,9 @@ struct AdminPoliciesCommand: AsyncParsableCommand {
 
   struct Set: AdminCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Put a document in the place of the one that holds. It needs a higher version.")
+      abstract: "Put a document in the place of the one that holds. It needs a higher version.",
+      examples: [#"latchkey admin policies set policies.json --reason "comments are open""#]
+    )
 
     @OptionGroup var options: AdminOptions
     @OptionGroup var why: ReasonOption
@@ -37,7 +43,9 @@ struct AdminPoliciesCommand: AsyncParsableCommand {
 
   struct Gate: AdminCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Say whether an action needs a sign-in.")
+      abstract: "Say whether an action needs a sign-in.",
+      examples: ["latchkey admin policies gate comment --login --prompt sign-in-to-comment"]
+    )
 
     @OptionGroup var options: AdminOptions
     @OptionGroup var why: ReasonOption

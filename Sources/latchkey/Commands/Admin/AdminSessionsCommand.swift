@@ -6,12 +6,18 @@ struct AdminSessionsCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "sessions",
     abstract: "End sessions.",
+    examples: [#"latchkey admin sessions end ada@example.com --reason "stolen phone""#],
     subcommands: [End.self]
   )
 
   struct End: AdminCommand {
     static let configuration = CommandConfiguration(
-      abstract: "End the sessions of one guest or account, or of everybody. Who can sign in may do so again.")
+      abstract: "End the sessions of one guest or account, or of everybody. Who can sign in may do so again.",
+      examples: [
+        #"latchkey admin sessions end ada@example.com --reason "stolen phone""#,
+        #"latchkey admin sessions end --everybody --reason "keys were copied""#,
+      ]
+    )
 
     @OptionGroup var options: AdminOptions
     @OptionGroup var why: ReasonOption

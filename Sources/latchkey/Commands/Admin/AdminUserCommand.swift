@@ -6,12 +6,16 @@ struct AdminUserCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "user",
     abstract: "Look a guest or account up, keep it out, let it in, or delete it.",
+    examples: ["latchkey admin user ada@example.com"],
     subcommands: [Show.self, Disable.self, Enable.self, Delete.self],
     defaultSubcommand: Show.self
   )
 
   struct Show: AdminCommand {
-    static let configuration = CommandConfiguration(abstract: "Show what is on record of somebody.")
+    static let configuration = CommandConfiguration(
+      abstract: "Show what is on record of somebody.",
+      examples: ["latchkey admin user show ada@example.com"]
+    )
 
     @OptionGroup var options: AdminOptions
     @Argument(help: "A subject's id, or an identifier that leads to an account.") var who: String
@@ -24,7 +28,9 @@ struct AdminUserCommand: AsyncParsableCommand {
 
   struct Disable: AdminCommand {
     static let configuration = CommandConfiguration(
-      abstract: "End all sessions and open watches of somebody, and let none begin.")
+      abstract: "End all sessions and open watches of somebody, and let none begin.",
+      examples: [#"latchkey admin user disable ada@example.com --reason "stolen phone""#]
+    )
 
     @OptionGroup var options: AdminOptions
     @OptionGroup var why: ReasonOption
@@ -41,7 +47,10 @@ struct AdminUserCommand: AsyncParsableCommand {
   }
 
   struct Enable: AdminCommand {
-    static let configuration = CommandConfiguration(abstract: "Let somebody in again who was disabled.")
+    static let configuration = CommandConfiguration(
+      abstract: "Let somebody in again who was disabled.",
+      examples: [#"latchkey admin user enable ada@example.com --reason "found again""#]
+    )
 
     @OptionGroup var options: AdminOptions
     @OptionGroup var why: ReasonOption
@@ -57,7 +66,9 @@ struct AdminUserCommand: AsyncParsableCommand {
 
   struct Delete: AdminCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Delete somebody for good, with all records. This cannot be undone.")
+      abstract: "Delete somebody for good, with all records. This cannot be undone.",
+      examples: [#"latchkey admin user delete --reason "asked for it" $SUBJECT"#]
+    )
 
     @OptionGroup var options: AdminOptions
     @OptionGroup var why: ReasonOption

@@ -5,7 +5,9 @@ import LatchkeyClient
 struct DeviceListCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "list",
-    abstract: "Show the devices that you are signed in on or that are yours, the one seen last first.")
+    abstract: "Show the devices that you are signed in on or that are yours, the one seen last first.",
+    examples: ["latchkey device list"]
+  )
 
   @OptionGroup var options: DeviceOptions
 

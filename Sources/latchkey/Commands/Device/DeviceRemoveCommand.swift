@@ -4,7 +4,9 @@ import LatchkeyClient
 
 struct DeviceRemoveCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
-    commandName: "remove", abstract: "End your sessions on a device, and what opens your account there.")
+    commandName: "remove", abstract: "End your sessions on a device, and what opens your account there.",
+    examples: ["latchkey device remove --yes $DEVICE"]
+  )
 
   @OptionGroup var options: DeviceOptions
   @OptionGroup var consent: ConsentOptions

@@ -4,7 +4,9 @@ import LatchkeyClient
 
 struct DeviceRenameCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
-    commandName: "rename", abstract: "Give a device a name that you recognise.")
+    commandName: "rename", abstract: "Give a device a name that you recognise.",
+    examples: [#"latchkey device rename $DEVICE "Ada's laptop""#]
+  )
 
   @OptionGroup var options: DeviceOptions
   @Argument(help: "As latchkey device list shows it.") var device: String

@@ -10,7 +10,8 @@ struct DeviceResolveCloneCommand: DeviceCommand {
       This profile gets a new key. transfer: it keeps its guest, and the other device begins anew; every session that \
       either had ends. split: the other device keeps the guest, and this one begins anew. Of two devices that choose, \
       the first choice holds. Whoever is signed in to an account here signs in again.
-      """
+      """,
+    examples: ["latchkey device resolve-clone transfer"]
   )
 
   @OptionGroup var options: DeviceOptions

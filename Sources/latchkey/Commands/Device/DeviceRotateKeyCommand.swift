@@ -5,7 +5,9 @@ import LatchkeyClient
 struct DeviceRotateKeyCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "rotate-key",
-    abstract: "Put a new key in the place of this profile's key. Its guest and sessions go on.")
+    abstract: "Put a new key in the place of this profile's key. Its guest and sessions go on.",
+    examples: ["latchkey device rotate-key"]
+  )
 
   @OptionGroup var options: DeviceOptions
 

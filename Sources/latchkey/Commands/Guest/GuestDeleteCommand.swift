@@ -5,7 +5,8 @@ import LatchkeyClient
 struct GuestDeleteCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "delete",
-    abstract: "Delete this profile's guest and all its records for good."
+    abstract: "Delete this profile's guest and all its records for good.",
+    examples: ["latchkey guest delete --profile phone"]
   )
 
   @OptionGroup var options: DeviceOptions

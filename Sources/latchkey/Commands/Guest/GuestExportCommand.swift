@@ -7,7 +7,8 @@ struct GuestExportCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "export",
     abstract: "Print everything that the service knows of you, one document a line.",
-    discussion: "The last line has the type complete; without it the export is not."
+    discussion: "The last line has the type complete; without it the export is not.",
+    examples: ["latchkey guest export >mine.jsonl"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct GuestStartCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "start",
-    abstract: "Start using this device without an account, or find its guest again."
+    abstract: "Start using this device without an account, or find its guest again.",
+    examples: [#"latchkey guest start --profile phone --label "Ada's phone""#]
   )
 
   @OptionGroup var options: DeviceOptions

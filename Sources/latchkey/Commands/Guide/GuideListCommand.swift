@@ -3,7 +3,10 @@ import Cryptography
 import LatchkeyClient
 
 struct GuideListCommand: DeviceCommand {
-  static let configuration = CommandConfiguration(commandName: "list", abstract: "Show the guides there are.")
+  static let configuration = CommandConfiguration(
+    commandName: "list", abstract: "Show the guides there are.",
+    examples: ["latchkey guide list"]
+  )
 
   @OptionGroup var options: DeviceOptions
 

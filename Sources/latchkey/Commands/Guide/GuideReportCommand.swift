@@ -4,7 +4,9 @@ import LatchkeyClient
 
 struct GuideReportCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
-    commandName: "report", abstract: "Say what became of a guide's step.")
+    commandName: "report", abstract: "Say what became of a guide's step.",
+    examples: ["latchkey guide report first-steps search done"]
+  )
 
   @OptionGroup var options: DeviceOptions
   @Argument var guide: String

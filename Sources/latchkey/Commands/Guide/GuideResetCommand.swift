@@ -3,7 +3,10 @@ import Cryptography
 import LatchkeyClient
 
 struct GuideResetCommand: DeviceCommand {
-  static let configuration = CommandConfiguration(commandName: "reset", abstract: "Begin a guide anew.")
+  static let configuration = CommandConfiguration(
+    commandName: "reset", abstract: "Begin a guide anew.",
+    examples: ["latchkey guide reset first-steps"]
+  )
 
   @OptionGroup var options: DeviceOptions
   @Argument var guide: String

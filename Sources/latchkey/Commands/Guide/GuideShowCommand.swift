@@ -4,7 +4,9 @@ import LatchkeyClient
 
 struct GuideShowCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
-    commandName: "show", abstract: "Show a guide's steps and which of them is next.")
+    commandName: "show", abstract: "Show a guide's steps and which of them is next.",
+    examples: ["latchkey guide show first-steps"]
+  )
 
   @OptionGroup var options: DeviceOptions
   @Argument var guide: String

@@ -4,7 +4,9 @@ import LatchkeyClient
 
 struct LinkAddCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
-    commandName: "add", abstract: "Let another identifier lead to your account.")
+    commandName: "add", abstract: "Let another identifier lead to your account.",
+    examples: ["latchkey link add ada@example.org --password-file password"]
+  )
 
   @OptionGroup var options: DeviceOptions
   @OptionGroup var password: PasswordOption

@@ -3,7 +3,10 @@ import Cryptography
 import LatchkeyClient
 
 struct LinkListCommand: DeviceCommand {
-  static let configuration = CommandConfiguration(commandName: "list", abstract: "Show what leads to your account.")
+  static let configuration = CommandConfiguration(
+    commandName: "list", abstract: "Show what leads to your account.",
+    examples: ["latchkey link list"]
+  )
 
   @OptionGroup var options: DeviceOptions
 

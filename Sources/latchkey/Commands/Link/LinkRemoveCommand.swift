@@ -4,7 +4,9 @@ import LatchkeyClient
 
 struct LinkRemoveCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
-    commandName: "remove", abstract: "Let an identity lead to your account no longer. The last one stays.")
+    commandName: "remove", abstract: "Let an identity lead to your account no longer. The last one stays.",
+    examples: ["latchkey link remove --password-file password $IDENTITY"]
+  )
 
   @OptionGroup var options: DeviceOptions
   @OptionGroup var password: PasswordOption

@@ -7,7 +7,8 @@ import enum LatchkeyModel.Base64URL
 struct MigrateConflictsCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "conflicts",
-    abstract: "Show what a merge set aside and nobody has decided about."
+    abstract: "Show what a merge set aside and nobody has decided about.",
+    examples: ["latchkey migrate conflicts"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct MigrateListCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "list",
-    abstract: "Show the merges into your account, newest first."
+    abstract: "Show the merges into your account, newest first.",
+    examples: ["latchkey migrate list"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct MigratePlanCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "plan",
-    abstract: "Say what a merge would do, without doing it."
+    abstract: "Say what a merge would do, without doing it.",
+    examples: ["latchkey migrate plan --policy cart=sum --policy history=ask"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct MigrateResolveCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "resolve",
-    abstract: "Decide about a record that a merge set aside."
+    abstract: "Decide about a record that a merge set aside.",
+    examples: ["latchkey migrate resolve cart poster-12 keep-source"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct MigrateStartCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "start",
-    abstract: "Start the merge that was planned last, or the one that is named."
+    abstract: "Start the merge that was planned last, or the one that is named.",
+    examples: ["latchkey migrate start"]
   )
 
   @OptionGroup var options: DeviceOptions

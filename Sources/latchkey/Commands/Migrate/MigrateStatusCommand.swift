@@ -5,7 +5,8 @@ import LatchkeyClient
 struct MigrateStatusCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "status",
-    abstract: "Say where a merge stands."
+    abstract: "Say where a merge stands.",
+    examples: ["latchkey migrate status"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -6,7 +6,8 @@ struct MigrateUndoCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "undo",
     abstract: "Take a merge back: your account gets what it had, and the guest is one again with its records.",
-    discussion: "What was changed in the account since stays as it is."
+    discussion: "What was changed in the account since stays as it is.",
+    examples: ["latchkey migrate undo"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct MigrateWatchCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "watch",
-    abstract: "Follow a merge to its end."
+    abstract: "Follow a merge to its end.",
+    examples: ["latchkey migrate watch"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct QRCancelCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "cancel",
-    abstract: "Give up the code that this profile showed."
+    abstract: "Give up the code that this profile showed.",
+    examples: ["latchkey qr cancel --profile desktop"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct QRConfirmCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "confirm",
-    abstract: "Agree to the code that this profile scanned."
+    abstract: "Agree to the code that this profile scanned.",
+    examples: ["latchkey qr confirm"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct QRDenyCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "deny",
-    abstract: "Refuse the code that this profile scanned. Final."
+    abstract: "Refuse the code that this profile scanned. Final.",
+    examples: ["latchkey qr deny --report-abuse"]
   )
 
   @OptionGroup var options: DeviceOptions

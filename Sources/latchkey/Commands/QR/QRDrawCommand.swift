@@ -3,7 +3,8 @@ import ArgumentParser
 struct QRDrawCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "draw",
-    abstract: "Draw any text as a QR code, such as a payload from qr issue --json."
+    abstract: "Draw any text as a QR code, such as a payload from qr issue --json.",
+    examples: ["latchkey qr draw https://login.example --svg code.svg"]
   )
 
   @OptionGroup var picture: QRPicture

@@ -5,7 +5,11 @@ import LatchkeyClient
 struct QRIssueCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "issue",
-    abstract: "Show a code for a phone to scan."
+    abstract: "Show a code for a phone to scan.",
+    examples: [
+      "latchkey qr issue --profile desktop",
+      #"latchkey qr issue --purpose confirm-action --action-text "Pay the shop""#,
+    ]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct QRScanCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "scan",
-    abstract: "Claim a code with this phone, and see who asks. Signs nobody in."
+    abstract: "Claim a code with this phone, and see who asks. Signs nobody in.",
+    examples: [#"latchkey qr scan "$PAYLOAD""#, "latchkey qr scan --user-code $LETTERS"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct QRStatusCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "status",
-    abstract: "Ask once what became of the code that this profile showed; signs in when it was agreed to."
+    abstract: "Ask once what became of the code that this profile showed; signs in when it was agreed to.",
+    examples: ["latchkey qr status --profile desktop"]
   )
 
   @OptionGroup var options: DeviceOptions

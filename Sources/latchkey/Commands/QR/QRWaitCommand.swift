@@ -5,7 +5,8 @@ import LatchkeyClient
 struct QRWaitCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "wait",
-    abstract: "Wait until the code that this profile showed has signed it in."
+    abstract: "Wait until the code that this profile showed has signed it in.",
+    examples: ["latchkey qr wait --profile desktop"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct QRWatchCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "watch",
-    abstract: "Print each state of the code that this profile showed, as it comes, without signing in."
+    abstract: "Print each state of the code that this profile showed, as it comes, without signing in.",
+    examples: ["latchkey qr watch --profile desktop"]
   )
 
   @OptionGroup var options: DeviceOptions

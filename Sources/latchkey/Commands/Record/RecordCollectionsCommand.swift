@@ -5,7 +5,8 @@ import LatchkeyClient
 struct RecordCollectionsCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "collections",
-    abstract: "Show which collections there are, how large they are, and how a merge decides them."
+    abstract: "Show which collections there are, how large they are, and how a merge decides them.",
+    examples: ["latchkey record collections"]
   )
 
   @OptionGroup var options: DeviceOptions

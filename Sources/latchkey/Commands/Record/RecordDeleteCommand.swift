@@ -3,7 +3,10 @@ import Cryptography
 import LatchkeyClient
 
 struct RecordDeleteCommand: DeviceCommand {
-  static let configuration = CommandConfiguration(commandName: "delete", abstract: "Delete one record.")
+  static let configuration = CommandConfiguration(
+    commandName: "delete", abstract: "Delete one record.",
+    examples: ["latchkey record delete cart poster-12"]
+  )
 
   @OptionGroup var options: DeviceOptions
   @Argument var collection: String

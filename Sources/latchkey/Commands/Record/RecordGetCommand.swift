@@ -3,7 +3,10 @@ import Cryptography
 import LatchkeyClient
 
 struct RecordGetCommand: DeviceCommand {
-  static let configuration = CommandConfiguration(commandName: "get", abstract: "Show one record, as a line of JSON.")
+  static let configuration = CommandConfiguration(
+    commandName: "get", abstract: "Show one record, as a line of JSON.",
+    examples: ["latchkey record get cart poster-12"]
+  )
 
   @OptionGroup var options: DeviceOptions
   @Argument var collection: String

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct RecordListCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "list",
-    abstract: "Show a collection, newest first, one record a line of JSON."
+    abstract: "Show a collection, newest first, one record a line of JSON.",
+    examples: ["latchkey record list cart --limit 5"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -11,7 +11,11 @@ struct RecordPutCommand: DeviceCommand {
       A line: {"collection": "cart", "key": "tt0060315", "value": "text", "number": 2, \
       "updated_at": "2026-11-01T18:00:00Z"}
       number and updated_at may be left out; value_base64url takes the place of value for bytes that are no text.
-      """
+      """,
+    examples: [
+      "latchkey record put records.jsonl",
+      #"echo '{"collection":"cart","key":"mug","value":"Mug"}' | latchkey record put"#,
+    ]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -4,7 +4,9 @@ import LatchkeyClient
 
 struct SessionConfirmCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
-    commandName: "confirm", abstract: "Say that a session that a code began is yours.")
+    commandName: "confirm", abstract: "Say that a session that a code began is yours.",
+    examples: ["latchkey session confirm $SESSION"]
+  )
 
   @OptionGroup var options: DeviceOptions
   @Argument(help: "Its id, as latchkey session list shows it.") var session: String

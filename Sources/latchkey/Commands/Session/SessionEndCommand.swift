@@ -3,7 +3,10 @@ import Cryptography
 import LatchkeyClient
 
 struct SessionEndCommand: DeviceCommand {
-  static let configuration = CommandConfiguration(commandName: "end", abstract: "End one of your sessions.")
+  static let configuration = CommandConfiguration(
+    commandName: "end", abstract: "End one of your sessions.",
+    examples: ["latchkey session end $SESSION"]
+  )
 
   @OptionGroup var options: DeviceOptions
   @Argument(help: "Its id, as latchkey session list shows it.") var session: String

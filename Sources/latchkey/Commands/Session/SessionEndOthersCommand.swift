@@ -4,7 +4,9 @@ import LatchkeyClient
 
 struct SessionEndOthersCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
-    commandName: "end-others", abstract: "End all of your sessions but this one.")
+    commandName: "end-others", abstract: "End all of your sessions but this one.",
+    examples: ["latchkey session end-others"]
+  )
 
   @OptionGroup var options: DeviceOptions
 

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct SessionIntrospectCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "introspect",
-    abstract: "Ask the service whether this profile's access token holds now."
+    abstract: "Ask the service whether this profile's access token holds now.",
+    examples: ["latchkey session introspect"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -5,7 +5,8 @@ import LatchkeyClient
 struct SessionListCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "list",
-    abstract: "Show where you are signed in, the newest first."
+    abstract: "Show where you are signed in, the newest first.",
+    examples: ["latchkey session list"]
   )
 
   @OptionGroup var options: DeviceOptions

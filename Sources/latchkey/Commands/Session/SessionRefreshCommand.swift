@@ -5,7 +5,8 @@ import LatchkeyClient
 struct SessionRefreshCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "refresh",
-    abstract: "Exchange this profile's tokens for new ones now."
+    abstract: "Exchange this profile's tokens for new ones now.",
+    examples: ["latchkey session refresh"]
   )
 
   @OptionGroup var options: DeviceOptions

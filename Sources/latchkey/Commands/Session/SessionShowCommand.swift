@@ -9,7 +9,8 @@ struct SessionShowCommand: DeviceCommand {
     discussion: """
       What this device knows by itself is said without asking anybody, and that alone with --json; the rest is asked \
       of the service, as far as it answers.
-      """
+      """,
+    examples: ["latchkey session show"]
   )
 
   @OptionGroup var options: DeviceOptions

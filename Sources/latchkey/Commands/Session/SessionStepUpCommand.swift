@@ -9,7 +9,8 @@ struct SessionStepUpCommand: DeviceCommand {
     discussion: """
       What changes who gets in asks for a proof of the last minutes. At a terminal, the password is asked for when it is \
       needed; this command is for scripts, and for who proves themselves by something else. A guest needs nothing.
-      """
+      """,
+    examples: ["latchkey session step-up ada@example.com --password-file password"]
   )
 
   @OptionGroup var options: DeviceOptions

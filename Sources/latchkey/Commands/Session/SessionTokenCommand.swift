@@ -6,7 +6,8 @@ struct SessionTokenCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "token",
     abstract: "Print this profile's access token, for a call made with another tool.",
-    discussion: "Whoever has the token acts as you until it expires."
+    discussion: "Whoever has the token acts as you until it expires.",
+    examples: ["TOKEN=$(latchkey session token)"]
   )
 
   @OptionGroup var options: DeviceOptions

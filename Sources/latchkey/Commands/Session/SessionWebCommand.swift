@@ -6,7 +6,8 @@ struct SessionWebCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "web",
     abstract: "Print a cookie by which a browser acts in your name for an hour.",
-    discussion: "Whoever has the cookie acts as you until it expires or this session ends."
+    discussion: "Whoever has the cookie acts as you until it expires or this session ends.",
+    examples: ["latchkey session web"]
   )
 
   @OptionGroup var options: DeviceOptions

@@ -3,7 +3,10 @@ import Cryptography
 import LatchkeyClient
 
 struct TransferCancelCommand: DeviceCommand {
-  static let configuration = CommandConfiguration(commandName: "cancel", abstract: "Take a code back.")
+  static let configuration = CommandConfiguration(
+    commandName: "cancel", abstract: "Take a code back.",
+    examples: ["latchkey transfer cancel $TRANSFER"]
+  )
 
   @OptionGroup var options: DeviceOptions
   @Argument(help: "As latchkey transfer create showed it.") var transfer: String

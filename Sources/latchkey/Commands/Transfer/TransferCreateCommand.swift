@@ -6,7 +6,9 @@ struct TransferCreateCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "create",
     abstract: "Make a code for the other device. It holds once and for ten minutes.",
-    discussion: "Whoever has the code becomes you on their device. Give it to nobody.")
+    discussion: "Whoever has the code becomes you on their device. Give it to nobody.",
+    examples: ["latchkey transfer create --old-device revoked"]
+  )
 
   @OptionGroup var options: DeviceOptions
 

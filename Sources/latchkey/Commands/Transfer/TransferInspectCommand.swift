@@ -4,7 +4,9 @@ import LatchkeyClient
 
 struct TransferInspectCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
-    commandName: "inspect", abstract: "Say what a code would move here. Changes nothing.")
+    commandName: "inspect", abstract: "Say what a code would move here. Changes nothing.",
+    examples: ["latchkey transfer inspect $CODE --profile new-phone"]
+  )
 
   @OptionGroup var options: DeviceOptions
   @Argument(help: "The code, or what the QR code holds.") var code: String

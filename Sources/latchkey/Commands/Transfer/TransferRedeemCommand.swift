@@ -6,7 +6,9 @@ struct TransferRedeemCommand: DeviceCommand {
   static let configuration = CommandConfiguration(
     commandName: "redeem",
     abstract: "Become the guest or account that a code offers.",
-    discussion: "Whoever used this profile before is replaced; see latchkey transfer inspect first.")
+    discussion: "Whoever used this profile before is replaced; see latchkey transfer inspect first.",
+    examples: ["latchkey transfer redeem $CODE --profile new-phone"]
+  )
 
   @OptionGroup var options: DeviceOptions
   @Argument(help: "The code, or what the QR code holds.") var code: String

@@ -1,4 +1,4 @@
-.PHONY: run test bench fuzz sanitize format docs
+.PHONY: run test bench fuzz sanitize format docs manual
 
 run:
 	@Tests/Story/run
@@ -22,3 +22,8 @@ docs:
 	@deploy/install-dependencies
 	@Tests/Tools/venv
 	@.venv/bin/python Tests/Documentation/render
+
+manual:
+	@deploy/install-dependencies --build
+	@swift build -c release --static-swift-stdlib --product latchkey --quiet
+	@deploy/manual

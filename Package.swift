@@ -235,7 +235,8 @@ if Context.environment["LATCHKEY_FUZZ"] != nil {
     .executableTarget(
       name: "latchkey-fuzz",
       dependencies: [
-        "HTTP2", "GRPC", "Transport", "LatchkeyProtos", "LatchkeyModel", "Cryptography", nio, nioEmbedded, logging,
+        "HTTP2", "GRPC", "TLS", "Transport", "LatchkeyProtos", "LatchkeyModel", "Cryptography", "TestSupport", nio,
+        nioEmbedded, logging,
       ],
       path: "Tests/Fuzz/Targets",
       // libFuzzer has the `main` of the program.

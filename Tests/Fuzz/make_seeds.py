@@ -196,8 +196,36 @@ PAGES = {
     "many": (4, 0, b"POST /t.T/Many HTTP/1.1\r\nhost: a\r\n" + WEB_CALL.replace(b": 5", b": 6")[:-5] + message(b"\x09") + PAGE),
 }  # fmt: skip
 
+# As pages, from the first byte of a connection on.
+FAILING = {
+    **{name: (index % 6, index % 2, CONNECTIONS[name]) for index, name in enumerate(sorted(CONNECTIONS))},
+    "all": (255, 1, PREFACE + settings() + to_path("/t.T/Many", message(b"\x09")) + call(3)),
+    "web-h2-late": (3, 0, PREFACE + settings() + headers(1, fields("/t.T/Many", content_type="application/grpc-web"))
+                    + data(1, message(b"\x09"))),
+}  # fmt: skip
+# The first write that fails, the choices, which byte is changed and how; then what is said.
+RAW, ENDS, TLS12, HTTP1, RESUMES, GOODBYE = 1, 2, 4, 8, 16, 32
+ALERT, APPLICATION_DATA, HANDSHAKE = b"\x15\x03\x03\0\x02\x01\0", b"\x17\x03\x03\0\x01a", b"\x16\x03\x01\0\x04\x01\0\0\0"
+TLS_RECORDS = {
+    "call": (255, GOODBYE, 0, 0, CONNECTIONS["echo"]),
+    "many": (255, ENDS, 0, 0, CONNECTIONS["many"]),
+    "failing": (4, 0, 0, 0, CONNECTIONS["many"]),
+    "failing-handshake": (0, 0, 0, 0, CONNECTIONS["echo"]),
+    "old": (255, TLS12 | GOODBYE, 0, 0, CONNECTIONS["ping-pong"]),
+    "pages": (255, HTTP1 | ENDS, 0, 0, PAGE + ECHO_CALL + PAGE),
+    "pages-failing": (5, HTTP1, 0, 0, PAGE + REFUSED_CALL + PAGE),
+    "resumed": (255, RESUMES, 0, 0, CONNECTIONS["echo"]),
+    "resumed-old": (255, RESUMES | TLS12 | HTTP1, 0, 0, PAGE),
+    "hello-changed": (255, 0, 60, 1, CONNECTIONS["echo"]),
+    "finished-changed": (255, 0, 560, 128, CONNECTIONS["echo"]),
+    "ticket-changed": (255, RESUMES, 400, 2, CONNECTIONS["echo"]),
+    "data-changed": (255, TLS12, 700, 4, CONNECTIONS["echo"]),
+    "records": (255, RAW | ENDS, 0, 0, HANDSHAKE + APPLICATION_DATA + ALERT),
+    "not-tls": (255, RAW, 0, 0, PAGE),
+}  # fmt: skip
+
 STREAMS = {"server-frames": FRAMES, "client-frames": ANSWERS, "connection": CONNECTIONS, "framer": FRAMER, "web": WEB,
-           "pages": PAGES}  # fmt: skip
+           "pages": PAGES, "failing-writes": FAILING, "tls-records": TLS_RECORDS}  # fmt: skip
 PLAIN = {"metadata": METADATA, "tokens": TOKENS, "qr-codes": QR_CODES, "messages": MESSAGES}
 
 
@@ -210,8 +238,10 @@ def main():
             choice = b""
             if target == "web":
                 choice, content = bytes([content[0]]), content[1]
-            if target == "pages":
+            if target in ("pages", "failing-writes"):
                 choice, content = bytes(content[:2]), content[2]
+            if target == "tls-records":
+                choice, content = struct.pack(">BBHB", *content[:4]), content[4]
             (folder / f"seed-{name}").write_bytes(choice + reads + content)
 
 

@@ -1,13 +1,14 @@
 import GRPC
 import Logging
 import NIOCore
+import TLS
 
 @testable import Transport
 
 /// What the connections of a target share: calls of all four kinds, and pages.
 enum FuzzedServer {
-  static func environment(_ counter: CallCounter) -> ServerEnvironment {
-    let configuration = RPCServer.Configuration(host: "127.0.0.1", port: 0)
+  static func environment(_ counter: CallCounter, tls: TLSServerContext? = nil) -> ServerEnvironment {
+    let configuration = RPCServer.Configuration(host: "127.0.0.1", port: 0, tls: tls)
     return ServerEnvironment(
       configuration: configuration,
       router: Router(routes),

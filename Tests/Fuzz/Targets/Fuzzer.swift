@@ -12,8 +12,8 @@ public func fuzzerTestOneInput(_ data: UnsafePointer<UInt8>?, _ count: Int) -> C
 
 private enum Fuzzer {
   static let targets: [any FuzzTarget] = [
-    ServerFramesTarget(), ClientFramesTarget(), ConnectionTarget(), PagesTarget(), WebTarget(), FramerTarget(),
-    MessagesTarget(), MetadataTarget(), TokensTarget(), QRCodesTarget(),
+    ServerFramesTarget(), ClientFramesTarget(), ConnectionTarget(), FailingWritesTarget(), TLSRecordsTarget(),
+    PagesTarget(), WebTarget(), FramerTarget(), MessagesTarget(), MetadataTarget(), TokensTarget(), QRCodesTarget(),
   ]
 
   static let target: any FuzzTarget = {

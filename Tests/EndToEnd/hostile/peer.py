@@ -26,11 +26,13 @@ class Closed(Exception):
 
 
 class Peer:
-    def __init__(self, port, tls=None, timeout=10, receive_buffer=None):
+    def __init__(self, port, tls=None, timeout=10, receive_buffer=None, source=None):
         raw = socket.socket()
         if receive_buffer:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         raw.settimeout(timeout)
+        if source:
+            raw.bind((source, 0))
         raw.connect(("127.0.0.1", port))
         # The frames of a test leave as they are written.
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

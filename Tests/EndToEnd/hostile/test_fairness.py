@@ -1,0 +1,166 @@
+"""Peers that take all there is, from one address and from 200: everybody else's real calls are served meanwhile."""
+
+import contextlib
+import time
+
+import frames
+import grpc
+import pytest
+from conftest import serving
+from frames import data, fields, headers, message
+from latchkey.qr.v1 import qr_session_service_pb2 as qr
+from latchkey.qr.v1 import qr_session_service_pb2_grpc
+from peer import DEADLINE, Closed
+
+CONNECTIONS, CALLS = 700, 600
+SOURCES = {
+    "one source": ["127.0.5.1"],
+    "200 sources": [f"127.0.6.{number}" for number in range(1, 201)],
+}
+
+
+BUFFERED_BYTES = 256 * 1024 * 1024
+NO_RATES = ["--poll-interval", "0s", "--poll-long-interval", "0s"]
+
+
+@pytest.fixture
+def roomy_target(qr_binary, tmp_path):
+    with serving(qr_binary, tmp_path, *NO_RATES) as target:
+        yield target
+
+
+@pytest.fixture
+def tight_target(qr_binary, tmp_path):
+    limits = ["--limits-connections", str(CONNECTIONS), "--limits-calls", str(CALLS)]
+    with serving(qr_binary, tmp_path, *limits, *NO_RATES) as target:
+        yield target
+
+
+class Honest:
+    """A screen that asks for codes and polls them, on a connection that was there before and on new ones."""
+
+    def __init__(self, target):
+        self.address = f"127.0.0.1:{target.port}"
+        self.old = self._channel()
+        self.times = []
+
+    def _channel(self):
+        return grpc.insecure_channel(self.address, [("grpc.use_local_subchannel_pool", 1)])
+
+    def calls(self):
+        """Issues and polls a code, by a short poll and by one that waits, on the old connection and on a new one."""
+        for channel in (self.old, self._channel()):
+            stub = qr_session_service_pb2_grpc.QrSessionServiceStub(channel)
+            for wait in (0, 200):
+                start = time.monotonic()
+                code = stub.IssueSession(
+                    qr.IssueSessionRequest(
+                        client_id="latchkey-demo", purpose=qr.PURPOSE_LOGIN, code_challenge="A" * 43,
+                        code_challenge_method="S256", initiator=qr.Initiator(label="a screen"),
+                    ),
+                    timeout=DEADLINE,
+                )  # fmt: skip
+                poll = qr.PollSessionRequest(device_code=code.device_code, wait_ms=wait, last_version=1 if wait else 0)
+                assert stub.PollSession(poll, timeout=DEADLINE).state == qr.SESSION_STATE_PENDING
+                self.times.append(time.monotonic() - start)
+            if channel is not self.old:
+                channel.close()
+
+
+def attackers(stack, target, sources, count):
+    """So many connections, in turn from each source; those that are refused are none."""
+    made = []
+    for number in range(count):
+        with contextlib.suppress(Closed, OSError):
+            made.append(stack.enter_context(target.connect(source=sources[number % len(sources)])))
+    return made
+
+
+def assert_served(honest, rounds=5):
+    """Real calls in a row, all the while the attackers hold what they have."""
+    for _ in range(rounds):
+        honest.calls()
+    assert max(honest.times) < DEADLINE
+
+
+@pytest.mark.parametrize("sources", SOURCES.values(), ids=SOURCES)
+@pytest.mark.parametrize("path", [frames.REFLECTION, frames.WATCH], ids=["reflection", "watch"])
+def test_silent_streams(tight_target, sources, path):
+    """R50: streams that wait for ever take no waiting call from who has few"""
+    honest = Honest(tight_target)
+    honest.calls()
+    with contextlib.ExitStack() as stack:
+        for attacker in attackers(stack, tight_target, sources, 200):
+            for number in range(1, 21, 2):
+                with contextlib.suppress(OSError):
+                    if path == frames.REFLECTION:
+                        attacker.send(headers(number, fields(path)))
+                    else:
+                        attacker.send(headers(number, fields(path)), data(number, message()))
+            with contextlib.suppress(Closed):
+                attacker.barrier()
+        assert tight_target.metrics()["server_refused_calls_total"] > 0
+        assert_served(honest)
+    tight_target.call()
+
+
+@pytest.mark.parametrize("sources", SOURCES.values(), ids=SOURCES)
+def test_hoarded_connections(tight_target, sources):
+    """R50: connections that are kept, each with a silent stream, take no place from who has few"""
+    honest = Honest(tight_target)
+    honest.calls()
+    with contextlib.ExitStack() as stack:
+        made = attackers(stack, tight_target, sources, CONNECTIONS + 50)
+        for attacker in made:
+            with contextlib.suppress(OSError):
+                attacker.send(headers(1, fields(frames.REFLECTION)))
+        assert tight_target.metrics()["server_refused_connections_total"] > 0
+        assert_served(honest)
+        for attacker in made:
+            with contextlib.suppress(Closed, OSError):
+                attacker.barrier()
+        assert (frames.ENHANCE_YOUR_CALM, b"too_many_connections") in [(each.goaway, each.debug) for each in made]
+    tight_target.call()
+
+
+def script_requests(number):
+    """The page's script: a request of a few bytes, and an answer of some thousand."""
+    return frames.headers(
+        number, [(":method", "GET"), (":scheme", "http"), (":path", "/signin/screen.js"), (":authority", "localhost")],
+        flags=frames.END_HEADERS | frames.END_STREAM,
+    )  # fmt: skip
+
+
+def reflection_requests(number):
+    """What describes a whole service, again and again, on one stream."""
+    symbol = b"latchkey.qr.v1.QrSessionService"
+    question = message(b"\x22" + bytes([len(symbol)]) + symbol)
+    return headers(number, fields(frames.REFLECTION)) + data(number, question * 20, flags=0)
+
+
+@pytest.mark.parametrize("sources", SOURCES.values(), ids=SOURCES)
+@pytest.mark.parametrize(
+    ("connections", "request_of"), [(350, script_requests), (50, reflection_requests)], ids=["script", "reflection"]
+)
+def test_answers_nobody_takes(roomy_target, sources, connections, request_of):
+    """R50: answers that wait for closed windows until the server holds no more keep nobody else from being served"""
+    honest = Honest(roomy_target)
+    honest.calls()
+    requests = [request_of(number) for number in range(1, 200, 2)]
+    with contextlib.ExitStack() as stack:
+        made = []
+        for number in range(connections):
+            source = sources[number % len(sources)]
+            attacker = roomy_target.connect((frames.INITIAL_WINDOW_SIZE, 0), source=source)
+            made.append(stack.enter_context(attacker))
+            with contextlib.suppress(OSError):
+                attacker.send(*requests)
+        for attacker in made:
+            attacker.barrier()
+        # From many sources they make room for one another already.
+        assert roomy_target.metrics()["server_buffered_bytes"] > BUFFERED_BYTES / 2
+        assert_served(honest)
+        for attacker in made:
+            attacker.barrier()
+        assert any(frames.ENHANCE_YOUR_CALM in attacker.resets.values() for attacker in made)
+    roomy_target.call()

@@ -45,6 +45,8 @@ package final class HTTP2Stream {
   var hasCommonTrailers = false
   /// We reset it, with the next output.
   var resetCode: HTTP2ErrorCode?
+  /// And not for a mistake of the peer's.
+  var isShed = false
   /// Bytes that the peer takes of us.
   var sendWindow = 0
   /// Bytes of DATA received since they were last granted again, and those of them that were consumed.
@@ -93,6 +95,7 @@ package final class HTTP2Stream {
     isBlocked = false
     hasCommonTrailers = false
     resetCode = nil
+    isShed = false
     outstanding = 0
     consumed = 0
     sent = 0

@@ -87,6 +87,19 @@ enum Limits {
   static let pressureInterval = TimeAmount.seconds(1)
   static let pressureIdleTime = TimeAmount.seconds(10)
 
+  /// How often it is looked at who holds how much when there is no room, which part of all that is made free then, and
+  /// how many of the largest sources and of their connections are asked: a look at twenty thousand sources takes some
+  /// milliseconds, and asking a thousand connections one.
+  static let shedInterval = TimeAmount.milliseconds(50)
+  static let shedPart = 16
+  static let shedSources = 100
+  static let shedConnections = 1000
+
+  /// Calls and bytes beyond the budget and a quarter of it, until what others gave up is free: of a small budget a quarter
+  /// is what two clients ask for between two looks.
+  static let callsAhead = 1000
+  static let bytesAhead = 16 * 1024 * 1024
+
   /// When the kernel asks a silent peer of HTTP/1.1 for a sign of life, how often and how many times: it is gone after
   /// 80 seconds, as long as HTTP/2's keepalive takes.
   static let tcpKeepaliveSeconds = 60

@@ -135,9 +135,10 @@ extension HTTP2ServerSession {
   /// One turn of a stream: at most a frame of its body.
   private func send(_ stream: HTTP2Stream) {
     if let code = stream.resetCode {
+      let isShed = stream.isShed
       writeReset(stream.id, code)
       close(stream, code, .resetByUs)
-      return countReset(code)
+      return isShed ? () : countReset(code)
     }
     if stream.isLocalEnded { return endLocally(stream) }
     guard stream.hasAnswered else { return }

@@ -360,6 +360,13 @@ package import NIOCore
     enqueue(stream)
   }
 
+  /// Ends the stream at once because others want what it holds: no mistake of the peer's. gRPC's clients take the code
+  /// for RESOURCE_EXHAUSTED.
+  package func shed(_ stream: HTTP2Stream) {
+    stream.isShed = true
+    reset(stream, .enhanceYourCalm)
+  }
+
   // MARK: Windows of ours
 
   /// Counts DATA against the connection's window. False when the peer had no right to it.

@@ -169,13 +169,13 @@ package enum CommonKeys {
     "limits.connections",
     default: ServerBudget.Bounds().connections,
     in: 1...1_000_000,
-    help: "connections to the gRPC port; more are closed at once, idle ones from three quarters on"
+    help: "connections to the gRPC port; when all are taken, the address that has most makes room for one that has less"
   )
   package static let callLimit = ConfigurationKey.integer(
     "limits.calls",
     default: ServerBudget.Bounds().calls,
     in: 1...10_000_000,
-    help: "calls that may wait for something at once; more are refused with RESOURCE_EXHAUSTED"
+    help: "calls that may wait for something at once; beyond it, who has more than their share makes room for others"
   )
   package static let exemptNetworks = networks(
     "limits.exempt",

@@ -7,10 +7,18 @@ struct ConnectionPeer {
   let peer: Peer
   /// The address of a proxy whose requests name their clients; nil for a peer that asks for itself.
   let proxy: NetworkAddress?
+  /// What the peer's source holds.
+  let account: SourceAccount
 
-  init(_ peer: Peer, proxy: NetworkAddress? = nil) {
+  init(_ peer: Peer, proxy: NetworkAddress? = nil, account: SourceAccount = SourceAccount()) {
     self.peer = peer
     self.proxy = proxy
+    self.account = account
+  }
+
+  /// What the source of a request's client holds.
+  func account(of client: Peer, _ budget: ServerBudget) -> SourceAccount {
+    proxy == nil ? account : budget.sources.account(of: NetworkAddress(client.address))
   }
 
   /// The client of one request.

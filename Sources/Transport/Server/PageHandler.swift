@@ -14,10 +14,10 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     case inputClosed
   }
 
-  private let environment: ServerEnvironment
-  private let executor: EventLoopTaskExecutor
+  let environment: ServerEnvironment
+  let executor: EventLoopTaskExecutor
   private let peer: ConnectionPeer
-  private let writer: PageAnswerWriter
+  let writer: PageAnswerWriter
   /// From one piece of a read, whose size the pacer bounds.
   private var waiting = CircularBuffer<Event>()
   private var isTakingWaiting = false
@@ -27,14 +27,16 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   private var heldBody = 0
   /// The answer to a request whose body is not taken.
   private var refusal: PageResponse?
-  private var web: (call: WebCall, head: HTTPRequestHead)?
+  var web: (call: WebCall, head: HTTPRequestHead)?
   private var share = CallShare()
+  /// What the source of the request holds that is under way.
+  var account: SourceAccount
   /// Bytes that were read and wait until they may be passed on.
   private var waitingBytes = 0
   /// What the server's budget was last told that this connection holds.
   private var reportedBytes = 0
   /// A request has begun to come, and not ended.
-  private var isReceiving = true
+  var isReceiving = true
   private var isTaskRunning = false
   /// The answer under way is the last one.
   private var isDraining = false
@@ -48,6 +50,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     self.environment = environment
     self.executor = executor
     self.peer = peer
+    account = peer.account
     writer = PageAnswerWriter(stallTimeout: environment.configuration.stalledWriteTimeout)
   }
 
@@ -86,7 +89,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   func handlerRemoved(context: ChannelHandlerContext) {
     abandon()
     writer.end()
-    environment.budget.buffered(-reportedBytes)
+    environment.budget.buffered(-reportedBytes, peer.account)
     reportedBytes = 0
   }
 
@@ -176,12 +179,12 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
 
   private func takeBody(_ bytes: ByteBuffer) {
     if let web {
-      guard !environment.budget.isExhausted else { return web.call.end(environment.budget.refusal()) }
+      guard environment.budget.hasRoom(for: account) else { return web.call.end(environment.budget.refusal()) }
       // The call reads it before it returns, and keeps no more than a message.
       return unsafe bytes.withUnsafeReadableBytes { unsafe web.call.receive($0) }
     }
     guard refusal == nil else { return }
-    if environment.budget.isExhausted {
+    if !environment.budget.hasRoom(for: account) {
       refusal = .noRoom
     } else if body.count + bytes.readableBytes > Limits.pageBodyBytes {
       refusal = .tooLarge
@@ -249,12 +252,16 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     var bytes = writer.unwrittenBytes
     if !exchange.isOver { bytes += waitingBytes + heldBody + (web?.call.heldBytes ?? 0) }
     guard bytes != reportedBytes else { return }
-    environment.budget.buffered(bytes - reportedBytes)
+    environment.budget.buffered(bytes - reportedBytes, peer.account)
     reportedBytes = bytes
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-    if event is ServerDrain {
+    if let shed = event as? ServerShed {
+      giveUp(shed)
+    } else if event is ServerDisplacement {
+      close()
+    } else if event is ServerDrain {
       isDraining = true
       if exchange.isIdle { closeWhenWritten() }
     } else if event is ServerPressure {
@@ -332,7 +339,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
         // RFC 9110 §15.5.22 would be 426, but gRPC clients know 415.
         response = PageResponse(status: 415, text: "gRPC needs HTTP/2\n")
       } else {
-        response = await environment.answer(request)
+        response = await environment.answer(request, account)
       }
       // Ahead of the answer, with which the next request may begin.
       isTaskRunning = false
@@ -340,12 +347,22 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
       send(response, to: head)
     }
     guard isTaskRunning else { return }
-    share.take(of: environment.budget)
+    share.take(of: environment.budget, for: account)
     reportBuffered()
   }
 
-  private func client(of request: HTTPRequestHead) -> Peer {
-    peer.client(of: { request.headers[$0] }, environment.configuration.proxies)
+  func client(of request: HTTPRequestHead) -> Peer {
+    let client = peer.client(of: { request.headers[$0] }, environment.configuration.proxies)
+    account = peer.account(of: client, environment.budget)
+    return client
+  }
+
+  /// Sources hold more than their share, and this connection may have some of it.
+  private func giveUp(_ shed: ServerShed) {
+    if reportedBytes > 0, let excess = shed.bytes(of: peer.account), excess.take(reportedBytes) { return close() }
+    guard let account = web?.call.waitingAccount ?? share.account, let excess = shed.calls(of: account), excess.take()
+    else { return }
+    if let web { web.call.end(environment.budget.refusal()) } else { close() }
   }
 
   /// Whether the parser takes what follows the request for another protocol, which nobody here speaks: that is passed
@@ -354,7 +371,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     request.method == .CONNECT || request.headers.contains(name: "upgrade")
   }
 
-  private func isKeptAlive(_ request: HTTPRequestHead) -> Bool {
+  func isKeptAlive(_ request: HTTPRequestHead) -> Bool {
     request.isKeepAlive && !isDraining && !Self.endsHTTP(request)
   }
 
@@ -365,7 +382,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     sendEnd(isKeptAlive: isKeptAlive)
   }
 
-  private func sendEnd(isKeptAlive: Bool) {
+  func sendEnd(isKeptAlive: Bool) {
     guard exchange.maySendBody else { return }
     lastAnswer = .now()
     heldBody = 0
@@ -378,73 +395,5 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     _ = writer.sendEnd(isKeptAlive: isKeptAlive)
     reportBuffered()
     takeWaiting()
-  }
-}
-
-// MARK: gRPC-Web
-
-extension PageHandler: WebCallSink {
-  /// Takes the request if it is a gRPC-Web call.
-  private func beginWeb(_ request: HTTPRequestHead) -> Bool {
-    guard request.method == .POST, request.headers.contains(name: "content-type") else { return false }
-    var head = RequestHead()
-    let router = environment.router
-    head.receive(":method", request.method.rawValue, router)
-    head.receive(":path", request.uri, router)
-    for (name, value) in request.headers where !Self.isOfConnection(name.lowercased()) {
-      head.receive(name.lowercased(), value, router)
-    }
-    guard let format = head.webFormat else { return false }
-    let call = WebCall(
-      format,
-      head,
-      WebCall.Place(environment: environment, executor: executor, peer: client(of: request)),
-      sink: self
-    )
-    web = (call, request)
-    call.begin(head)
-    return true
-  }
-
-  /// What speaks of the connection and not of the call (RFC 9110 §7.6.1).
-  private static func isOfConnection(_ name: String) -> Bool {
-    switch name {
-    case "connection", "content-length", "host", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade": true
-    default: false
-    }
-  }
-
-  /// An answer that ends before the request does ends the connection as well.
-  private func isCallKeptAlive(_ request: HTTPRequestHead) -> Bool {
-    isKeptAlive(request) && request.version != .http1_0 && !isReceiving
-  }
-
-  func webCall(_ call: WebCall, answers headers: [(name: String, value: String)]) {
-    guard let web, web.call === call else { return }
-    writer.sendHead(200, headers, to: web.head, isKeptAlive: isCallKeptAlive(web.head))
-  }
-
-  func webCallReturned(_ call: WebCall) {}
-  func webCall(_ call: WebCall, sends body: ByteBuffer) {
-    guard let web, web.call === call else { return }
-    writer.sendBody(body) { call.wrote($0) }
-  }
-
-  func webCallEnded(_ call: WebCall) {
-    guard let web, web.call === call else { return }
-    self.web = nil
-    sendEnd(isKeptAlive: isCallKeptAlive(web.head))
-  }
-}
-
-extension RequestHead {
-  fileprivate mutating func receive(_ name: String, _ value: String, _ router: Router) {
-    var (name, value) = (name, value)
-    // Both are read before the call returns.
-    name.withUTF8 { name in
-      value.withUTF8 { value in
-        unsafe receive(UnsafeRawBufferPointer(name), UnsafeRawBufferPointer(value), router)
-      }
-    }
   }
 }

@@ -76,11 +76,12 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     if let header = event as? ProxyHeaderRead {
       proxyHeader = header
+      if let client = header.client { environment.connectionMoved(context.channel, to: client.address) }
     } else if let handshake = event as? TLSHandshakeFinished {
       tlsNames = handshake.peerNames
       // RFC 9113 §3.3: HTTP/2 over TLS is what ALPN says, never what the bytes look like.
       setUp(context, isHTTP2: handshake.applicationProtocol == .http2)
-    } else if event is ServerDrain {
+    } else if event is ServerDrain || event is ServerDisplacement {
       // Nothing was asked for yet.
       context.close(promise: nil)
     } else if case ChannelEvent.inputClosed = event {
@@ -98,18 +99,26 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
   /// Who the connection is of: as the PROXY protocol says, or else its other end.
   private func peer(_ address: SocketAddress?) -> ConnectionPeer {
     if let client = proxyHeader?.client {
-      return ConnectionPeer(Peer(address: client.address.text, port: client.port, tlsNames: tlsNames))
+      return ConnectionPeer(
+        Peer(address: client.address.text, port: client.port, tlsNames: tlsNames),
+        account: environment.budget.sources.account(of: client.address)
+      )
     }
     let text = address?.ipAddress ?? ""
     let proxies = environment.configuration.proxies
     let proxy = proxyHeader == nil ? NetworkAddress(text).flatMap { proxies.trusts($0) ? $0 : nil } : nil
-    return ConnectionPeer(Peer(address: text, port: address?.port ?? 0, tlsNames: tlsNames), proxy: proxy)
+    return ConnectionPeer(
+      Peer(address: text, port: address?.port ?? 0, tlsNames: tlsNames),
+      proxy: proxy,
+      account: environment.budget.sources.account(of: NetworkAddress(text))
+    )
   }
 
   private func setUp(_ context: ChannelHandlerContext, isHTTP2: Bool) {
     guard !isDecided else { return }
     isDecided = true
     let peer = peer(context.remoteAddress)
+    if peer.proxy != nil { environment.budget.table.share(context.channel) }
     do {
       let pipeline = context.pipeline.syncOperations
       if isHTTP2 {

@@ -193,20 +193,29 @@ package final class RPCServer: Sendable {
 
   private func register(_ channel: any Channel) -> Bool {
     let budget = environment.budget
-    let admission = budget.admitConnection()
-    guard admission != .refused else { return false }
+    let table = budget.table
+    var displaced: (any Channel)?
+    switch table.admit(channel, from: channel.remoteAddress?.ipAddress.flatMap { NetworkAddress($0) }) {
+    case .admitted: break
+    case .inPlaceOf(let other): displaced = other
+    case .refused:
+      budget.connectionRefused()
+      return false
+    }
     let isWelcome = state.withLock { state in
       guard !state.isShuttingDown else { return false }
       state.connections[ObjectIdentifier(channel)] = channel
       return true
     }
     guard isWelcome else {
-      budget.connectionClosed()
+      table.remove(channel)
       return false
     }
-    if admission == .admittedUnderPressure { askIdleToGo() }
+    if budget.connectionOpened() { askIdleToGo() }
+    if let displaced { environment.makeGo(displaced) }
     channel.closeFuture.whenComplete { [self] _ in
       budget.connectionClosed()
+      table.remove(channel)
       let waiters = state.withLock { state in
         state.connections[ObjectIdentifier(channel)] = nil
         guard state.connections.isEmpty else { return [CheckedContinuation<Void, Never>]() }

@@ -1,7 +1,12 @@
+internal import Callers
 internal import GRPC
+internal import NIOCore
 internal import Synchronization
 
 /// What all connections of a server use together, and whether there is room for more.
+///
+/// When there is none, the sources that hold more than their share make room for a call of one that holds less, and are
+/// told so; their own calls are refused (max-min fairness, as ``FairShare``, by counters that no call has to lock).
 ///
 /// A server that has no room says so at once, before it queues anything: a call that is refused costs a few
 /// microseconds and its client knows when to come back; one that waits costs memory until nobody wants its answer.
@@ -31,30 +36,36 @@ package final class ServerBudget: Sendable {
   private let bufferedBytes = Atomic<Int>(0)
   private let refusedConnections = Atomic<Int>(0)
   private let refusedCalls = Atomic<Int>(0)
+  let sources = SourceTable()
+  let table: ConnectionTable
+  private let shortage = Mutex(Shortage())
+
+  /// What was found when the server last looked at who holds how much.
+  private struct Shortage {
+    var lastLook: NIODeadline?
+    /// Up to here a source may still have more; 0 where nobody has more than that.
+    var callLevel = 0
+    var byteLevel = 0
+    /// Nobody has been asked for it yet.
+    var shed: ServerShed?
+  }
 
   init(_ bounds: Bounds) {
     precondition(bounds.connectionBytes <= bounds.bufferedBytes, "one connection alone would be over the budget of all")
     self.bounds = bounds
+    table = ConnectionTable(capacity: bounds.connections)
   }
 
   // MARK: Connections
 
-  enum Admission {
-    case admitted
-    /// There is room, but so little that connections which do nothing should go.
-    case admittedUnderPressure
-    case refused
+  /// Whether there is so little room left that connections which do nothing should go.
+  func connectionOpened() -> Bool {
+    // A quarter is kept for those who come while the idle ones go.
+    connections.add(1, ordering: .relaxed).newValue > bounds.connections / 4 * 3
   }
 
-  func admitConnection() -> Admission {
-    let count = connections.add(1, ordering: .relaxed).newValue
-    guard count <= bounds.connections else {
-      connections.subtract(1, ordering: .relaxed)
-      refusedConnections.add(1, ordering: .relaxed)
-      return .refused
-    }
-    // A quarter is kept for those who come while the idle ones go.
-    return count > bounds.connections / 4 * 3 ? .admittedUnderPressure : .admitted
+  func connectionRefused() {
+    refusedConnections.add(1, ordering: .relaxed)
   }
 
   func connectionClosed() {
@@ -64,27 +75,83 @@ package final class ServerBudget: Sendable {
   // MARK: Calls
 
   /// A handler waits for something. Those that return without waiting are never counted.
-  func callWaits() {
+  func callWaits(_ account: SourceAccount) {
     calls.add(1, ordering: .relaxed)
+    account.calls.add(1, ordering: .relaxed)
   }
 
   /// A handler that waited has returned.
-  func callReturned() {
+  func callReturned(_ account: SourceAccount) {
     calls.subtract(1, ordering: .relaxed)
+    account.calls.subtract(1, ordering: .relaxed)
   }
 
   // MARK: Bytes
 
-  /// What a connection holds has changed by so much.
-  func buffered(_ bytes: Int) {
+  /// What a connection of the source holds has changed by so much.
+  func buffered(_ bytes: Int, _ account: SourceAccount) {
     bufferedBytes.add(bytes, ordering: .relaxed)
+    account.bytes.add(bytes, ordering: .relaxed)
   }
 
   // MARK: Shedding
 
-  /// Whether a new call has to be refused.
-  var isExhausted: Bool {
-    calls.load(ordering: .relaxed) >= bounds.calls || bufferedBytes.load(ordering: .relaxed) >= bounds.bufferedBytes
+  /// Whether there is room for a new call of a source, be it because others, which hold more than their share, are made
+  /// to give some up.
+  func hasRoom(for account: SourceAccount) -> Bool {
+    let (calls, bytes) = (calls.load(ordering: .relaxed), bufferedBytes.load(ordering: .relaxed))
+    guard calls >= bounds.calls || bytes >= bounds.bufferedBytes else { return true }
+    return isGivenRoom(account, calls, bytes)
+  }
+
+  private func isGivenRoom(_ account: SourceAccount, _ calls: Int, _ bytes: Int) -> Bool {
+    look()
+    let (isGiven, shed) = shortage.withLock { shortage -> (Bool, ServerShed?) in
+      if calls >= bounds.calls, account.calls.load(ordering: .relaxed) >= shortage.callLevel { return (false, nil) }
+      if bytes >= bounds.bufferedBytes, account.bytes.load(ordering: .relaxed) >= shortage.byteLevel {
+        return (false, nil)
+      }
+      // Whoever is given room has it made, once a look.
+      defer { shortage.shed = nil }
+      return (true, shortage.shed)
+    }
+    if let shed { table.ask(shed) }
+    // What others give up takes a moment to be free: so far all of it may grow meanwhile, and no further.
+    return isGiven && calls < bounds.calls + bounds.calls / 4 + Limits.callsAhead
+      && bytes < bounds.bufferedBytes + bounds.bufferedBytes / 4 + Limits.bytesAhead
+  }
+
+  /// Looks at who holds how much, if that was a while ago.
+  private func look() {
+    let now = NIODeadline.now()
+    let isTime = shortage.withLock { shortage in
+      if let last = shortage.lastLook, now - last < Limits.shedInterval { return false }
+      shortage.lastLook = now
+      return true
+    }
+    guard isTime else { return }
+    let accounts = sources.all
+    let calls = Self.excess(accounts, bounds.calls) { $0.calls.load(ordering: .relaxed) }
+    let bytes = Self.excess(accounts, bounds.bufferedBytes) { $0.bytes.load(ordering: .relaxed) }
+    let shed = ServerShed(calls: calls.of, bytes: bytes.of)
+    shortage.withLock { shortage in
+      (shortage.callLevel, shortage.byteLevel, shortage.shed) = (calls.level, bytes.level, shed)
+    }
+  }
+
+  /// The most that each account may hold so that a part of the capacity is free, and who of the largest holds more.
+  private static func excess(
+    _ accounts: [SourceAccount],
+    _ capacity: Int,
+    _ held: (SourceAccount) -> Int
+  ) -> (level: Int, of: [ServerShed.Excess]) {
+    let holdings = accounts.map { (account: $0, held: held($0)) }.filter { $0.held > 0 }
+    let aim = max(capacity - max(capacity / Limits.shedPart, 1), 1)
+    let level = FairLevel.level(of: holdings.map(\.held), capacity: aim)
+    let larger = holdings.filter { $0.held > level }.sorted { $0.held > $1.held }
+    // Where all have as much, nobody is in another's place.
+    guard !larger.isEmpty else { return (0, []) }
+    return (level, larger.prefix(Limits.shedSources).map { ServerShed.Excess($0.account, $0.held - level) })
   }
 
   /// What a call is told for which there is no room. The wait is spread, so that those who were refused together do

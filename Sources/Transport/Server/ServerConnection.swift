@@ -148,7 +148,7 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     // Dozens of streams, with their calls and what waits in them.
     executor.turns.soon { [self] in
       session.abandon()
-      environment.budget.buffered(-reportedBytes)
+      environment.budget.buffered(-reportedBytes, peer.account)
       reportedBytes = 0
       free = []
       streams = []
@@ -248,6 +248,10 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
       beginDrain()
     } else if event is ServerPressure {
       makeRoom()
+    } else if let shed = event as? ServerShed {
+      giveUp(shed)
+    } else if event is ServerDisplacement {
+      leave()
     } else if case ChannelEvent.inputClosed = event {
       // The peer has gone; what it asked for has no reader.
       executor.turns.soon { self.context?.close(promise: nil) }
@@ -321,14 +325,14 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
       bytes += (try? options.getOption(.bufferedWritableBytes)) ?? 0
     }
     guard abs(bytes - reportedBytes) >= Limits.budgetStep || bytes == 0 else { return }
-    environment.budget.buffered(bytes - reportedBytes)
+    environment.budget.buffered(bytes - reportedBytes, peer.account)
     reportedBytes = bytes
   }
 
-  /// Whether there is room for a call that is not answered at once.
-  var hasRoom: Bool {
+  /// Whether there is room for a call of the source that is not answered at once.
+  func hasRoom(_ account: SourceAccount) -> Bool {
     let budget = environment.budget
-    return !budget.isExhausted && (session?.bufferedBytes ?? 0) + heldBytes < budget.bounds.connectionBytes
+    return (session?.bufferedBytes ?? 0) + heldBytes < budget.bounds.connectionBytes && budget.hasRoom(for: account)
   }
 
   private func closeIfOver(_ session: HTTP2ServerSession, _ context: ChannelHandlerContext) {
@@ -483,6 +487,31 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     }
     session.shutDown()
     wantOutput()
+  }
+
+  /// Sources hold more than their share, and this connection may have some of it.
+  private func giveUp(_ shed: ServerShed) {
+    guard session != nil else { return }
+    now = eventLoop.now
+    // The newest first, which have waited least.
+    for stream in streams.sorted(by: { $0.number > $1.number }) {
+      guard let account = stream.waitingAccount, let excess = shed.calls(of: account), excess.take() else { continue }
+      stream.shed()
+    }
+    guard reportedBytes > 0, let excess = shed.bytes(of: peer.account) else { return }
+    // Those that hold the most first. A socket that takes nothing holds the rest.
+    for stream in streams.sorted(by: { $0.heldBytes > $1.heldBytes }) where stream.heldBytes > 0 {
+      guard excess.take(stream.heldBytes) else { return wantOutput() }
+      stream.resetByShedding()
+    }
+    if isWritable { wantOutput() } else if excess.take(reportedBytes) { context?.close(promise: nil) }
+  }
+
+  /// The connection's place is another source's, which has fewer.
+  private func leave() {
+    session?.terminate(.enhanceYourCalm, debug: "too_many_connections")
+    // A peer that takes nothing hears nothing.
+    if isWritable { wantOutput() } else { context?.close(promise: nil) }
   }
 
   // MARK: Drain

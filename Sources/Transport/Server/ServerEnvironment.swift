@@ -1,3 +1,4 @@
+internal import Callers
 internal import GRPC
 internal import Logging
 internal import NIOCore
@@ -29,10 +30,27 @@ final class ServerEnvironment: Sendable {
     budget = ServerBudget(configuration.budget)
   }
 
+  /// A proxy has said whose a connection is.
+  func connectionMoved(_ channel: any Channel, to address: NetworkAddress) {
+    switch budget.table.move(channel, to: address) {
+    case .admitted: break
+    case .inPlaceOf(let other): makeGo(other)
+    case .refused:
+      budget.connectionRefused()
+      channel.close(promise: nil)
+    }
+  }
+
+  /// Another source has the connection's place.
+  func makeGo(_ channel: any Channel) {
+    budget.connectionRefused()
+    channel.eventLoop.execute { channel.pipeline.fireUserInboundEventTriggered(ServerDisplacement()) }
+  }
+
   /// Answers a request for a page, if there is room for it.
-  func answer(_ request: PageRequest) async -> PageResponse {
-    guard budget.isExhausted, request.path != Page.health.path else { return await pages.answer(request) }
-    return .noRoom
+  func answer(_ request: PageRequest, _ account: SourceAccount) async -> PageResponse {
+    guard request.path == Page.health.path || budget.hasRoom(for: account) else { return .noRoom }
+    return await pages.answer(request)
   }
 }
 

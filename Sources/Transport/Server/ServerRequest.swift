@@ -7,6 +7,8 @@ final class ServerRequest {
   let head: RequestHead
   /// Who asks.
   let peer: Peer
+  /// What its source holds.
+  let account: SourceAccount
   let verdict: RequestHead.Verdict
   /// How to answer within the read pass; nil when it takes a handler's task.
   let direct: DirectCalls?
@@ -21,6 +23,7 @@ final class ServerRequest {
     }
     self.head = head
     peer = connection.client(of: head.fields, environment.configuration.proxies)
+    account = connection.account(of: peer, environment.budget)
     verdict = head.verdict
     direct = DirectCalls(verdict, head.fields, environment, peer)
   }

@@ -123,6 +123,11 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
 
   // MARK: The request
 
+  /// What the caller's source holds.
+  private var account: SourceAccount { request?.account ?? connection.peer.account }
+
+  private var hasRoom: Bool { connection.hasRoom(account) }
+
   private func hold(_ bytes: Int) {
     held += bytes
     connection.heldBytes += bytes
@@ -165,7 +170,9 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     call.context = context
     phase = .message
     hasInterceptedCall = true
-    if !route.isEssential, !connection.hasRoom { return finish(connection.environment.budget.refusal()) }
+    if !route.isEssential, !connection.hasRoom(request.account) {
+      return finish(connection.environment.budget.refusal())
+    }
     for interceptor in connection.environment.interceptors {
       do throws(RPCError) {
         try interceptor.willHandle(context)
@@ -224,11 +231,11 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
       connection.session?.consume(stream, bytes.count)
       hold(bytes.count)
       if let web {
-        guard connection.hasRoom else { return web.end(connection.environment.budget.refusal()) }
+        guard hasRoom else { return web.end(connection.environment.budget.refusal()) }
         // The call reads it before it returns, and keeps no more than a message.
         return unsafe web.receive(bytes)
       }
-      guard connection.hasRoom else { return answerPage(.noRoom, isHead: false) }
+      guard hasRoom else { return answerPage(.noRoom, isHead: false) }
       guard pageBody.count + bytes.count <= Limits.pageBodyBytes else { return answerPage(.tooLarge, isHead: false) }
       unsafe pageBody.append(contentsOf: bytes)
     case .parked, .answered:
@@ -267,9 +274,34 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     }
   }
 
+  /// Whose call waits here; nil where none does, or is over.
+  var waitingAccount: SourceAccount? { phase == .answered ? nil : web?.waitingAccount ?? share.account }
+
+  /// The stream's, which grow; 0 where there is none.
+  var number: Int32 { stream?.id ?? 0 }
+
+  /// Bytes that wait here for a reader or a window.
+  var heldBytes: Int { held + (stream?.pendingBytes ?? 0) }
+
+  /// Ends the call because others have less than its source does.
+  func shed() {
+    let error = connection.environment.budget.refusal()
+    if phase == .page {
+      if let web { web.end(error) } else { answerPage(.noRoom, isHead: false) }
+    } else {
+      finish(error)
+      stopHandler(error)
+    }
+  }
+
+  /// Ends the stream at once because of what it holds. gRPC's clients take the code for RESOURCE_EXHAUSTED.
+  func resetByShedding() {
+    if let stream { connection.session?.shed(stream) }
+  }
+
   /// Ends a call whose request is kept while its connection, or the server, has no room.
   private func shedIfFull() {
-    guard held > 0, !connection.hasRoom, route?.isEssential != true else { return }
+    guard held > 0, !hasRoom, route?.isEssential != true else { return }
     let error = connection.environment.budget.refusal()
     finish(error)
     stopHandler(error)
@@ -312,7 +344,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
 
   private func run(_ route: RPCRoute) {
     // Calls that were let in while there was room may have filled it by now.
-    if !route.isEssential, !connection.hasRoom { return finish(connection.environment.budget.refusal()) }
+    if !route.isEssential, !hasRoom { return finish(connection.environment.budget.refusal()) }
     phase = .running
     isTaskRunning = true
     let task = Task.immediate(executorPreference: connection.executor) { [self] in
@@ -329,7 +361,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
 
   private func taskWaits(_ task: Task<Void, Never>) {
     self.task = task
-    share.take(of: connection.environment.budget)
+    share.take(of: connection.environment.budget, for: account)
   }
 
   private func taskEnded(_ failure: RPCError?) {
@@ -347,7 +379,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     call.request = ByteBuffer()
     framer = MessageFramer()
     letGo()
-    share.take(of: connection.environment.budget)
+    share.take(of: connection.environment.budget, for: account)
     if !parked.park(CallWaker(self, number: generation)) { wake(generation) }
   }
 
@@ -543,7 +575,7 @@ final class ServerStream: HTTP2StreamHandler, CallWaker.Target, @unchecked Senda
     )
     isTaskRunning = true
     let task = Task.immediate(executorPreference: connection.executor) { [self] in
-      let response = await connection.environment.answer(request)
+      let response = await connection.environment.answer(request, asked.account)
       isTaskRunning = false
       self.task = nil
       answerPage(response, isHead: request.method == "HEAD")
@@ -602,7 +634,8 @@ extension ServerStream: WebCallSink {
     let place = WebCall.Place(
       environment: connection.environment,
       executor: connection.executor,
-      peer: request.peer
+      peer: request.peer,
+      account: request.account
     )
     let web = WebCall(format, request.head, place, sink: self)
     self.web = web

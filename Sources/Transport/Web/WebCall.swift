@@ -26,6 +26,7 @@ final class WebCall: CallWaker.Target, @unchecked Sendable {
     let environment: ServerEnvironment
     let executor: EventLoopTaskExecutor
     let peer: Peer
+    let account: SourceAccount
   }
 
   /// The flag of the frame that holds the trailers.
@@ -48,6 +49,8 @@ final class WebCall: CallWaker.Target, @unchecked Sendable {
   private var task: Task<Void, Never>?
   private(set) var isTaskRunning = false
   private var share = CallShare()
+  /// Whose call waits; nil while it has not had to, or is over.
+  var waitingAccount: SourceAccount? { phase == .answered ? nil : share.account }
   private var started = ContinuousClock.Instant.now
   private var timer: Scheduled<Void>?
   /// Where the frames that were sent end in the body, and how long they are for the outbox.
@@ -98,7 +101,9 @@ final class WebCall: CallWaker.Target, @unchecked Sendable {
     )
     call.context = context
     hasInterceptedCall = true
-    if !route.isEssential, place.environment.budget.isExhausted { return finish(place.environment.budget.refusal()) }
+    if !route.isEssential, !place.environment.budget.hasRoom(for: place.account) {
+      return finish(place.environment.budget.refusal())
+    }
     for interceptor in place.environment.interceptors {
       do throws(RPCError) {
         try interceptor.willHandle(context)
@@ -175,7 +180,7 @@ final class WebCall: CallWaker.Target, @unchecked Sendable {
     }
     guard isTaskRunning else { return }
     self.task = task
-    share.take(of: place.environment.budget)
+    share.take(of: place.environment.budget, for: place.account)
   }
 
   private func taskEnded(_ failure: RPCError?) {
@@ -194,7 +199,7 @@ final class WebCall: CallWaker.Target, @unchecked Sendable {
     call.request = ByteBuffer()
     framer = MessageFramer()
     heldBytes = 0
-    share.take(of: place.environment.budget)
+    share.take(of: place.environment.budget, for: place.account)
     if !parked.park(CallWaker(self, number: 0)) { wake(0) }
   }
 

@@ -1,0 +1,71 @@
+internal import GRPC
+internal import NIOCore
+internal import NIOHTTP1
+
+/// The gRPC-Web calls of a connection over HTTP/1.1.
+extension PageHandler: WebCallSink {
+  /// Takes the request if it is a gRPC-Web call.
+  func beginWeb(_ request: HTTPRequestHead) -> Bool {
+    guard request.method == .POST, request.headers.contains(name: "content-type") else { return false }
+    var head = RequestHead()
+    let router = environment.router
+    head.receive(":method", request.method.rawValue, router)
+    head.receive(":path", request.uri, router)
+    for (name, value) in request.headers where !Self.isOfConnection(name.lowercased()) {
+      head.receive(name.lowercased(), value, router)
+    }
+    guard let format = head.webFormat else { return false }
+    let client = client(of: request)
+    let call = WebCall(
+      format,
+      head,
+      WebCall.Place(environment: environment, executor: executor, peer: client, account: account),
+      sink: self
+    )
+    web = (call, request)
+    call.begin(head)
+    return true
+  }
+
+  /// What speaks of the connection and not of the call (RFC 9110 §7.6.1).
+  private static func isOfConnection(_ name: String) -> Bool {
+    switch name {
+    case "connection", "content-length", "host", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade": true
+    default: false
+    }
+  }
+
+  /// An answer that ends before the request does ends the connection as well.
+  private func isCallKeptAlive(_ request: HTTPRequestHead) -> Bool {
+    isKeptAlive(request) && request.version != .http1_0 && !isReceiving
+  }
+
+  func webCall(_ call: WebCall, answers headers: [(name: String, value: String)]) {
+    guard let web, web.call === call else { return }
+    writer.sendHead(200, headers, to: web.head, isKeptAlive: isCallKeptAlive(web.head))
+  }
+
+  func webCallReturned(_ call: WebCall) {}
+  func webCall(_ call: WebCall, sends body: ByteBuffer) {
+    guard let web, web.call === call else { return }
+    writer.sendBody(body) { call.wrote($0) }
+  }
+
+  func webCallEnded(_ call: WebCall) {
+    guard let web, web.call === call else { return }
+    self.web = nil
+    sendEnd(isKeptAlive: isCallKeptAlive(web.head))
+  }
+}
+
+extension RequestHead {
+  fileprivate mutating func receive(_ name: String, _ value: String, _ router: Router) {
+    var (name, value) = (name, value)
+    // Both are read before the call returns.
+    name.withUTF8 { name in
+      value.withUTF8 { value in
+        unsafe receive(UnsafeRawBufferPointer(name), UnsafeRawBufferPointer(value), router)
+      }
+    }
+  }
+}

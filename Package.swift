@@ -108,7 +108,8 @@ let package = Package(
     module("LatchkeyProtos", ["CLatchkeyProtos", "Protobuf", "GRPC", nio]),
 
     // The domain and its storage.
-    module("Cryptography", ["CCrypto", "CArgon2", "LatchkeyModel"]),
+    module("JSON"),
+    module("Cryptography", ["CCrypto", "CArgon2", "JSON", "LatchkeyModel"]),
     module("LatchkeyModel"),
     module("Storage", ["LatchkeyModel"]),
     module("StorageSQLite", ["Storage", "LatchkeyModel", "CSQLite", deque]),
@@ -120,20 +121,20 @@ let package = Package(
     module(
       "ServiceRuntime",
       [
-        "Callers", "GRPC", "Transport", "TLS", "LatchkeyProtos", "LatchkeyModel", "Cryptography", "Storage",
+        "Callers", "GRPC", "Transport", "TLS", "JSON", "LatchkeyProtos", "LatchkeyModel", "Cryptography", "Storage",
         "StorageSQLite", nio, nioPosix, logging, metrics, lifecycle, signals, configuration,
       ]),
     module(
       "IdentityService",
       [
-        "Callers", "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
-        "StorageSQLite", "Transfers", nio, logging,
+        "Callers", "ServiceRuntime", "JSON", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography",
+        "Storage", "StorageSQLite", "Transfers", nio, logging,
       ]),
     module(
       "QRSessionService",
       [
-        "Callers", "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
-        "StorageSQLite", "QRCode", "CPrefetch", nio, logging, heap,
+        "Callers", "ServiceRuntime", "JSON", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography",
+        "Storage", "StorageSQLite", "QRCode", "CPrefetch", nio, logging, heap,
       ],
       settings: hot),
     module(
@@ -151,13 +152,13 @@ let package = Package(
 
     // The app's side.
     module("QRCode", ["CQREncode", "Compression"]),
-    module("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Transport", "TLS", "Cryptography"]),
-    module("LoadTest", ["Cryptography", histogram]),
+    module("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Transport", "TLS", "Cryptography", "JSON"]),
+    module("LoadTest", ["JSON", histogram]),
     .executableTarget(
       name: "latchkey",
       dependencies: [
         "LatchkeyClient", "LatchkeyModel", "LatchkeyProtos", "LoadTest", "GRPC", "Transport", "TLS", "Cryptography",
-        "QRCode", arguments, signals,
+        "JSON", "QRCode", arguments, signals,
       ],
       swiftSettings: strict),
 
@@ -192,25 +193,28 @@ let package = Package(
       dependencies: ["LatchkeyProtos", "GRPC", "TestSupport", nio],
       exclude: ["make_vectors.py"],
       swiftSettings: strict),
-    tests("Cryptography", ["LatchkeyModel"]),
+    tests("JSON"),
+    tests("Cryptography", ["JSON", "LatchkeyModel"]),
     tests("LatchkeyModel"),
     tests("StorageSQLite", ["Storage", "LatchkeyModel"]),
     tests(
       "ServiceRuntime",
-      ["GRPC", "Transport", "TLS", "LatchkeyProtos", "LatchkeyModel", "Cryptography", nio, nioPosix, logging, metrics]),
+      [
+        "GRPC", "Transport", "TLS", "JSON", "LatchkeyProtos", "LatchkeyModel", "Cryptography", nio, nioPosix, logging,
+        metrics,
+      ]),
     tests("Transfers", ["LatchkeyModel", nio, nioPosix]),
     tests(
       "IdentityService",
       [
-        "Callers", "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage",
-        "StorageSQLite",
-        "Transfers", nio, logging,
+        "Callers", "ServiceRuntime", "JSON", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage",
+        "StorageSQLite", "Transfers", nio, logging,
       ]),
     tests(
       "QRSessionService",
       [
-        "Callers", "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
-        "StorageSQLite", logging, nio,
+        "Callers", "ServiceRuntime", "JSON", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography",
+        "Storage", "StorageSQLite", logging, nio,
       ]),
     tests(
       "MigrationService",
@@ -218,7 +222,7 @@ let package = Package(
         "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
         "StorageSQLite", logging,
       ]),
-    tests("LoadTest", ["Cryptography"]),
+    tests("LoadTest", ["JSON"]),
     tests("QRCode", ["CZlib"]),
     tests(
       "LatchkeyClient",
@@ -235,8 +239,8 @@ if Context.environment["LATCHKEY_FUZZ"] != nil {
     .executableTarget(
       name: "latchkey-fuzz",
       dependencies: [
-        "HTTP2", "GRPC", "TLS", "Transport", "LatchkeyProtos", "LatchkeyModel", "Cryptography", "TestSupport", nio,
-        nioEmbedded, logging,
+        "HTTP2", "GRPC", "TLS", "Transport", "JSON", "LatchkeyProtos", "LatchkeyModel", "Cryptography", "TestSupport",
+        nio, nioEmbedded, logging,
       ],
       path: "Tests/Fuzz/Targets",
       // libFuzzer has the `main` of the program.

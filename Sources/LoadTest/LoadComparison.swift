@@ -1,4 +1,4 @@
-import Cryptography
+import JSON
 
 /// Two results of load tests side by side, as the JSON that a run writes says them.
 package struct LoadComparison: Sendable {

@@ -1,5 +1,5 @@
-import Cryptography
 import Histogram
+import JSON
 
 /// The results of a load test, and the ways to read them.
 package struct LoadReport: Sendable {

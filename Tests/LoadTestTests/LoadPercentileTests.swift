@@ -1,4 +1,4 @@
-import Cryptography
+import JSON
 import Testing
 
 @testable import LoadTest

@@ -1,3 +1,4 @@
+import JSON
 import LatchkeyModel
 
 /// The public keys that verify tokens, by `kid` (RFC 7517 section 5).

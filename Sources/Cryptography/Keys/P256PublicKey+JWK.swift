@@ -1,3 +1,4 @@
+import JSON
 import LatchkeyModel
 
 extension P256PublicKey {

@@ -1,3 +1,5 @@
+import JSON
+
 /// The public keys of an OpenID provider (RFC 7517 section 5).
 package struct ProviderKeySet: Sendable {
   private struct Entry: Sendable {

@@ -1,4 +1,5 @@
 import CCrypto
+import JSON
 import LatchkeyModel
 
 /// An RSA key of an OpenID provider: verifies RS256.

@@ -1,3 +1,4 @@
+import JSON
 import LatchkeyModel
 
 /// Signs access tokens with one key, ES256. The key's thumbprint is its `kid`.

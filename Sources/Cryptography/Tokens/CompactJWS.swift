@@ -1,3 +1,4 @@
+import JSON
 import LatchkeyModel
 
 /// A signed token in its compact form (RFC 7515 section 3.1): header, payload and signature.

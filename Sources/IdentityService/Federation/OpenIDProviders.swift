@@ -1,4 +1,5 @@
 import Cryptography
+import JSON
 import LatchkeyModel
 import Logging
 import Transfers

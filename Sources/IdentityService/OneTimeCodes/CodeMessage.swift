@@ -1,4 +1,4 @@
-import Cryptography
+import JSON
 import LatchkeyModel
 
 /// What a one-time code does. One for one thing does nothing else.

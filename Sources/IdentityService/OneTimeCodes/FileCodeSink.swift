@@ -1,5 +1,6 @@
 import Cryptography
 import Glibc
+import JSON
 import LatchkeyModel
 
 /// For development: appends each code as a line of JSON to a file of mode 0600, and sends nothing.

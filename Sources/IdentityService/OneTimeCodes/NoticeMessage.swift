@@ -1,4 +1,4 @@
-import Cryptography
+import JSON
 import LatchkeyModel
 
 /// Tells an account's owner, at a verified address, what was changed of it.

@@ -1,5 +1,6 @@
 import Cryptography
 import Glibc
+import JSON
 
 /// How far the switch from one subject to another has come: what a crash must not forget.
 struct AccountJournal: Equatable {

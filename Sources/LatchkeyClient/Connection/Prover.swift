@@ -1,5 +1,6 @@
 import Cryptography
 import GRPC
+import JSON
 import LatchkeyModel
 import LatchkeyProtos
 import Synchronization

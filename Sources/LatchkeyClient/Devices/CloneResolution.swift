@@ -1,4 +1,4 @@
-import Cryptography
+import JSON
 
 /// A choice that was begun, and the key that it is to end with: kept before the service hears of it, until the key is the
 /// device's.

@@ -1,4 +1,4 @@
-import Cryptography
+import JSON
 
 /// The secrets that collect a QR sign-in: whoever holds them gets the tokens. Prints as `[redacted]`.
 public struct QRTicket: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {

@@ -1,4 +1,5 @@
 import Cryptography
+import JSON
 
 /// The device's key and name, as the secret store keeps them.
 ///

@@ -1,4 +1,4 @@
-import Cryptography
+import JSON
 import LatchkeyModel
 import LatchkeyProtos
 

@@ -1,4 +1,4 @@
-import Cryptography
+import JSON
 import LatchkeyModel
 
 /// A session with its tokens, as the secret store keeps it.

@@ -1,5 +1,5 @@
-import Cryptography
 import GRPC
+import JSON
 import Transport
 
 /// An error answer of an OAuth endpoint (RFC 6749 section 5.2, RFC 8628 section 3.5).

@@ -1,5 +1,5 @@
-import Cryptography
 import GRPC
+import JSON
 import LatchkeyModel
 import LatchkeyProtos
 import QRCode

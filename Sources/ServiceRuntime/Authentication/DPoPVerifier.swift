@@ -1,5 +1,6 @@
 internal import Cryptography
 package import GRPC
+internal import JSON
 package import LatchkeyModel
 internal import Synchronization
 

@@ -1,4 +1,4 @@
-internal import Cryptography
+internal import JSON
 
 /// The JSON configuration file, flattened to keys and values.
 enum ConfigurationFile {

@@ -1,5 +1,5 @@
 internal import Configuration
-package import Cryptography
+package import JSON
 
 /// The effective values of every declared key: defaults < JSON file < environment < flags. With `dev`, a service's values
 /// for development stand in the place of some defaults.

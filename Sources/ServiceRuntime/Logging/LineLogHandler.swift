@@ -1,4 +1,4 @@
-internal import Cryptography
+internal import JSON
 package import LatchkeyModel
 package import Logging
 

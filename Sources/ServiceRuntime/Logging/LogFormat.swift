@@ -1,5 +1,5 @@
-internal import Cryptography
 internal import Glibc
+internal import JSON
 
 /// How an event of the log is written.
 package enum LogFormat: String, Sendable, CaseIterable {

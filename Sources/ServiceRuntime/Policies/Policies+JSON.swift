@@ -1,4 +1,4 @@
-internal import Cryptography
+internal import JSON
 internal import LatchkeyModel
 
 /// The document as an operator writes it:

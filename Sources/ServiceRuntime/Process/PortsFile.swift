@@ -1,5 +1,6 @@
 internal import Cryptography
 internal import Glibc
+internal import JSON
 
 /// The file that tells whoever started a service which ports it took.
 enum PortsFile {

@@ -1,4 +1,5 @@
 import Cryptography
+import JSON
 import LatchkeyModel
 
 /// Access tokens and the JSON in them, keys included.

@@ -1,4 +1,5 @@
 import Cryptography
+import JSON
 import LatchkeyModel
 import Synchronization
 import TestSupport

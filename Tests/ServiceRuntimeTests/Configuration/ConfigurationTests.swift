@@ -1,5 +1,6 @@
 import Cryptography
 import Glibc
+import JSON
 import LatchkeyModel
 import Testing
 

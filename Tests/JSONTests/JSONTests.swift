@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Cryptography
+@testable import JSON
 
 @Suite("JSON")
 struct JSONTests {
@@ -39,11 +39,11 @@ struct JSONTests {
 
   @Test("depth and length are bounded")
   func bounds() throws {
-    let deepest = String(repeating: "[", count: Limits.jsonDepth) + String(repeating: "]", count: Limits.jsonDepth)
+    let deepest = String(repeating: "[", count: Limits.depth) + String(repeating: "]", count: Limits.depth)
     _ = try parse(deepest)
     #expect(throws: JSONError.self) { try parse("[\(deepest)]") }
     #expect(throws: JSONError.self) { try parse(String(repeating: "[", count: 200_000)) }
-    #expect(throws: JSONError.self) { try parse(String(repeating: " ", count: Limits.jsonBytes) + "1") }
+    #expect(throws: JSONError.self) { try parse(String(repeating: " ", count: Limits.bytes) + "1") }
   }
 
   @Test("R42: what is written is one line, and reads back as it was")

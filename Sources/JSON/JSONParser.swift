@@ -7,7 +7,7 @@ struct JSONParser {
   private var depth = 0
 
   static func parse(_ bytes: [UInt8]) throws(JSONError) -> JSONValue {
-    guard bytes.count <= Limits.jsonBytes else { throw JSONError(reason: "the document is too long", offset: 0) }
+    guard bytes.count <= Limits.bytes else { throw JSONError(reason: "the document is too long", offset: 0) }
     var parser = JSONParser(bytes: bytes)
     parser.skipWhitespace()
     let value = try parser.value()
@@ -57,7 +57,7 @@ struct JSONParser {
 
   private mutating func nest() throws(JSONError) {
     depth += 1
-    guard depth <= Limits.jsonDepth else { throw error("nested too deeply") }
+    guard depth <= Limits.depth else { throw error("nested too deeply") }
     index += 1
     skipWhitespace()
   }

@@ -1,0 +1,5 @@
+import JSON
+
+/// Every command prints documents.
+typealias JSONValue = JSON.JSONValue
+typealias JSONError = JSON.JSONError

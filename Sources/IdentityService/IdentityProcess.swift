@@ -15,70 +15,62 @@ package enum IdentityProcess {
     name: "latchkey-identity",
     port: 7401,
     managementPort: 7501,
-    keys: IdentityKeys.declarations + DeliveryKeys.declarations
+    keys: IdentityKeys().declarations
   )
 
   package static func make(_ resources: ServiceResources) async throws -> ServiceParts {
-    let configuration = resources.configuration
-    let audiences = configuration[IdentityKeys.audiences]
-    guard audiences.contains(description.name) else {
-      throw StartupError("token.audiences must name \(description.name)", exitStatus: 78)
-    }
-    let cookieDomain = configuration[IdentityKeys.cookieDomain]
-    if let cookieDomain, !IdentityKeys.isDomain(cookieDomain) {
-      throw StartupError("web.cookieDomain must be a domain such as example.com", exitStatus: 78)
-    }
-    let path = "\(configuration.dataDirectory)/identity.db"
+    let configuration = IdentityConfiguration(resources.configuration)
+    try configuration.check()
+    let path = "\(configuration.service.dataDirectory)/identity.db"
     let database = try SQLiteDatabase.open(path: path, schema: .identity)
     resources.metrics.observe(database, path: path)
     let passwords = PasswordHasher(
       parameters: Argon2Parameters(
-        memoryKiB: UInt32(configuration[IdentityKeys.passwordMemoryKiB]),
-        passes: UInt32(configuration[IdentityKeys.passwordPasses]),
+        memoryKiB: UInt32(configuration.passwordMemoryKiB),
+        passes: UInt32(configuration.passwordPasses),
         lanes: 1
       ),
-      threads: configuration[IdentityKeys.passwordThreads]
+      threads: configuration.passwordThreads
     )
     let random = RandomSource { SecureRandom.bytes($0) }
     let transfers = TransferClient(threads: Limits.codeDeliveries)
     // Of its own: providers' keys do not wait behind mails.
     let federation = TransferClient(threads: Limits.keyFetches)
     let sinks = CodeSinks(configuration: configuration, transfers: transfers, clock: resources.clock, random: random)
-    let providers = try configuration[DeliveryKeys.providersFile].map { try OpenIDProvider.read($0) } ?? []
+    let providers = try configuration.providersFile.map { try OpenIDProvider.read($0) } ?? []
     let core = try await IdentityCore.assemble(
       database: database,
-      dataDirectory: configuration.dataDirectory,
-      issuer: configuration[CommonKeys.issuer],
-      audiences: [description.name] + audiences.filter { $0 != description.name },
-      lifetimes: lifetimes(configuration),
-      signingKeyPeriod: configuration[IdentityKeys.signingKeyPeriod],
-      guestsPerHour: configuration[IdentityKeys.guestsPerHour],
-      codesPerHour: configuration[IdentityKeys.codesPerHour],
-      codesRequired: configuration[IdentityKeys.codesRequired],
-      registrationsPerHour: configuration[IdentityKeys.registrationsPerHour],
-      signInsPerHour: configuration[IdentityKeys.signInsPerHour],
-      exempt: configuration[CommonKeys.exemptNetworks],
+      dataDirectory: configuration.service.dataDirectory,
+      issuer: configuration.service[CommonKeys.issuer],
+      audiences: [description.name] + configuration.audiences.filter { $0 != description.name },
+      lifetimes: configuration.tokenLifetimes,
+      signingKeyPeriod: configuration.signingKeyPeriod,
+      guestsPerHour: configuration.guestsPerHour,
+      codesPerHour: configuration.codesPerHour,
+      codesRequired: configuration.codesRequired,
+      registrationsPerHour: configuration.registrationsPerHour,
+      signInsPerHour: configuration.signInsPerHour,
+      exempt: configuration.service[CommonKeys.exemptNetworks],
       codeSink: try sinks.make(),
-      guestRetention: configuration[IdentityKeys.guestRetention],
-      guestLimit: configuration[IdentityKeys.guestLimit],
-      auditRefusals: configuration[IdentityKeys.auditRefusals],
-      auditRetention: configuration[IdentityKeys.auditRetention] == .zero
-        ? nil : configuration[IdentityKeys.auditRetention],
-      cookieDomain: cookieDomain,
+      guestRetention: configuration.guestRetention,
+      guestLimit: configuration.guestLimit,
+      auditRefusals: configuration.auditRefusals,
+      auditRetention: configuration.auditRetention == .zero ? nil : configuration.auditRetention,
+      cookieDomain: configuration.cookieDomain,
       providers: OpenIDProviders(providers, logger: resources.logger) { request throws(TransferError) in
         try await federation.send(request)
       },
       proofs: resources.proofs,
-      stepUp: StepUpPolicy(maximumAge: configuration[CommonKeys.stepUpAge]),
+      stepUp: StepUpPolicy(maximumAge: configuration.service[CommonKeys.stepUpAge]),
       passwords: passwords,
       migrator: resources.channel(to: .migrator),
       policies: resources.policies,
-      guidesFile: configuration[IdentityKeys.guidesFile],
+      guidesFile: configuration.guidesFile,
       clock: resources.clock,
       random: random.withNeighbouringIdentifiers(),
       logger: resources.logger
     )
-    if configuration[IdentityKeys.rotateSigningKey] {
+    if configuration.rotateSigningKey {
       let next = try core.tokens.keys.rotate()
       core.logger.notice("the next signing key is published", metadata: ["kid": "\(next.id)"])
     }
@@ -127,15 +119,5 @@ package enum IdentityProcess {
         return route
       }
       + IdentityV1.auditServiceRoutes(AuditHandlers(core))
-  }
-
-  private static func lifetimes(_ configuration: ServiceConfiguration) -> TokenLifetimes {
-    var lifetimes = TokenLifetimes()
-    lifetimes.access = configuration[IdentityKeys.accessLifetime]
-    lifetimes.refreshIdle = configuration[IdentityKeys.refreshIdle]
-    lifetimes.refreshAbsoluteGuest = configuration[IdentityKeys.refreshAbsoluteGuest]
-    lifetimes.refreshAbsoluteAccount = configuration[IdentityKeys.refreshAbsoluteAccount]
-    lifetimes.refreshAbsoluteQR = configuration[IdentityKeys.refreshAbsoluteQR]
-    return lifetimes
   }
 }

@@ -6,28 +6,29 @@ import StorageSQLite
 /// The migrator as a process: its configuration, its storage, its routes and what runs beside them.
 package enum MigratorProcess {
   package static let description = ServiceDescription(
-    name: "latchkey-migrator", port: 7403, managementPort: 7503, keys: MigratorKeys.declarations)
+    name: "latchkey-migrator", port: 7403, managementPort: 7503, keys: MigratorKeys().declarations)
 
   package static func make(_ resources: ServiceResources) async throws -> ServiceParts {
-    let configuration = resources.configuration
+    let configuration = MigratorConfiguration(resources.configuration)
     // Publishes the keys of callers' tokens, and switches subjects.
     let identity = resources.channel(to: .identity)
-    let path = "\(configuration.dataDirectory)/migrator.db"
+    let path = "\(configuration.service.dataDirectory)/migrator.db"
     let database = try SQLiteDatabase.open(path: path, schema: MigrationSchema.schema)
     resources.metrics.observe(database, path: path)
     let keys = JWKSCache(identity: identity, logger: resources.logger)
     let core = MigrationCore(
       records: SQLiteRecordStore(database),
-      migrations: SQLiteMigrationStore(database, undoWindow: configuration[MigratorKeys.undoWindow]),
-      rules: configuration[MigratorKeys.collections],
+      migrations: SQLiteMigrationStore(database, undoWindow: configuration.undoWindow),
+      rules: configuration.collections,
       guestBounds: RecordBounds(
-        records: configuration[MigratorKeys.guestRecords], bytes: configuration[MigratorKeys.guestMebibytes] << 20,
+        records: configuration.guestRecords, bytes: configuration.guestMebibytes << 20,
         collections: Limits.collectionsPerSubject),
       accountBounds: RecordBounds(
-        records: configuration[MigratorKeys.accountRecords],
-        bytes: configuration[MigratorKeys.accountMebibytes] << 20, collections: Limits.collectionsPerSubject),
+        records: configuration.accountRecords,
+        bytes: configuration.accountMebibytes << 20, collections: Limits.collectionsPerSubject),
       tokens: TokenAuthenticator(
-        keys: keys, issuer: configuration[CommonKeys.issuer], audience: description.name, clock: resources.clock,
+        keys: keys, issuer: configuration.service[CommonKeys.issuer], audience: description.name,
+        clock: resources.clock,
         sessions: resources.revocations),
       clock: resources.clock,
       random: RandomSource { SecureRandom.bytes($0) },

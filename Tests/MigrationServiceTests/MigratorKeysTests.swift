@@ -9,7 +9,7 @@ import Testing
     let invocation = try ServiceInvocation(
       MigratorProcess.description, arguments: ["--migration-collections", value], environment: [:])
     guard case .run(let configuration) = invocation else { throw Unexpected() }
-    return configuration[MigratorKeys.collections]
+    return MigratorConfiguration(configuration).collections
   }
 
   private struct Unexpected: Error {}
@@ -18,7 +18,7 @@ import Testing
   func defaults() throws {
     let invocation = try ServiceInvocation(MigratorProcess.description, arguments: [], environment: [:])
     guard case .run(let configuration) = invocation else { throw Unexpected() }
-    #expect(configuration[MigratorKeys.collections] == .standard)
+    #expect(MigratorConfiguration(configuration).collections == .standard)
   }
 
   @Test("G18: a collection's policy and bound are configuration")

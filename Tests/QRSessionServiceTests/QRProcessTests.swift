@@ -12,7 +12,7 @@ import Testing
       Issue.record("not a run")
       throw ConfigurationError.conflict("not a run")
     }
-    return try QRProcess.settings(configuration)
+    return try QRSettings(QRConfiguration(configuration))
   }
 
   @Test("R28: without configuration a code lives two minutes, points here and is limited")

@@ -5,21 +5,21 @@ import Transfers
 
 /// Makes the sink that the configuration describes.
 struct CodeSinks {
-  let configuration: ServiceConfiguration
+  let configuration: IdentityConfiguration
   let transfers: TransferClient
   let clock: any WallClock
   let random: RandomSource
 
   func make() throws -> any CodeSink {
-    let file = FileCodeSink(path: "\(configuration.dataDirectory)/otp-outbox.jsonl")
+    let file = FileCodeSink(path: "\(configuration.service.dataDirectory)/otp-outbox.jsonl")
     let email: any CodeSink =
-      switch configuration[DeliveryKeys.email] {
+      switch configuration.emailDelivery {
       case .file: file
       case .smtp: try smtp()
       case .webhook: try webhook()
       }
     let phone: any CodeSink =
-      switch configuration[DeliveryKeys.phone] {
+      switch configuration.phoneDelivery {
       case .file: file
       case .webhook: try webhook()
       }
@@ -27,24 +27,24 @@ struct CodeSinks {
   }
 
   private func smtp() throws -> SMTPCodeSink {
-    guard let host = configuration[DeliveryKeys.smtpHost], Self.isHost(host) else {
+    guard let host = configuration.smtpHost, Self.isHost(host) else {
       throw refusal("smtp.host", "must be the mail server's name or address")
     }
-    guard let sender = configuration[DeliveryKeys.smtpFrom].flatMap({ EmailAddress($0) }) else {
+    guard let sender = configuration.smtpFrom.flatMap({ EmailAddress($0) }) else {
       throw refusal("smtp.from", "must be an e-mail address")
     }
-    let user = configuration[DeliveryKeys.smtpUser]
-    let password = try configuration[DeliveryKeys.smtpPasswordFile].map { try secret($0) }
+    let user = configuration.smtpUser
+    let password = try configuration.smtpPasswordFile.map { try secret($0) }
     guard (user == nil) == (password == nil) else {
       throw refusal("smtp.passwordFile", "and smtp.user go together")
     }
     let server = MailSubmission.Server(
       host: host,
-      port: configuration[DeliveryKeys.smtpPort],
-      security: configuration[DeliveryKeys.smtpSecurity],
+      port: configuration.smtpPort,
+      security: configuration.smtpSecurity,
       user: user,
       password: password,
-      authoritiesFile: configuration[DeliveryKeys.smtpCAFile]
+      authoritiesFile: configuration.smtpCAFile
     )
     return SMTPCodeSink(server, sender: sender, clock: clock, random: random) {
       [transfers] mail throws(TransferError) in try await transfers.send(mail)
@@ -52,16 +52,16 @@ struct CodeSinks {
   }
 
   private func webhook() throws -> WebhookCodeSink {
-    guard let address = configuration[DeliveryKeys.webhookURL], OpenIDProvider.isAcceptable(address) else {
+    guard let address = configuration.webhookURL, OpenIDProvider.isAcceptable(address) else {
       throw refusal("webhook.url", "must be an https address, or http on this machine")
     }
-    guard let path = configuration[DeliveryKeys.webhookSecretFile] else {
+    guard let path = configuration.webhookSecretFile else {
       throw refusal("webhook.secretFile", "must name the file with the secret that calls are signed with")
     }
     let secret = try secret(path)
     guard secret.exposed.count >= 16 else { throw refusal("webhook.secretFile", "must hold at least 16 bytes") }
     return WebhookCodeSink(
-      address, secret: secret, authoritiesFile: configuration[DeliveryKeys.webhookCAFile], clock: clock, random: random
+      address, secret: secret, authoritiesFile: configuration.webhookCAFile, clock: clock, random: random
     ) { [transfers] request throws(TransferError) in try await transfers.send(request) }
   }
 

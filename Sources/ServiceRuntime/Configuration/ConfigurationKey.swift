@@ -1,10 +1,4 @@
-/// A key with the type of its values. Declared once, by whoever reads it:
-///
-///     static let accessLifetime = ConfigurationKey.duration(
-///       "token.accessLifetime", default: .seconds(900), in: .seconds(60)...(.seconds(3600)),
-///       help: "how long an access token holds")
-///
-/// and listed in the service's ``ServiceDescription``.
+/// A key with the type of its values: a property of a service's ``ConfigurationKeys``, or one of ``CommonKeys``.
 package struct ConfigurationKey<Value: Sendable>: Sendable {
   package let declaration: ConfigurationDeclaration
 

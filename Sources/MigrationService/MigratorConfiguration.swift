@@ -1,37 +1,36 @@
 import LatchkeyModel
 import ServiceRuntime
 
-/// The configuration keys that only the migrator reads.
-package enum MigratorKeys {
-  package static let collections = ConfigurationKey<CollectionRules>(
+/// The effective configuration of the migrator.
+package typealias MigratorConfiguration = Configured<MigratorKeys>
+
+/// The configuration keys that only the migrator reads: a key is one property here.
+package struct MigratorKeys: ConfigurationKeys {
+  package let collections = ConfigurationKey<CollectionRules>(
     "migration.collections",
-    default: .strings(standard),
+    default: .strings(Self.standard),
     help: "how collections are merged: NAME=POLICY or NAME=POLICY:LARGEST_COUNT; any other is KEEP_TARGET"
   ) { value throws(ConfigurationError) in
-    guard case .strings(let entries) = value else { throw invalid("must be a list of texts") }
-    return try rules(entries)
+    guard case .strings(let entries) = value else { throw Self.invalid("must be a list of texts") }
+    return try Self.rules(entries)
   }
 
-  package static let guestRecords = bound(
+  package let guestRecords = Self.bound(
     "records.guestCount", default: Limits.guestBounds.records, help: "records that a guest may store")
-  package static let guestMebibytes = bound(
+  package let guestMebibytes = Self.bound(
     "records.guestMib", default: Limits.guestBounds.bytes >> 20, help: "MiB that a guest's records may hold")
-  package static let accountRecords = bound(
+  package let accountRecords = Self.bound(
     "records.accountCount", default: Limits.accountBounds.records,
     help: "records that an account may store; a migration moves its guest's records beyond that too")
-  package static let accountMebibytes = bound(
+  package let accountMebibytes = Self.bound(
     "records.accountMib", default: Limits.accountBounds.bytes >> 20,
     help: "MiB that an account's records may hold; a migration moves its guest's records beyond that too")
 
-  package static let undoWindow = ConfigurationKey.duration(
+  package let undoWindow = ConfigurationKey.duration(
     "migration.undoWindow", default: Limits.undoWindow, in: .zero...Limits.longestUndoWindow,
     help: "how long a migration can be taken back; what its guest had is kept meanwhile; 0s for not at all")
 
-  package static let declarations = [
-    collections.declaration, undoWindow.declaration, guestRecords.declaration, guestMebibytes.declaration,
-    accountRecords.declaration,
-    accountMebibytes.declaration,
-  ]
+  package init() {}
 
   private static func bound(_ name: String, default value: Int, help: String) -> ConfigurationKey<Int> {
     .integer(name, default: value, in: 1...1_000_000_000, help: help)

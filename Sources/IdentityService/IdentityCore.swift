@@ -62,7 +62,7 @@ package struct IdentityCore: Sendable {
   package let clock: any WallClock
   package let random: RandomSource
   package let logger: Logger
-  private let failures: StorageFailureLog
+  package let surroundings: Surroundings
 
   package init(
     guests: any GuestStore,
@@ -164,29 +164,15 @@ package struct IdentityCore: Sendable {
     self.clock = clock
     self.random = random
     self.logger = logger
-    failures = StorageFailureLog(logger)
+    surroundings = Surroundings(clock: clock, random: random, logger: logger)
   }
 
   package var lifetimes: TokenLifetimes { tokens.lifetimes }
-
-  /// Holds unless `identifier` is an address, which may be somebody else's, and the installation wants a code for it.
-  func requireNoCode(for identifier: AccountIdentifier, _ field: String) throws(RPCError) {
-    guard codesRequired else { return }
-    switch identifier.kind {
-    case .email, .phone: throw .codeRequired(field)
-    case .userName, .customID, .oidc: return
-    }
-  }
 
   /// Runs a store's operation, and turns what went wrong into what the client may know; the cause is logged here.
   func stored<Value: Sendable>(
     _ operation: () async throws(StorageError) -> Value
   ) async throws(RPCError) -> Value {
-    do throws(StorageError) {
-      return try await operation()
-    } catch {
-      failures.note(error, at: clock.now())
-      throw RPCError(storage: error)
-    }
+    try await surroundings.stored(operation)
   }
 }

@@ -18,7 +18,7 @@ extension AccountHandlers {
       PasswordChange(
         authority: .session(try context.callerSession()),
         currentHash: current,
-        newHash: try await core.hash(new.secret),
+        newHash: try await core.evidence.secrets.hash(new.secret),
         endsOthers: endsOthers,
         address: context.peer.address,
         now: core.clock.now()

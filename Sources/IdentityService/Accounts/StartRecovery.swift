@@ -9,7 +9,7 @@ extension AccountHandlers {
     _ request: IdentityV1.StartRecoveryRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.StartRecoveryResponse {
-    try await core.proofs.withProvenKey(context, at: core.clock.now()) { provenKey throws(RPCError) in
+    try await core.callers.proofs.withProvenKey(context, at: core.clock.now()) { provenKey throws(RPCError) in
       try await startRecovery(request, provenKey, context)
     }
   }
@@ -20,7 +20,7 @@ extension AccountHandlers {
     _ context: ServerContext
   ) async throws(RPCError) -> IdentityV1.StartRecoveryResponse {
     let now = core.clock.now()
-    let guest = try AuthHandlers(core).guestSession(of: request.guestToken, provenKey: provenKey, at: now)
+    let guest = try core.callers.guestSession(of: request.guestToken, provenKey: provenKey, at: now)
     let asked = CodeRequest(
       identifier: try RequestFields.address(request.identifier, "identifier"),
       purpose: .recovery,
@@ -30,8 +30,8 @@ extension AccountHandlers {
       work: try CallAdmission.Work(challenge: request.challenge, solution: request.powSolution),
       requester: Requester(guestSession: guest, provenKey: provenKey, source: context.source)
     )
-    let handle = try await asked.send(core, from: context.peer)
-    let policy = core.codePolicy
+    let handle = try await asked.send(by: core.evidence.codes, from: context.peer)
+    let policy = core.evidence.codes.policy
     return IdentityV1.StartRecoveryResponse(
       expiresIn: policy.lifetime.secondsRoundedUp,
       resendAfter: policy.resendAfter.secondsRoundedUp,

@@ -8,7 +8,7 @@ extension AccountHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.VerifyIdentifierResponse {
     guard let otp = request.otp else { throw .invalid("otp", "is missing") }
-    let shown = try await PresentedCode(otp, "otp", core, by: try context.requester())
+    let shown = try await PresentedCode(otp, "otp", core.evidence.codes, by: try context.requester())
     let (caller, now) = (try context.callerSession(), core.clock.now())
     let outcome = try await core.stored { () throws(StorageError) in
       try await core.owners.verify(shown.identifier, by: caller, code: shown.code, at: now)

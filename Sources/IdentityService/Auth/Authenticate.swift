@@ -14,7 +14,7 @@ extension AuthHandlers {
     _ request: IdentityV1.AuthenticateRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
-    try await core.proofs.withProvenKey(context, at: core.clock.now()) { boundKey throws(RPCError) in
+    try await core.callers.proofs.withProvenKey(context, at: core.clock.now()) { boundKey throws(RPCError) in
       try await authenticate(request, boundKey, context)
     }
   }
@@ -27,7 +27,7 @@ extension AuthHandlers {
     let client = try RequestFields.clientID(request.clientID)
     let label = try RequestFields.displayText(request.deviceLabel, "device_label")
     _ = try RequestFields.locale(request.locale)
-    let guest = try guestSession(of: request.guestToken, provenKey: boundKey, at: core.clock.now())
+    let guest = try core.callers.guestSession(of: request.guestToken, provenKey: boundKey, at: core.clock.now())
     let choice = try Self.choice(request.onConflict)
     guard let replay = try replay(request, context) else {
       return try await begin(request, client, label, guest, boundKey, choice, replay: nil, context)
@@ -77,7 +77,7 @@ extension AuthHandlers {
       let attempt = LoginAttempt(
         client: client, guest: guest, provenKey: boundKey, source: context.source)
       let verified: VerifiedLogin
-      switch try await LoginMethods(core: core).verify(presented, attempt) {
+      switch try await core.methods.verify(presented, attempt) {
       case .account(let login): verified = login
       case .newcomer(let newcomer):
         return try await welcome(newcomer, client, label, guest, boundKey, replay: replay, context)

@@ -16,7 +16,7 @@ extension AuthHandlers {
       throw .invalid("next", "GUEST makes no sense when the caller stays signed in")
     }
     let caller = try context.callerSession()
-    if reach != .local { try core.require(IdentityAccess.ownersWord, of: context) }
+    if reach != .local { try core.callers.require(IdentityAccess.ownersWord, of: context) }
     let now = core.clock.now()
     var nextGuest: LogOut.NextGuest?
     if wantsGuest {

@@ -15,7 +15,7 @@ extension AuthHandlers {
       throw .refreshTokenInvalid
     }
     let now = core.clock.now()
-    return try await core.proofs.withProvenKey(context, at: now) { provenKey throws(RPCError) in
+    return try await core.callers.proofs.withProvenKey(context, at: now) { provenKey throws(RPCError) in
       try await refresh(token, provenKey, at: now)
     }
   }

@@ -14,7 +14,7 @@ extension AuthHandlers {
     _ request: IdentityV1.RegisterRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RegisterResponse {
-    try await core.proofs.withProvenKey(context, at: core.clock.now()) { boundKey throws(RPCError) in
+    try await core.callers.proofs.withProvenKey(context, at: core.clock.now()) { boundKey throws(RPCError) in
       try await register(request, boundKey, context)
     }
   }
@@ -58,7 +58,7 @@ extension AuthHandlers {
     _ replay: SignIn.Replay?,
     _ context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RegisterResponse {
-    let guest = try guestSession(of: request.guestToken, provenKey: boundKey, at: core.clock.now())
+    let guest = try core.callers.guestSession(of: request.guestToken, provenKey: boundKey, at: core.clock.now())
     try core.registrations.admit(
       work,
       about: try plain.encoded(),
@@ -147,12 +147,12 @@ extension AuthHandlers {
       return NewCredential(
         method: .customSecret,
         identifier: .customID(id),
-        secretHash: try await core.hash(secret.secret)
+        secretHash: try await core.evidence.secrets.hash(secret.secret)
       )
     }
     guard let password = request.password else {
       guard let otp = request.otp else { throw .invalid("password", "is missing") }
-      let shown = try await PresentedCode(otp, "otp", core, by: requester)
+      let shown = try await PresentedCode(otp, "otp", core.evidence.codes, by: requester)
       guard shown.account == nil else { throw .identityInUse }
       return NewCredential(method: .otp, identifier: shown.identifier, code: shown.code)
     }
@@ -160,20 +160,20 @@ extension AuthHandlers {
     let secret = try RequestFields.newPassword(password.password, "password.password")
     var code: OneTimeCode?
     if let otp = request.otp {
-      let shown = try await PresentedCode(otp, "otp", core, by: requester)
+      let shown = try await PresentedCode(otp, "otp", core.evidence.codes, by: requester)
       guard shown.identifier.kind == identifier.kind, shown.identifier.canonical == identifier.canonical else {
         throw .invalid("otp.identifier", "must be password.identifier: the code shows that it is yours")
       }
       guard shown.account == nil else { throw .identityInUse }
       code = shown.code
     } else {
-      try core.requireNoCode(for: identifier, "password.identifier")
+      try core.evidence.requireNoCode(for: identifier, "password.identifier")
       try await requireFree(identifier)
     }
     return NewCredential(
       method: .password,
       identifier: identifier,
-      secretHash: try await core.hash(secret.secret),
+      secretHash: try await core.evidence.secrets.hash(secret.secret),
       code: code
     )
   }

@@ -9,7 +9,7 @@ extension AuthHandlers {
     _ request: IdentityV1.SendOtpRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.SendOtpResponse {
-    try await core.proofs.withProvenKey(context, at: core.clock.now()) { provenKey throws(RPCError) in
+    try await core.callers.proofs.withProvenKey(context, at: core.clock.now()) { provenKey throws(RPCError) in
       try await sendOtp(request, provenKey, context)
     }
   }
@@ -25,7 +25,7 @@ extension AuthHandlers {
     let isForNewcomers = try Self.isForNewcomers(request.purpose)
     let work = try CallAdmission.Work(challenge: request.challenge, solution: request.powSolution)
     let now = core.clock.now()
-    let guest = try guestSession(of: request.guestToken, provenKey: provenKey, at: now)
+    let guest = try core.callers.guestSession(of: request.guestToken, provenKey: provenKey, at: now)
     let asked = CodeRequest(
       identifier: identifier,
       purpose: .signIn,
@@ -35,8 +35,8 @@ extension AuthHandlers {
       work: work,
       requester: Requester(guestSession: guest, provenKey: provenKey, source: context.source)
     )
-    let handle = try await asked.send(core, from: context.peer)
-    let policy = core.codePolicy
+    let handle = try await asked.send(by: core.evidence.codes, from: context.peer)
+    let policy = core.evidence.codes.policy
     return IdentityV1.SendOtpResponse(
       expiresIn: policy.lifetime.secondsRoundedUp,
       resendAfter: policy.resendAfter.secondsRoundedUp,

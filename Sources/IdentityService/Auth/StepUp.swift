@@ -40,7 +40,8 @@ extension AuthHandlers {
     guard case .deviceKey(let credential) = presented else {
       throw .invalid("method", "must be device_key: a guest proves its device's key")
     }
-    let shown = try PresentedKeyProof(credential.proof, "device_key.proof", for: .unlock, client: client, core)
+    let shown = try PresentedKeyProof(
+      credential.proof, "device_key.proof", for: .unlock, client: client, core.evidence.challenges, at: core.clock.now())
     guard shown.holds else { throw .invalidCredentials }
     return (.device(keyThumbprint: shown.keyThumbprint), shown.challenge)
   }
@@ -58,7 +59,7 @@ extension AuthHandlers {
       case .customSecret(let credential): .customSecret(credential)
       }
     // Whoever it leads to elsewhere is as wrong as nobody.
-    guard case .account(let login) = try await LoginMethods(core: core).verify(method, attempt) else {
+    guard case .account(let login) = try await core.methods.verify(method, attempt) else {
       throw .invalidCredentials
     }
     return (.credential(login.proof), login.challenge)

@@ -10,7 +10,7 @@ extension DeviceHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.ResolveCloneResponse {
     let now = core.clock.now()
-    return try await core.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
+    return try await core.callers.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
       try await resolveClone(request, boundKey, context, at: now)
     }
   }

@@ -4,6 +4,13 @@ import LatchkeyModel
 import LatchkeyProtos
 import Storage
 
+/// What it takes to recognise an ID token.
+struct IDTokenChecks: Surrounded {
+  let challenges: ChallengeBook
+  let providers: OpenIDProviders
+  let surroundings: Surroundings
+}
+
 /// An ID token that holds, made for a nonce of ours.
 struct PresentedIDToken: Sendable {
   /// What a nonce is bound to besides the client: no key.
@@ -15,18 +22,18 @@ struct PresentedIDToken: Sendable {
 
   /// - Parameter field: where the credential stands in the request.
   init(
-    _ credential: IdentityV1.IdTokenCredential, _ field: String, client: ClientID, _ core: IdentityCore
+    _ credential: IdentityV1.IdTokenCredential, _ field: String, client: ClientID, _ checks: IDTokenChecks
   ) async throws(RPCError) {
     let token = try RequestFields.token(credential.idToken, "\(field).id_token")
     guard !credential.nonce.isEmpty else { throw .invalid("\(field).nonce", "is missing") }
-    let now = core.clock.now()
+    let now = checks.clock.now()
     guard
-      let challenge = core.challenges.recognise(
+      let challenge = checks.challenges.recognise(
         credential.nonce, client: client, keyThumbprint: Self.nonceBinding, at: now)
     else { throw .challengeInvalid }
     let verified: (id: FederatedID, claims: JSONValue)
     do throws(OpenIDProviders.Failure) {
-      verified = try await core.providers.verify(token, nonce: credential.nonce, at: now)
+      verified = try await checks.providers.verify(token, nonce: credential.nonce, at: now)
     } catch {
       switch error {
       case .refused: throw .invalidCredentials

@@ -12,7 +12,7 @@ extension GuestHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.IssueGuestResponse {
     let now = core.clock.now()
-    return try await core.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
+    return try await core.callers.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
       try await issueGuest(request, boundKey, context, at: now)
     }
   }

@@ -49,16 +49,16 @@ package struct LinkHandlers: IdentityV1.LinkService {
   ) async throws(RPCError) {
     let hash = try await core.stored { () throws(StorageError) in try await core.links.passwordHash(of: account) }
     guard let hash else { throw .invalidCredentials }
-    try core.checkHashingRoom()
-    let counted = try await core.countAttempt(
+    try core.evidence.secrets.checkHashingRoom()
+    let counted = try await core.evidence.secrets.countAttempt(
       "reauthenticate \(account)", account: account, by: try context.requester())
-    let attempts = core.attempts
+    let attempts = core.evidence.secrets.attempts
     let giveBack = { @Sendable () async throws(StorageError) in try await attempts.notMade(counted) }
-    let matches = try await core.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
-      try await core.passwords.verify(password.secret.exposed, against: hash)
+    let matches = try await core.evidence.secrets.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
+      try await core.evidence.secrets.passwords.verify(password.secret.exposed, against: hash)
     }
     guard matches else { throw .invalidCredentials }
-    try await core.attemptSucceeded(counted)
+    try await core.evidence.secrets.attemptSucceeded(counted)
   }
 
   static func message(_ identity: Identity) -> IdentityV1.LinkedIdentity {

@@ -16,22 +16,22 @@ extension LinkHandlers {
     case nil: throw .invalid("identifier", "is missing")
     case .identifier(let text):
       let identifier = try RequestFields.identifier(text, "identifier")
-      try core.requireNoCode(for: identifier, "identifier")
+      try core.evidence.requireNoCode(for: identifier, "identifier")
       try await reauthenticate(context, request.password)
       return try await link(identifier, by: caller)
     case .otp(let credential):
       try await reauthenticate(context, request.password)
-      let shown = try await PresentedCode(credential, "otp", core, by: try context.requester())
+      let shown = try await PresentedCode(credential, "otp", core.evidence.codes, by: try context.requester())
       return try await link(shown.identifier, by: caller, code: shown.code)
     case .customSecret(let credential):
       let id = try RequestFields.customID(credential.id, "custom_secret.id")
       let secret = try RequestFields.newCustomSecret(credential.secret, "custom_secret.secret")
       try await reauthenticate(context, request.password)
-      return try await link(.customID(id), by: caller, secretHash: try await core.hash(secret.secret))
+      return try await link(.customID(id), by: caller, secretHash: try await core.evidence.secrets.hash(secret.secret))
     case .idToken(let credential):
       let client = try RequestFields.clientID(try context.requireSubject().clientID)
       try await reauthenticate(context, request.password)
-      let shown = try await PresentedIDToken(credential, "id_token", client: client, core)
+      let shown = try await PresentedIDToken(credential, "id_token", client: client, core.evidence.idTokens)
       return try await link(shown.identifier, by: caller, challenge: shown.challenge)
     case .deviceKey(let enrolment):
       let proof = try enrolmentProof(enrolment.proof, "device_key.proof", .enrolUnlock, context)
@@ -41,7 +41,7 @@ extension LinkHandlers {
       let pattern = try RequestFields.pattern(enrolment.pattern, "pattern.pattern")
       let proof = try enrolmentProof(enrolment.proof, "pattern.proof", .enrolPattern, context)
       try await requireFresh(context, request.password)
-      return try await enrol(.pattern, proof, secretHash: try await core.hash(pattern.secret), context)
+      return try await enrol(.pattern, proof, secretHash: try await core.evidence.secrets.hash(pattern.secret), context)
     }
   }
 
@@ -79,7 +79,7 @@ extension LinkHandlers {
     _ context: ServerContext
   ) throws(RPCError) -> PresentedKeyProof {
     let client = try RequestFields.clientID(try context.requireSubject().clientID)
-    let shown = try PresentedKeyProof(proof, field, for: purpose, client: client, core)
+    let shown = try PresentedKeyProof(proof, field, for: purpose, client: client, core.evidence.challenges, at: core.clock.now())
     guard shown.holds else { throw .proofInvalid }
     return shown
   }

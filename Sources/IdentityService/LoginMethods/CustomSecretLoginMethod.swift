@@ -1,16 +1,14 @@
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import Storage
 
 /// Signs in by a name and a secret that an app made for itself (D3).
 struct CustomSecretLoginMethod: LoginMethod {
   static let method = SignInMethod.customSecret
 
-  private let core: IdentityCore
-
-  init(_ core: IdentityCore) {
-    self.core = core
-  }
+  let accounts: any AccountStore
+  let secrets: SecretChecks
 
   func verify(
     _ credential: IdentityV1.CustomSecretCredential,
@@ -20,7 +18,8 @@ struct CustomSecretLoginMethod: LoginMethod {
     let secret = try RequestFields.presentedPassword(credential.secret, "custom_secret.secret")
     return .account(
       try await AccountSecret(
-        core: core,
+        accounts: accounts,
+        secrets: secrets,
         method: Self.method,
         identifier: .customID(id),
         secret: secret.secret

@@ -4,14 +4,14 @@ import LatchkeyProtos
 import Storage
 
 /// Signs in by a key that was enrolled on a device, and that a person unlocks there with a finger or a face.
-struct DeviceKeyLoginMethod: LoginMethod {
+struct DeviceKeyLoginMethod: LoginMethod, Surrounded {
   static let method = SignInMethod.deviceKey
 
-  private let core: IdentityCore
+  let unlocks: any UnlockStore
+  let challenges: ChallengeBook
+  let secrets: SecretChecks
 
-  init(_ core: IdentityCore) {
-    self.core = core
-  }
+  var surroundings: Surroundings { secrets.surroundings }
 
   func verify(
     _ credential: IdentityV1.DeviceKeyCredential,
@@ -22,16 +22,17 @@ struct DeviceKeyLoginMethod: LoginMethod {
       "device_key.proof",
       for: .unlock,
       client: attempt.client,
-      core
+      challenges,
+      at: clock.now()
     )
-    let found = try await core.stored { () throws(StorageError) in try await core.unlocks.key(proof.keyThumbprint) }
-    let counted = try await core.countAttempt(
+    let found = try await stored { () throws(StorageError) in try await unlocks.key(proof.keyThumbprint) }
+    let counted = try await secrets.countAttempt(
       "unlock \(proof.keyThumbprint)",
       account: found?.unlock.account,
       by: attempt.requester
     )
     guard proof.holds, let found else { throw .invalidCredentials }
-    try await core.attemptSucceeded(counted)
+    try await secrets.attemptSucceeded(counted)
     return .account(
       VerifiedLogin(
         method: Self.method,

@@ -5,21 +5,20 @@ import Storage
 
 /// Signs in by an ID token of an OpenID provider. Whoever is new gets an account: the token says who they are, so there
 /// is nothing to fill in.
-struct IDTokenLoginMethod: LoginMethod {
+struct IDTokenLoginMethod: LoginMethod, Surrounded {
   static let method = SignInMethod.oidc
 
-  private let core: IdentityCore
+  let accounts: any AccountStore
+  let checks: IDTokenChecks
 
-  init(_ core: IdentityCore) {
-    self.core = core
-  }
+  var surroundings: Surroundings { checks.surroundings }
 
   func verify(
     _ credential: IdentityV1.IdTokenCredential, _ attempt: LoginAttempt
   ) async throws(RPCError) -> LoginFinding {
-    let shown = try await PresentedIDToken(credential, "id_token", client: attempt.client, core)
-    let found = try await core.stored { () throws(StorageError) in
-      try await core.accounts.account(for: shown.identifier)
+    let shown = try await PresentedIDToken(credential, "id_token", client: attempt.client, checks)
+    let found = try await stored { () throws(StorageError) in
+      try await accounts.account(for: shown.identifier)
     }
     guard let found else {
       return .newcomer(

@@ -7,14 +7,10 @@ import Storage
 struct OTPLoginMethod: LoginMethod {
   static let method = SignInMethod.otp
 
-  private let core: IdentityCore
-
-  init(_ core: IdentityCore) {
-    self.core = core
-  }
+  let codes: OneTimeCodes
 
   func verify(_ credential: IdentityV1.OtpCredential, _ attempt: LoginAttempt) async throws(RPCError) -> LoginFinding {
-    let shown = try await PresentedCode(credential, "otp", core, by: attempt.requester)
+    let shown = try await PresentedCode(credential, "otp", codes, by: attempt.requester)
     // To an address without an account a code was sent only to make one.
     guard let account = shown.account else { throw .codeVoid }
     return .account(

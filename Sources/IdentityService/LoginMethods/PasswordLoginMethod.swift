@@ -1,16 +1,14 @@
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import Storage
 
 /// Signs in by an identifier and a password.
 struct PasswordLoginMethod: LoginMethod {
   static let method = SignInMethod.password
 
-  private let core: IdentityCore
-
-  init(_ core: IdentityCore) {
-    self.core = core
-  }
+  let accounts: any AccountStore
+  let secrets: SecretChecks
 
   func verify(
     _ credential: IdentityV1.PasswordCredential,
@@ -19,7 +17,12 @@ struct PasswordLoginMethod: LoginMethod {
     let identifier = try RequestFields.identifier(credential.identifier, "password.identifier")
     let password = try RequestFields.presentedPassword(credential.password, "password.password")
     return .account(
-      try await AccountSecret(core: core, method: Self.method, identifier: identifier, secret: password.secret)
-        .verify(attempt))
+      try await AccountSecret(
+        accounts: accounts,
+        secrets: secrets,
+        method: Self.method,
+        identifier: identifier,
+        secret: password.secret
+      ).verify(attempt))
   }
 }

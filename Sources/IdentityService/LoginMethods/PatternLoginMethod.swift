@@ -6,55 +6,61 @@ import Storage
 
 /// Signs in by a pattern or PIN on the device where it was enrolled. It is short, so it is worth nothing without that
 /// device's key, waits come soon, and the tenth wrong one in a row is the last.
-struct PatternLoginMethod: LoginMethod {
+struct PatternLoginMethod: LoginMethod, Surrounded {
   static let method = SignInMethod.pattern
 
-  private let core: IdentityCore
+  let unlocks: any UnlockStore
+  let challenges: ChallengeBook
+  let secrets: SecretChecks
 
-  init(_ core: IdentityCore) {
-    self.core = core
-  }
+  var surroundings: Surroundings { secrets.surroundings }
 
   func verify(
     _ credential: IdentityV1.PatternCredential,
     _ attempt: LoginAttempt
   ) async throws(RPCError) -> LoginFinding {
     let pattern = try RequestFields.pattern(credential.pattern, "pattern.pattern")
-    let proof = try PresentedKeyProof(credential.proof, "pattern.proof", for: .pattern, client: attempt.client, core)
+    let proof = try PresentedKeyProof(
+      credential.proof,
+      "pattern.proof",
+      for: .pattern,
+      client: attempt.client,
+      challenges,
+      at: clock.now()
+    )
     // Without the key nothing is tried, and nobody else's tries are used up.
     guard proof.holds else {
-      try await core.hashing { () throws(PasswordHasherError) in
-        try await core.passwords.verifyDummy(pattern.secret.exposed)
+      try await secrets.hashing { () throws(PasswordHasherError) in
+        try await secrets.passwords.verifyDummy(pattern.secret.exposed)
       }
       throw .invalidCredentials
     }
-    try core.checkHashingRoom()
-    let counted = try await core.countAttempt(
+    try secrets.checkHashingRoom()
+    let counted = try await secrets.countAttempt(
       "pattern \(proof.keyThumbprint)",
       account: nil,
       by: attempt.requester,
       under: .pattern
     )
-    let found = try await core.stored { () throws(StorageError) in
-      try await core.unlocks.tryPattern(proof.keyThumbprint)
+    let found = try await stored { () throws(StorageError) in
+      try await unlocks.tryPattern(proof.keyThumbprint)
     }
-    let (attempts, unlocks, thumbprint) = (core.attempts, core.unlocks, proof.keyThumbprint)
-    let giveBack = { @Sendable () async throws(StorageError) in
-      try await attempts.notMade(counted)
-      if found != nil { try await unlocks.patternNotTried(thumbprint) }
+    let giveBack = { @Sendable [secrets, unlocks] () async throws(StorageError) in
+      try await secrets.attempts.notMade(counted)
+      if found != nil { try await unlocks.patternNotTried(proof.keyThumbprint) }
     }
     guard let found, let hash = found.unlock.secretHash else {
-      try await core.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
-        try await core.passwords.verifyDummy(pattern.secret.exposed)
+      try await secrets.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
+        try await secrets.passwords.verifyDummy(pattern.secret.exposed)
       }
       throw .invalidCredentials
     }
-    let matches = try await core.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
-      try await core.passwords.verify(pattern.secret.exposed, against: hash)
+    let matches = try await secrets.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
+      try await secrets.passwords.verify(pattern.secret.exposed, against: hash)
     }
     guard matches else { throw .invalidCredentials }
-    try await core.attemptSucceeded(counted)
-    try await core.stored { () throws(StorageError) in try await core.unlocks.patternHeld(proof.keyThumbprint) }
+    try await secrets.attemptSucceeded(counted)
+    try await stored { () throws(StorageError) in try await unlocks.patternHeld(proof.keyThumbprint) }
     return .account(
       VerifiedLogin(
         method: Self.method,

@@ -20,7 +20,8 @@ struct PresentedKeyProof: Sendable {
     _ field: String,
     for purpose: DeviceProof.UnlockPurpose,
     client: ClientID,
-    _ core: IdentityCore
+    _ challenges: ChallengeBook,
+    at now: LatchkeyModel.Timestamp
   ) throws(RPCError) {
     guard let proof else { throw .invalid(field, "is missing") }
     let key = try RequestFields.publicKey(proof.publicKey, "\(field).public_key")
@@ -31,11 +32,11 @@ struct PresentedKeyProof: Sendable {
     }
     keyThumbprint = key.thumbprint
     guard
-      let challenge = core.challenges.recognise(
+      let challenge = challenges.recognise(
         proof.challenge,
         client: client,
         keyThumbprint: keyThumbprint,
-        at: core.clock.now()
+        at: now
       )
     else { throw .challengeInvalid }
     guard ProofOfWork.holds(proof.powSolution, for: challenge) else { throw .workRequired(bits: challenge.workBits) }

@@ -6,32 +6,31 @@ import Storage
 
 /// Signs in by what a confirmed QR code brought to this device, so that its guest's data gets a say. The new session
 /// takes the place of the code's, and is allowed no more and lasts no longer.
-struct QRGrantLoginMethod: LoginMethod {
+struct QRGrantLoginMethod: LoginMethod, Surrounded {
   static let method = SignInMethod.qr
 
-  private let core: IdentityCore
-
-  init(_ core: IdentityCore) {
-    self.core = core
-  }
+  let sessions: any SessionStore
+  let links: any LinkStore
+  let tokens: TokenIssuer
+  let surroundings: Surroundings
 
   func verify(
     _ credential: IdentityV1.QrGrantCredential,
     _ attempt: LoginAttempt
   ) async throws(RPCError) -> LoginFinding {
     let token = try RequestFields.token(credential.accessToken, "qr_grant.access_token")
-    let now = core.clock.now()
+    let now = clock.now()
     // A token that does not hold is a wrong secret; who holds one knows already whose it is.
-    guard let claims = try? core.tokens.verify(token, at: now), let id = SessionID(claims.sessionID) else {
+    guard let claims = try? tokens.verify(token, at: now), let id = SessionID(claims.sessionID) else {
       throw .invalidCredentials
     }
     if let key = claims.keyThumbprint, key != attempt.provenKey { throw .proofInvalid }
-    let session = try await core.stored { () throws(StorageError) in try await core.sessions.session(id) }
+    let session = try await stored { () throws(StorageError) in try await sessions.session(id) }
     guard let session, session.method == .qr, session.isLive(at: now), session.client == attempt.client else {
       throw .invalidCredentials
     }
-    let identities = try await core.stored { () throws(StorageError) in
-      try await core.links.identities(of: session.subject)
+    let identities = try await stored { () throws(StorageError) in
+      try await links.identities(of: session.subject)
     }
     return .account(
       VerifiedLogin(

@@ -15,20 +15,20 @@ struct CodeRequest: Sendable {
   let requester: Requester
 
   /// - Returns: the handle of the code.
-  func send(_ core: IdentityCore, from peer: Peer) async throws(RPCError) -> String {
-    let now = core.clock.now()
-    guard !core.courier.isFailing(identifier.kind) else { throw .codeNotDelivered }
+  func send(by codes: OneTimeCodes, from peer: Peer) async throws(RPCError) -> String {
+    let now = codes.clock.now()
+    guard !codes.courier.isFailing(identifier.kind) else { throw .codeNotDelivered }
     // Bound to the identifier, to which few codes are sent: presented again, a solution is worth nothing more.
-    try core.codeSends.admit(work, about: Array(identifier.canonical.utf8), client: client, from: peer, at: now)
+    try codes.sends.admit(work, about: Array(identifier.canonical.utf8), client: client, from: peer, at: now)
 
-    let policy = core.codePolicy
-    let text = core.codes.make(digits: policy.digits)
-    let handle = core.codes.makeHandle()
-    let code = core.codes.hashed(text, for: identifier, purpose, handle: handle)
-    let known = try await core.stored { () throws(StorageError) in try await core.accounts.account(for: identifier) }
+    let policy = codes.policy
+    let text = codes.mint.make(digits: policy.digits)
+    let handle = codes.mint.makeHandle()
+    let code = codes.mint.hashed(text, for: identifier, purpose, handle: handle)
+    let known = try await codes.stored { () throws(StorageError) in try await codes.accounts.account(for: identifier) }
     let account = known?.isProven == true ? known?.subject : nil
-    let issue = try await core.stored { () throws(StorageError) in
-      try await core.oneTimeCodes.replace(code, for: account, by: requester, under: policy, at: now)
+    let issue = try await codes.stored { () throws(StorageError) in
+      try await codes.store.replace(code, for: account, by: requester, under: policy, at: now)
     }
     if case .wait(let wait) = issue {
       throw RPCError(
@@ -46,7 +46,7 @@ struct CodeRequest: Sendable {
     )
     message.purpose = purpose
     let isSent = account != nil || isForNewcomers
-    guard core.courier.take(isSent ? message : nil, code, to: identifier.kind, from: requester.source) else {
+    guard codes.courier.take(isSent ? message : nil, code, to: identifier.kind, from: requester.source) else {
       throw .codeNotDelivered
     }
     return handle

@@ -15,28 +15,28 @@ struct PresentedCode: Sendable {
   init(
     _ credential: IdentityV1.OtpCredential,
     _ field: String,
-    _ core: IdentityCore,
+    _ codes: OneTimeCodes,
     by requester: Requester,
     for purpose: CodePurpose = .signIn
   ) async throws(RPCError) {
     let identifier = try RequestFields.address(credential.identifier, "\(field).identifier")
-    let digits = core.codePolicy.digits
+    let digits = codes.policy.digits
     guard credential.code.utf8.count == digits, credential.code.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
       throw .invalid("\(field).code", "must be \(digits) digits")
     }
     let handle = try RequestFields.codeHandle(credential.handle, "\(field).handle")
-    let known = try await core.stored { () throws(StorageError) in try await core.accounts.account(for: identifier) }
+    let known = try await codes.stored { () throws(StorageError) in try await codes.accounts.account(for: identifier) }
     let found = known?.isProven == true ? known : nil
     // Beside the tries of each code: new codes must not make endless tries (R24).
-    let counted = try await core.countAttempt(
+    let counted = try await codes.secrets.countAttempt(
       "otp \(identifier.kind.rawValue) \(identifier.canonical)",
       account: found?.subject,
       by: requester
     )
-    let presented = core.codes.presented(
+    let presented = codes.mint.presented(
       credential.code, for: identifier, purpose, handle: handle, account: found?.subject, by: requester)
-    let check = try await core.stored { () throws(StorageError) in
-      try await core.oneTimeCodes.present(presented, at: core.clock.now())
+    let check = try await codes.stored { () throws(StorageError) in
+      try await codes.store.present(presented, at: codes.clock.now())
     }
     let code: OneTimeCode
     switch check {
@@ -44,7 +44,7 @@ struct PresentedCode: Sendable {
     case .wrong(let attemptsLeft): throw .codeInvalid(attemptsLeft: attemptsLeft)
     case .holds(let kept): code = kept
     }
-    try await core.attemptSucceeded(counted)
+    try await codes.secrets.attemptSucceeded(counted)
     self.identifier = identifier
     self.code = code
     account = found?.subject

@@ -10,7 +10,7 @@ extension SessionHandlers {
   ) async throws(RPCError) -> IdentityV1.RevokeSessionResponse {
     let id = try RequestFields.sessionID(request.sid, "sid")
     let caller = try context.callerSession()
-    if id != caller { try core.require(IdentityAccess.ownersWord, of: context) }
+    if id != caller { try core.callers.require(IdentityAccess.ownersWord, of: context) }
     let now = core.clock.now()
     let outcome = try await core.stored { () throws(StorageError) in
       try await core.sessions.revoke(id, by: caller, at: now)

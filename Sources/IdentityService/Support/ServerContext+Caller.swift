@@ -31,10 +31,3 @@ extension ServerContext {
     return subject
   }
 }
-
-extension IdentityCore {
-  /// Refuses a caller whose token is not good for what this call asks for, beyond what the method itself needs.
-  func require(_ requirement: AccessRequirement, of context: ServerContext) throws(RPCError) {
-    try requirement.check(try context.requireSubject(), stepUp, at: clock.now())
-  }
-}

@@ -13,7 +13,7 @@ extension TransferHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RedeemTransferResponse {
     let now = core.clock.now()
-    return try await core.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
+    return try await core.callers.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
       try await redeemTransfer(request, boundKey, context, at: now)
     }
   }

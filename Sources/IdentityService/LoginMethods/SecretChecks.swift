@@ -3,7 +3,12 @@ import GRPC
 import LatchkeyModel
 import Storage
 
-extension IdentityCore {
+/// Compares secrets with what is kept of them: counts each try, and turns what went wrong into what the caller may know.
+struct SecretChecks: Surrounded {
+  let attempts: any AttemptStore
+  let passwords: PasswordHasher
+  let surroundings: Surroundings
+
   /// Counts a try to prove something before it is looked at, or refuses it.
   ///
   /// - Parameters:

@@ -1,0 +1,26 @@
+import Storage
+
+/// What rooms are made of.
+extension IdentityCore {
+  var callers: CallerChecks {
+    CallerChecks(proofs: proofs, tokens: tokens, stepUp: stepUp, surroundings: surroundings)
+  }
+
+  var evidence: Evidence {
+    let secrets = SecretChecks(attempts: attempts, passwords: passwords, surroundings: surroundings)
+    return Evidence(
+      secrets: secrets,
+      codes: OneTimeCodes(
+        mint: codes, policy: codePolicy, store: oneTimeCodes, accounts: accounts, sends: codeSends, courier: courier,
+        secrets: secrets),
+      idTokens: IDTokenChecks(challenges: challenges, providers: providers, surroundings: surroundings),
+      challenges: challenges,
+      codesRequired: codesRequired
+    )
+  }
+
+  var methods: LoginMethods {
+    LoginMethods(
+      evidence, accounts: accounts, unlocks: unlocks, sessions: sessions, links: links, tokens: tokens)
+  }
+}

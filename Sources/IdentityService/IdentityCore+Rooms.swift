@@ -23,4 +23,23 @@ extension IdentityCore {
     LoginMethods(
       evidence, accounts: accounts, unlocks: unlocks, sessions: sessions, links: links, tokens: tokens)
   }
+
+  var removal: SubjectRemoval { SubjectRemoval(subjects: subjects, purger: purger, surroundings: surroundings) }
+
+  var guideRoom: GuideHandlers {
+    GuideHandlers(
+      guides: guides, guideProgress: guideProgress, guideWatches: guideWatches, endedSessions: endedSessions,
+      surroundings: surroundings)
+  }
+
+  var policyRoom: PolicyHandlers { PolicyHandlers(policies: policies, tokens: tokens, surroundings: surroundings) }
+
+  var auditRoom: AuditHandlers { AuditHandlers(audit: audit, auditChain: auditChain, surroundings: surroundings) }
+
+  var adminRoom: AdminHandlers {
+    AdminHandlers(
+      subjects: subjects, removal: removal, links: links, sessions: sessions, audit: audit,
+      documents: AdminHandlers.Documents(policies: policies, guides: guides, guideWatches: guideWatches),
+      tokens: tokens, surroundings: surroundings)
+  }
 }

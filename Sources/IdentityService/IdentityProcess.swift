@@ -109,15 +109,15 @@ package enum IdentityProcess {
       + IdentityV1.transferServiceRoutes(TransferHandlers(core))
       + IdentityV1.linkServiceRoutes(LinkHandlers(core))
       + IdentityV1.accountServiceRoutes(AccountHandlers(core))
-      + IdentityV1.guideServiceRoutes(GuideHandlers(core))
-      + IdentityV1.policyServiceRoutes(PolicyHandlers(core))
-      + IdentityV1.adminServiceRoutes(AdminHandlers(core)).map { route in
+      + IdentityV1.guideServiceRoutes(core.guideRoom)
+      + IdentityV1.policyServiceRoutes(core.policyRoom)
+      + IdentityV1.adminServiceRoutes(core.adminRoom).map { route in
         var route = route
         if route.method == IdentityV1.AdminServiceMethod.setDocument.rpc {
           route.messageLimit = Limits.documentMessageBytes
         }
         return route
       }
-      + IdentityV1.auditServiceRoutes(AuditHandlers(core))
+      + IdentityV1.auditServiceRoutes(core.auditRoom)
   }
 }

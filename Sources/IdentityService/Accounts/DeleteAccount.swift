@@ -24,11 +24,11 @@ extension AccountHandlers {
       now: now,
       purgeDueAt: now + Limits.purgeHandover
     )
-    switch try await core.stored({ () throws(StorageError) in try await core.subjects.delete(deletion) }) {
+    switch try await core.removal.delete(deletion) {
     case .deleted(let ended):
       tell(.accountDeleted, owner)
       return IdentityV1.DeleteAccountResponse(
-        sessionsEnded: Int64(ended), recordsDeleted: await core.purger?.purge(account) ?? false)
+        sessionsEnded: Int64(ended), recordsDeleted: await core.removal.purgeRecords(of: account))
     case .merging: throw .migrationRunning
     case .notFound, .notGuest, .notAccount, .callerEnded, .used: throw .sessionRevoked
     }

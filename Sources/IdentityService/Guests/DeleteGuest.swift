@@ -22,9 +22,9 @@ extension GuestHandlers {
       now: now,
       purgeDueAt: now + Limits.purgeHandover
     )
-    switch try await core.stored({ () throws(StorageError) in try await core.subjects.delete(deletion) }) {
+    switch try await core.removal.delete(deletion) {
     case .deleted:
-      return IdentityV1.DeleteGuestResponse(recordsDeleted: await core.purger?.purge(subject) ?? false)
+      return IdentityV1.DeleteGuestResponse(recordsDeleted: await core.removal.purgeRecords(of: subject))
     case .notGuest:
       throw RPCError(.permissionDenied, "an account is not deleted here", reason: "GUEST_ONLY")
     case .merging: throw .migrationRunning

@@ -49,12 +49,11 @@ extension GuestHandlers {
             lastSeenAt: GoogleProtobuf.Timestamp(device.lastSeenAt)
           )))
     }
-    let handlers = SessionHandlers(core)
     let sessions = try await core.stored { () throws(StorageError) in
       try await core.sessions.live(of: id, at: now, limit: Limits.listedSessions)
     }
     for session in sessions {
-      try await write(.session(handlers.message(session, for: caller)))
+      try await write(.session(SessionHandlers.message(session, for: caller)))
     }
     for guide in try await core.stored({ () throws(StorageError) in try await core.guideProgress.progress(of: id) }) {
       try await write(.guide(guideMessage(guide)))

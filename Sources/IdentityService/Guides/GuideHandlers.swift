@@ -4,23 +4,23 @@ import LatchkeyProtos
 import Storage
 
 /// Answers `latchkey.identity.v1.GuideService`, one file for each method.
-package struct GuideHandlers: IdentityV1.GuideService {
-  let core: IdentityCore
-
-  package init(_ core: IdentityCore) {
-    self.core = core
-  }
+package struct GuideHandlers: IdentityV1.GuideService, Surrounded {
+  let guides: GuideFile
+  let guideProgress: any GuideStore
+  let guideWatches: GuideWatches
+  let endedSessions: EndedSessions
+  let surroundings: Surroundings
 
   func guide(_ text: String) throws(RPCError) -> GuideDefinition {
     let id = try Self.id(text, "guide_id")
-    guard let guide = core.guides.current[id] else {
+    guard let guide = guides.current[id] else {
       throw RPCError(.notFound, "there is no such guide", reason: "GUIDE_NOT_FOUND")
     }
     return guide
   }
 
   func progress(of subject: SubjectID, in guide: GuideID) async throws(RPCError) -> StoredGuideProgress? {
-    try await core.stored { () throws(StorageError) in try await core.guideProgress.progress(of: subject, in: guide) }
+    try await stored { () throws(StorageError) in try await guideProgress.progress(of: subject, in: guide) }
   }
 
   static func id(_ text: String, _ field: String) throws(RPCError) -> GuideID {

@@ -10,9 +10,9 @@ extension GuideHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.ListGuidesResponse {
     let subject = try context.callerSubject()
-    let rows = try await core.stored { () throws(StorageError) in try await core.guideProgress.progress(of: subject) }
+    let rows = try await stored { () throws(StorageError) in try await guideProgress.progress(of: subject) }
     return IdentityV1.ListGuidesResponse(
-      guides: core.guides.current.guides.map { guide in
+      guides: guides.current.guides.map { guide in
         IdentityV1.GuideSummary(
           guideID: guide.id.description,
           version: guide.version,

@@ -17,14 +17,14 @@ extension GuideHandlers {
       step: try Self.id(request.stepID, "step_id"),
       outcome: try Self.outcome(request.outcome),
       expectedRevision: request.expectedRevision,
-      now: core.clock.now()
+      now: clock.now()
     )
     let subject = try context.callerSubject()
-    switch try await core.stored({ () throws(StorageError) in try await core.guideProgress.report(report) }) {
+    switch try await stored({ () throws(StorageError) in try await guideProgress.report(report) }) {
     case .callerEnded: throw .sessionRevoked
     case .taken(let transition, let stored):
       switch transition {
-      case .changed: core.guideWatches.changed(guide.id, of: subject)
+      case .changed: guideWatches.changed(guide.id, of: subject)
       case .already: break
       case .revisionMismatch:
         throw RPCError(

@@ -12,11 +12,11 @@ extension GuideHandlers {
   ) async throws(RPCError) -> IdentityV1.ResetGuideResponse {
     let guide = try guide(request.guideID).id
     let subjects = try subjects(request, context)
-    let now = core.clock.now()
-    let changed = try await core.stored { () throws(StorageError) in
-      try await core.guideProgress.reset(guide, of: subjects, at: now)
+    let now = clock.now()
+    let changed = try await stored { () throws(StorageError) in
+      try await guideProgress.reset(guide, of: subjects, at: now)
     }
-    for subject in changed { core.guideWatches.changed(guide, of: subject) }
+    for subject in changed { guideWatches.changed(guide, of: subject) }
     return IdentityV1.ResetGuideResponse(resetCount: Int64(changed.count))
   }
 

@@ -13,10 +13,10 @@ extension GuideHandlers {
     let subject = try context.callerSubject()
     let caller = try context.callerSession()
     let id = try guide(request.guideID).id
-    guard let watch = core.guideWatches.watch(id, by: try context.watchHolder()) else { throw .tooManyWatches }
-    defer { core.guideWatches.leave(watch) }
+    guard let watch = guideWatches.watch(id, by: try context.watchHolder()) else { throw .tooManyWatches }
+    defer { guideWatches.leave(watch) }
     // From here on every end is seen by the watch, so one that came before is all that must be looked up.
-    guard !core.endedSessions.hasEnded(caller) else { throw .sessionRevoked }
+    guard !endedSessions.hasEnded(caller) else { throw .sessionRevoked }
     var told: IdentityV1.WatchGuideResponse?
     for await _ in watch.changes {
       let guide = try guide(request.guideID)
@@ -27,8 +27,8 @@ extension GuideHandlers {
       told = now
       try await responses.write(now)
     }
-    if core.endedSessions.hasEnded(caller) { throw .sessionRevoked }
-    guard core.guideWatches.isDraining else { throw .tooManyWatches }
+    if endedSessions.hasEnded(caller) { throw .sessionRevoked }
+    guard guideWatches.isDraining else { throw .tooManyWatches }
     throw RPCError(.unavailable, "the service is stopping; watch again")
   }
 }

@@ -14,6 +14,6 @@ extension SessionHandlers {
     let sessions = try await core.stored { () throws(StorageError) in
       try await core.sessions.live(of: subject, at: now, limit: Limits.listedSessions)
     }
-    return IdentityV1.ListSessionsResponse(sessions: sessions.map { message($0, for: caller) })
+    return IdentityV1.ListSessionsResponse(sessions: sessions.map { Self.message($0, for: caller) })
   }
 }

@@ -11,7 +11,7 @@ package struct SessionHandlers: IdentityV1.SessionService {
     self.core = core
   }
 
-  func message(_ session: Session, for caller: SessionID?) -> IdentityV1.Session {
+  static func message(_ session: Session, for caller: SessionID?) -> IdentityV1.Session {
     IdentityV1.Session(
       sid: session.id.description,
       clientID: session.client.description,

@@ -37,7 +37,7 @@ extension SessionHandlers {
         event: .started,
         sid: session.id.description,
         at: GoogleProtobuf.Timestamp(session.beganAt),
-        session: message(session, for: caller)
+        session: Self.message(session, for: caller)
       )
     case .mergeFailed(let merge):
       IdentityV1.WatchSessionEventsResponse(

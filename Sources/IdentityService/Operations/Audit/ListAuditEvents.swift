@@ -15,8 +15,8 @@ extension AuditHandlers {
     }
     let subject = request.sub.isEmpty ? nil : try RequestFields.subjectID(request.sub, "sub")
     let limit = request.limit == 0 ? 100 : Int(request.limit)
-    let events = try await core.stored { () throws(StorageError) in
-      try await core.audit.events(after: request.after, of: subject, limit: limit)
+    let events = try await stored { () throws(StorageError) in
+      try await audit.events(after: request.after, of: subject, limit: limit)
     }
     return IdentityV1.ListAuditEventsResponse(
       events: events.map { event in

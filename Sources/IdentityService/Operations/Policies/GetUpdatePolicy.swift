@@ -12,7 +12,7 @@ extension PolicyHandlers {
     guard let version = AppVersion(request.appVersion) else {
       throw .invalid("app_version", "must be up to four numbers with dots between them, such as 2.1.0")
     }
-    let policies = core.policies.current
+    let policies = policies.current
     guard let update = policies.update(of: client) else {
       return IdentityV1.GetUpdatePolicyResponse(tier: .none, policyVersion: policies.version)
     }

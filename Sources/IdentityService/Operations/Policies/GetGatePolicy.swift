@@ -9,7 +9,7 @@ extension PolicyHandlers {
   ) async throws(RPCError) -> IdentityV1.GetGatePolicyResponse {
     let client = try RequestFields.clientID(request.clientID)
     guard request.knownVersion >= 0 else { throw .invalid("known_version", "must not be negative") }
-    let policies = core.policies.current
+    let policies = policies.current
     guard request.knownVersion != policies.version else {
       return IdentityV1.GetGatePolicyResponse(version: policies.version, unchanged: true)
     }

@@ -18,12 +18,12 @@ extension AdminHandlers {
     let detail = try detail("changed the \(isPolicies ? "policies" : "guides")", reason: request.reason)
     let problem: String?
     if isPolicies {
-      let file = core.policies
+      let file = documents.policies
       problem = await Task.detached { file.replace(bytes)?.description }.value
     } else {
-      let file = core.guides
+      let file = documents.guides
       problem = await Task.detached { file.replace(bytes)?.description }.value
-      if problem == nil { core.guideWatches.definitionsChanged() }
+      if problem == nil { documents.guideWatches.definitionsChanged() }
     }
     if let problem { throw .invalid("json", problem) }
     try await record(detail, context)

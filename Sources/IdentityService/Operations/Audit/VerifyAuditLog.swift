@@ -9,12 +9,12 @@ extension AuditHandlers {
     _ request: IdentityV1.VerifyAuditLogRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.VerifyAuditLogResponse {
-    let finding = try await core.stored { () throws(StorageError) in
-      try await AuditVerification(core.audit, core.auditChain).run()
+    let finding = try await stored { () throws(StorageError) in
+      try await AuditVerification(audit, auditChain).run()
     }
     guard let finding else { throw RPCError(.cancelled, "the call was cancelled") }
     if !finding.isIntact {
-      core.logger.critical("the audit log was tampered with", metadata: ["sequence": "\(finding.verified + 1)"])
+      logger.critical("the audit log was tampered with", metadata: ["sequence": "\(finding.verified + 1)"])
     }
     return IdentityV1.VerifyAuditLogResponse(
       intact: finding.isIntact,

@@ -10,13 +10,13 @@ extension AdminHandlers {
     _ request: IdentityV1.EndSessionsRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.EndSessionsResponse {
-    let begun = core.clock.now()
+    let begun = clock.now()
     switch request.whose {
     case .sub(let text):
       let id = try RequestFields.subjectID(text, "sub")
       let detail = try detail("", reason: request.reason)
-      let ended = try await core.stored { () throws(StorageError) in
-        try await core.subjects.endSessions(of: id, detail: detail, at: begun)
+      let ended = try await stored { () throws(StorageError) in
+        try await subjects.endSessions(of: id, detail: detail, at: begun)
       }
       guard let ended else { throw .subjectNotFound }
       return IdentityV1.EndSessionsResponse(sessionsEnded: Int64(ended))
@@ -26,9 +26,9 @@ extension AdminHandlers {
       var count = 0
       while true {
         if context.isCancelled || Task.isCancelled { throw RPCError(.cancelled, "the call was cancelled") }
-        let now = core.clock.now()
-        let ended = try await core.stored { () throws(StorageError) in
-          try await core.subjects.endSessions(begunUntil: begun, limit: Limits.sessionsEndedAtOnce, at: now)
+        let now = clock.now()
+        let ended = try await stored { () throws(StorageError) in
+          try await subjects.endSessions(begunUntil: begun, limit: Limits.sessionsEndedAtOnce, at: now)
         }
         count += ended
         guard ended == Limits.sessionsEndedAtOnce else { break }

@@ -10,9 +10,9 @@ extension AdminHandlers {
   ) async throws(RPCError) -> IdentityV1.EnableSubjectResponse {
     let id = try RequestFields.subjectID(request.sub, "sub")
     let detail = try detail("", reason: request.reason)
-    let now = core.clock.now()
-    let known = try await core.stored { () throws(StorageError) in
-      try await core.subjects.setDisabled(false, id, detail: detail, at: now)
+    let now = clock.now()
+    let known = try await stored { () throws(StorageError) in
+      try await subjects.setDisabled(false, id, detail: detail, at: now)
     }
     guard known != nil else { throw .subjectNotFound }
     return IdentityV1.EnableSubjectResponse()

@@ -7,8 +7,8 @@ extension AdminHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.GetDocumentResponse {
     switch request.document {
-    case .policies: IdentityV1.GetDocumentResponse(json: core.policies.document)
-    case .guides: IdentityV1.GetDocumentResponse(json: core.guides.document)
+    case .policies: IdentityV1.GetDocumentResponse(json: documents.policies.document)
+    case .guides: IdentityV1.GetDocumentResponse(json: documents.guides.document)
     case .unspecified, .unrecognized: throw .invalid("document", "must be POLICIES or GUIDES")
     }
   }

@@ -11,9 +11,9 @@ extension AdminHandlers {
   ) async throws(RPCError) -> IdentityV1.DisableSubjectResponse {
     let id = try RequestFields.subjectID(request.sub, "sub")
     let detail = try detail("", reason: request.reason)
-    let now = core.clock.now()
-    let ended = try await core.stored { () throws(StorageError) in
-      try await core.subjects.setDisabled(true, id, detail: detail, at: now)
+    let now = clock.now()
+    let ended = try await stored { () throws(StorageError) in
+      try await subjects.setDisabled(true, id, detail: detail, at: now)
     }
     guard let ended else { throw .subjectNotFound }
     return IdentityV1.DisableSubjectResponse(sessionsEnded: Int64(ended))

@@ -1,15 +1,26 @@
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import ServiceRuntime
 import Storage
 
 /// Answers `latchkey.identity.v1.AdminService`, one file for each method. Only holders of the service credential get
 /// here.
-package struct AdminHandlers: IdentityV1.AdminService {
-  let core: IdentityCore
+package struct AdminHandlers: IdentityV1.AdminService, Surrounded {
+  let subjects: any SubjectStore
+  let removal: SubjectRemoval
+  let links: any LinkStore
+  let sessions: any SessionStore
+  let audit: any AuditStore
+  let documents: Documents
+  let tokens: TokenIssuer
+  let surroundings: Surroundings
 
-  package init(_ core: IdentityCore) {
-    self.core = core
+  /// What operators write, and services read again when it changes.
+  struct Documents: Sendable {
+    let policies: PolicyFile
+    let guides: GuideFile
+    let guideWatches: GuideWatches
   }
 
   /// The particulars of a change, for the record: what, and why if that was said.
@@ -20,8 +31,8 @@ package struct AdminHandlers: IdentityV1.AdminService {
 
   /// Records a change that no store records by itself.
   func record(_ detail: String, _ context: ServerContext) async throws(RPCError) {
-    let note = AuditNote(.adminChanged, at: core.clock.now(), address: context.peer.address, detail: detail)
-    try await core.stored { () throws(StorageError) in try await core.audit.record([note]) }
+    let note = AuditNote(.adminChanged, at: clock.now(), address: context.peer.address, detail: detail)
+    try await stored { () throws(StorageError) in try await audit.record([note]) }
   }
 }
 

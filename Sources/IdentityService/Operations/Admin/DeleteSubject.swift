@@ -10,7 +10,7 @@ extension AdminHandlers {
   ) async throws(RPCError) -> IdentityV1.DeleteSubjectResponse {
     let id = try RequestFields.subjectID(request.sub, "sub")
     let detail = try detail("by an administrator", reason: request.reason)
-    let now = core.clock.now()
+    let now = clock.now()
     let deletion = SubjectDeletion(
       subject: id,
       authority: .administrator(detail: detail),
@@ -18,10 +18,10 @@ extension AdminHandlers {
       now: now,
       purgeDueAt: now + Limits.purgeHandover
     )
-    switch try await core.stored({ () throws(StorageError) in try await core.subjects.delete(deletion) }) {
+    switch try await removal.delete(deletion) {
     case .deleted(let ended):
       return IdentityV1.DeleteSubjectResponse(
-        sessionsEnded: Int64(ended), recordsDeleted: await core.purger?.purge(id) ?? false)
+        sessionsEnded: Int64(ended), recordsDeleted: await removal.purgeRecords(of: id))
     case .merging: throw .migrationRunning
     case .notFound, .notGuest, .notAccount, .callerEnded, .used: throw .subjectNotFound
     }

@@ -13,21 +13,20 @@ extension AdminHandlers {
     case .sub(let text): id = try RequestFields.subjectID(text, "sub")
     case .identifier(let text):
       let identifier = try RequestFields.identifier(text, "identifier")
-      let owner = try await core.stored { () throws(StorageError) in try await core.subjects.owner(of: identifier) }
+      let owner = try await stored { () throws(StorageError) in try await subjects.owner(of: identifier) }
       guard let owner else { throw .subjectNotFound }
       id = owner
     case nil: throw .invalid("who", "is missing: send sub or identifier")
     }
-    let now = core.clock.now()
-    let found = try await core.stored { () throws(StorageError) in
+    let now = clock.now()
+    let found = try await stored { () throws(StorageError) in
       (
-        try await core.subjects.standing(of: id), try await core.links.identities(of: id),
-        try await core.sessions.live(of: id, at: now, limit: Limits.listedSessions)
+        try await subjects.standing(of: id), try await links.identities(of: id),
+        try await sessions.live(of: id, at: now, limit: Limits.listedSessions)
       )
     }
     guard let standing = found.0 else { throw .subjectNotFound }
     let subject = standing.subject
-    let sessions = SessionHandlers(core)
     var response = IdentityV1.GetSubjectResponse(
       sub: id.description,
       createdAt: GoogleProtobuf.Timestamp(subject.createdAt),
@@ -36,7 +35,7 @@ extension AdminHandlers {
       exportedAt: standing.exportedAt.map { GoogleProtobuf.Timestamp($0) },
       profile: CommonV1.Profile(subject.profile),
       identities: found.1.map { LinkHandlers.message($0) },
-      sessions: found.2.map { sessions.message($0, for: nil) }
+      sessions: found.2.map { SessionHandlers.message($0, for: nil) }
     )
     switch subject.kind {
     case .guest: response.kind = .guest

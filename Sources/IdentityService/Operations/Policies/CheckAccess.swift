@@ -13,7 +13,7 @@ extension PolicyHandlers {
     guard request.action.isEmpty || Policies.isAction(request.action) else {
       throw .invalid("action", "must be lower-case letters, digits, '.', '_' or '-'")
     }
-    let policies = core.policies.current
+    let policies = policies.current
     guard policies.permits(context.peer.address) else {
       return IdentityV1.CheckAccessResponse(
         access: .networkNotPermitted,
@@ -47,7 +47,7 @@ extension PolicyHandlers {
       let words = header.split(separator: " ", maxSplits: 1)
       guard words.count == 2 else { throw .tokenInvalid }
       do throws(TokenError) {
-        _ = try core.tokens.verify(String(words[1]), at: core.clock.now())
+        _ = try tokens.verify(String(words[1]), at: clock.now())
       } catch {
         throw RPCError(error)
       }

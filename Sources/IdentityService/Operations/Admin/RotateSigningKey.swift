@@ -7,7 +7,7 @@ extension AdminHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RotateSigningKeyResponse {
     let reason = try detail("", reason: request.reason)
-    let keys = core.tokens.keys
+    let keys = tokens.keys
     // The disk is not for an event loop.
     let made = await Task.detached { Result { () throws(SigningKeyError) in try keys.rotate() } }.value
     switch made {
@@ -16,7 +16,7 @@ extension AdminHandlers {
       return IdentityV1.RotateSigningKeyResponse(
         kid: next.id, signsFrom: GoogleProtobuf.Timestamp(next.notBefore))
     case .failure(let error):
-      core.logger.error("a signing key could not be made", metadata: ["cause": "\(error)"])
+      logger.error("a signing key could not be made", metadata: ["cause": "\(error)"])
       throw RPCError(.unavailable, "the key could not be made; the log says why")
     }
   }

@@ -42,4 +42,34 @@ extension IdentityCore {
       documents: AdminHandlers.Documents(policies: policies, guides: guides, guideWatches: guideWatches),
       tokens: tokens, surroundings: surroundings)
   }
+
+  var sessionRoom: SessionHandlers {
+    SessionHandlers(
+      sessions: sessions, sessionEvents: sessionEvents, endedSessions: endedSessions, callers: callers,
+      surroundings: surroundings)
+  }
+
+  var deviceRoom: DeviceHandlers {
+    DeviceHandlers(
+      devices: devices, sessions: sessions, challenges: challenges, tokens: tokens, callers: callers,
+      surroundings: surroundings)
+  }
+
+  var transferRoom: TransferHandlers {
+    TransferHandlers(
+      transfers: transfers, transferTries: transferTries, links: links, challenges: challenges, tokens: tokens,
+      callers: callers, surroundings: surroundings)
+  }
+
+  var grantRoom: GrantHandlers {
+    GrantHandlers(
+      qrGrants: qrGrants, merges: merges, links: links, sessions: sessions, endedSessions: endedSessions,
+      guideWatches: guideWatches, tokens: tokens, surroundings: surroundings)
+  }
+
+  var webSessionPage: WebSessionPage {
+    WebSessionPage(
+      cookies: webCookies, sessions: sessions, accounts: accounts, endedSessions: endedSessions,
+      surroundings: surroundings)
+  }
 }

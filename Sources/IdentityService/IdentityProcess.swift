@@ -82,7 +82,7 @@ package enum IdentityProcess {
     )
     parts.sessions = core.endedSessions
     parts.observers = [core.refusals]
-    parts.pages = [JWKSPage.make(core.tokens.keys), WebSessionPage.make(core)]
+    parts.pages = [JWKSPage.make(core.tokens.keys), core.webSessionPage.page]
     parts.tasks = Upkeep(core).tasks
     parts.obstacle = { database.obstacle }
     parts.drain = {
@@ -103,10 +103,10 @@ package enum IdentityProcess {
   package static func routes(_ core: IdentityCore) -> [RPCRoute] {
     IdentityV1.guestServiceRoutes(GuestHandlers(core))
       + IdentityV1.authServiceRoutes(AuthHandlers(core))
-      + IdentityV1.grantServiceRoutes(GrantHandlers(core))
-      + IdentityV1.sessionServiceRoutes(SessionHandlers(core))
-      + IdentityV1.deviceServiceRoutes(DeviceHandlers(core))
-      + IdentityV1.transferServiceRoutes(TransferHandlers(core))
+      + IdentityV1.grantServiceRoutes(core.grantRoom)
+      + IdentityV1.sessionServiceRoutes(core.sessionRoom)
+      + IdentityV1.deviceServiceRoutes(core.deviceRoom)
+      + IdentityV1.transferServiceRoutes(core.transferRoom)
       + IdentityV1.linkServiceRoutes(LinkHandlers(core))
       + IdentityV1.accountServiceRoutes(AccountHandlers(core))
       + IdentityV1.guideServiceRoutes(core.guideRoom)

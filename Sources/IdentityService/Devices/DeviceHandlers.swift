@@ -1,13 +1,15 @@
 import GRPC
 import LatchkeyProtos
+import Storage
 
 /// Answers `latchkey.identity.v1.DeviceService`, one file for each method.
-package struct DeviceHandlers: IdentityV1.DeviceService {
-  let core: IdentityCore
-
-  package init(_ core: IdentityCore) {
-    self.core = core
-  }
+package struct DeviceHandlers: IdentityV1.DeviceService, Surrounded {
+  let devices: any DeviceStore
+  let sessions: any SessionStore
+  let challenges: ChallengeBook
+  let tokens: TokenIssuer
+  let callers: CallerChecks
+  let surroundings: Surroundings
 
   /// 32 bytes as base64url.
   static func keyThumbprint(_ text: String) throws(RPCError) -> String {

@@ -10,9 +10,9 @@ extension DeviceHandlers {
   ) async throws(RPCError) -> IdentityV1.ListDevicesResponse {
     let caller = try context.callerSession()
     let subject = try context.callerSubject()
-    let now = core.clock.now()
-    let (devices, own) = try await core.stored { () throws(StorageError) in
-      (try await core.devices.devices(of: subject, at: now), try await core.sessions.session(caller))
+    let now = clock.now()
+    let (devices, own) = try await stored { () throws(StorageError) in
+      (try await self.devices.devices(of: subject, at: now), try await sessions.session(caller))
     }
     return IdentityV1.ListDevicesResponse(
       devices: devices.map { device in

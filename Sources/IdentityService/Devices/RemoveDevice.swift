@@ -10,9 +10,9 @@ extension DeviceHandlers {
   ) async throws(RPCError) -> IdentityV1.RemoveDeviceResponse {
     let key = try Self.keyThumbprint(request.keyThumbprint)
     let caller = try context.callerSession()
-    let now = core.clock.now()
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.devices.remove(key, by: caller, at: now)
+    let now = clock.now()
+    let outcome = try await stored { () throws(StorageError) in
+      try await devices.remove(key, by: caller, at: now)
     }
     switch outcome {
     case .removed(let ended): return IdentityV1.RemoveDeviceResponse(sessionsEnded: Int64(ended))

@@ -13,9 +13,9 @@ extension DeviceHandlers {
       throw .invalid("label", "is missing")
     }
     let subject = try context.callerSubject()
-    let now = core.clock.now()
-    let isRenamed = try await core.stored { () throws(StorageError) in
-      try await core.devices.rename(key, of: subject, to: label, at: now)
+    let now = clock.now()
+    let isRenamed = try await stored { () throws(StorageError) in
+      try await devices.rename(key, of: subject, to: label, at: now)
     }
     guard isRenamed else {
       throw RPCError(.notFound, "the caller has no session on such a device", reason: "DEVICE_NOT_FOUND")

@@ -9,8 +9,8 @@ extension DeviceHandlers {
     _ request: IdentityV1.ResolveCloneRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.ResolveCloneResponse {
-    let now = core.clock.now()
-    return try await core.callers.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
+    let now = clock.now()
+    return try await callers.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
       try await resolveClone(request, boundKey, context, at: now)
     }
   }
@@ -30,7 +30,7 @@ extension DeviceHandlers {
     }
     let replacement = try KeyReplacement(
       client: client, oldKey: request.oldKey, device: request.device, challenge: request.challenge,
-      solution: request.powSolution, oldProof: request.oldProof, newProof: request.newProof, core.challenges,
+      solution: request.powSolution, oldProof: request.oldProof, newProof: request.newProof, challenges,
       address: context.peer.address, at: now)
     let draft = SessionDraft(
       client: client,
@@ -39,18 +39,18 @@ extension DeviceHandlers {
       platform: replacement.device.platform,
       address: context.peer.address,
       boundKeyThumbprint: boundKey,
-      lifetimes: core.lifetimes,
+      lifetimes: tokens.lifetimes,
       at: now,
-      random: core.random
+      random: random
     )
-    let newSubject = SubjectID(from: core.random)
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.devices.resolveClone(replacement, choice, newSubject: newSubject, draft: draft)
+    let newSubject = SubjectID(from: random)
+    let outcome = try await stored { () throws(StorageError) in
+      try await devices.resolveClone(replacement, choice, newSubject: newSubject, draft: draft)
     }
     switch outcome {
     case .resolved(let guest):
       return IdentityV1.ResolveCloneResponse(
-        tokens: try core.tokens.tokens(of: guest.session, at: now),
+        tokens: try tokens.tokens(of: guest.session, at: now),
         subject: CommonV1.Subject(guest.session),
         created: guest.isNew,
         storageNamespace: guest.session.subject.storageNamespace

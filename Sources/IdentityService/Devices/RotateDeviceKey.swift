@@ -13,9 +13,9 @@ extension DeviceHandlers {
     let replacement = try KeyReplacement(
       client: try RequestFields.clientID(request.clientID), oldKey: request.oldKey, device: request.device,
       challenge: request.challenge, solution: request.powSolution, oldProof: request.oldProof,
-      newProof: request.newProof, core.challenges, address: context.peer.address, at: core.clock.now())
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.devices.rotate(replacement, by: caller)
+      newProof: request.newProof, challenges, address: context.peer.address, at: clock.now())
+    let outcome = try await stored { () throws(StorageError) in
+      try await devices.rotate(replacement, by: caller)
     }
     switch outcome {
     case .rotated(let moved):

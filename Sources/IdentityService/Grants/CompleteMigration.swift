@@ -12,14 +12,14 @@ extension GrantHandlers {
     let migration = try RequestFields.foreignID(request.migrationID, "migration_id")
     let guest = try RequestFields.subjectID(request.guestSub, "guest_sub")
     let target = try RequestFields.subjectID(request.targetSub, "target_sub")
-    let now = core.clock.now()
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.merges.complete(migration: migration, guest: guest, target: target, at: now)
+    let now = clock.now()
+    let outcome = try await stored { () throws(StorageError) in
+      try await merges.complete(migration: migration, guest: guest, target: target, at: now)
     }
     switch outcome {
     case .completed(let ended):
-      core.guideWatches.changed(of: target)
-      core.logger.notice(
+      guideWatches.changed(of: target)
+      logger.notice(
         "a guest became part of an account",
         metadata: [
           "migration": "\(migration)", "guest": "\(guest)", "account": "\(target)", "sessions_ended": "\(ended)",

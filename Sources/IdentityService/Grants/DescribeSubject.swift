@@ -11,8 +11,8 @@ extension GrantHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.DescribeSubjectResponse {
     let subject = try RequestFields.subjectID(request.sub, "sub")
-    let identities = try await core.stored { () throws(StorageError) in
-      try await core.links.identities(of: subject)
+    let identities = try await stored { () throws(StorageError) in
+      try await links.identities(of: subject)
     }
     return IdentityV1.DescribeSubjectResponse(
       mask: identities.first?.mask ?? "",
@@ -23,8 +23,8 @@ extension GrantHandlers {
   private func deviceKey(_ text: String, of subject: SubjectID) async throws(RPCError) -> String? {
     guard !text.isEmpty else { return nil }
     let id = try RequestFields.sessionID(text, "sid")
-    let session = try await core.stored { () throws(StorageError) in try await core.sessions.session(id) }
-    guard let session, session.subject == subject, session.isLive(at: core.clock.now()) else { return nil }
+    let session = try await stored { () throws(StorageError) in try await sessions.session(id) }
+    guard let session, session.subject == subject, session.isLive(at: clock.now()) else { return nil }
     return session.device.keyThumbprint
   }
 }

@@ -11,14 +11,14 @@ extension GrantHandlers {
     let migration = try RequestFields.foreignID(request.migrationID, "migration_id")
     let guest = try RequestFields.subjectID(request.guestSub, "guest_sub")
     let target = try RequestFields.subjectID(request.targetSub, "target_sub")
-    let now = core.clock.now()
+    let now = clock.now()
     // Another service's words are cut to what the log may hold.
     let reason = String(request.reason.prefix(Limits.foreignReasonCharacters))
-    let wasOpen = try await core.stored { () throws(StorageError) in
-      try await core.merges.fail(migration: migration, guest: guest, target: target, reason: reason, at: now)
+    let wasOpen = try await stored { () throws(StorageError) in
+      try await merges.fail(migration: migration, guest: guest, target: target, reason: reason, at: now)
     }
     if wasOpen {
-      core.logger.error(
+      logger.error(
         "a guest's data did not make it into an account",
         metadata: ["migration": "\(migration)", "guest": "\(guest)", "account": "\(target)", "cause": "\(reason)"])
     }

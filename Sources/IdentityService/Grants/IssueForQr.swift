@@ -15,7 +15,7 @@ extension GrantHandlers {
     let key = try request.deviceKey.map { (jwk) throws(RPCError) in try RequestFields.publicKey(jwk, "device_key") }
     let label = try RequestFields.displayText(request.deviceLabel, "device_label")
     let platform = try RequestFields.displayText(request.platform, "platform")
-    let now = core.clock.now()
+    let now = clock.now()
     let kind: QRGrant.Kind
     switch request.kind {
     case .unspecified, .signIn:
@@ -39,16 +39,16 @@ extension GrantHandlers {
         platform: platform,
         scope: !scope.isEmpty ? scope : isTransfer ? nil : .screen,
         boundKeyThumbprint: key?.thumbprint,
-        lifetimes: core.lifetimes,
+        lifetimes: tokens.lifetimes,
         at: now,
-        random: core.random
+        random: random
       ),
       kind: kind
     )
-    switch try await core.stored({ () throws(StorageError) in try await core.qrGrants.issue(grant) }) {
+    switch try await stored({ () throws(StorageError) in try await qrGrants.issue(grant) }) {
     case .issued(let session, let profile):
       return IdentityV1.IssueForQrResponse(
-        tokens: try core.tokens.tokens(of: session, at: now),
+        tokens: try tokens.tokens(of: session, at: now),
         subject: CommonV1.Subject(session),
         profile: CommonV1.Profile(profile),
         storageNamespace: session.subject.storageNamespace

@@ -12,13 +12,13 @@ extension GrantHandlers {
     let migration = try RequestFields.foreignID(request.migrationID, "migration_id")
     let guest = try RequestFields.subjectID(request.guestSub, "guest_sub")
     let target = try RequestFields.subjectID(request.targetSub, "target_sub")
-    let now = core.clock.now()
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.merges.restore(guest: guest, from: target, at: now)
+    let now = clock.now()
+    let outcome = try await stored { () throws(StorageError) in
+      try await merges.restore(guest: guest, from: target, at: now)
     }
     switch outcome {
     case .restored:
-      core.logger.notice(
+      logger.notice(
         "a merge was taken back",
         metadata: ["migration": "\(migration)", "guest": "\(guest)", "account": "\(target)"])
     case .already: break

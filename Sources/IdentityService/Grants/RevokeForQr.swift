@@ -10,11 +10,11 @@ extension GrantHandlers {
   ) async throws(RPCError) -> IdentityV1.RevokeForQrResponse {
     let qrSession = try RequestFields.foreignID(request.qrSessionID, "qr_session_id")
     let reason = try RequestFields.displayText(request.reason, "reason")
-    let now = core.clock.now()
-    let ended = try await core.stored { () throws(StorageError) in
-      try await core.qrGrants.revoke(qrSession: qrSession, at: now)
+    let now = clock.now()
+    let ended = try await stored { () throws(StorageError) in
+      try await qrGrants.revoke(qrSession: qrSession, at: now)
     }
-    core.logger.notice(
+    logger.notice(
       "what a QR session granted was revoked",
       metadata: ["qr_session": "\(qrSession)", "ended": "\(ended)", "reason": "\(reason?.description ?? "")"])
     return IdentityV1.RevokeForQrResponse(sessionsEnded: Int64(ended))

@@ -32,8 +32,8 @@ extension GrantHandlers {
     guard key.verify(signature: request.signature, message: signed) else {
       throw .invalid("signature", "is not the device key's over the ticket and the action")
     }
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.qrGrants.confirmer(session, of: subject, for: qrSession, at: core.clock.now())
+    let outcome = try await stored { () throws(StorageError) in
+      try await qrGrants.confirmer(session, of: subject, for: qrSession, at: clock.now())
     }
     switch outcome {
     case .live(let session):
@@ -49,7 +49,7 @@ extension GrantHandlers {
     }
     if !action.reference.isEmpty { described.append(.init("reference", .string(action.reference))) }
     let claims: JSONValue = [
-      "iss": .string(core.tokens.issuer),
+      "iss": .string(tokens.issuer),
       "aud": .string(client.description),
       "sub": .string(subject.description),
       "sid": .string(session.description),
@@ -66,7 +66,7 @@ extension GrantHandlers {
       ],
     ]
     do {
-      return IdentityV1.SignConfirmationResponse(jws: try core.tokens.keys.sign(claims, type: Self.confirmationType))
+      return IdentityV1.SignConfirmationResponse(jws: try tokens.keys.sign(claims, type: Self.confirmationType))
     } catch {
       throw RPCError(.internal, "the confirmation could not be signed")
     }

@@ -8,7 +8,7 @@ extension GrantHandlers {
     responses: ResponseWriter<IdentityV1.WatchRevocationsResponse>,
     context: ServerContext
   ) async throws(RPCError) {
-    let sessions = core.endedSessions
+    let sessions = endedSessions
     guard let watch = sessions.watches.watch() else {
       throw RPCError(
         .resourceExhausted, "too many watches are open", reason: "TOO_MANY_WATCHES", retryAfter: .seconds(1))

@@ -10,9 +10,9 @@ extension SessionHandlers {
   ) async throws(RPCError) -> IdentityV1.ConfirmSessionResponse {
     let id = try RequestFields.sessionID(request.sid, "sid")
     let caller = try context.callerSession()
-    let now = core.clock.now()
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.sessions.confirm(id, by: caller, at: now)
+    let now = clock.now()
+    let outcome = try await stored { () throws(StorageError) in
+      try await sessions.confirm(id, by: caller, at: now)
     }
     switch outcome {
     case .changed, .already: return IdentityV1.ConfirmSessionResponse()

@@ -10,9 +10,9 @@ extension SessionHandlers {
   ) async throws(RPCError) -> IdentityV1.ListSessionsResponse {
     let caller = try context.callerSession()
     let subject = try context.callerSubject()
-    let now = core.clock.now()
-    let sessions = try await core.stored { () throws(StorageError) in
-      try await core.sessions.live(of: subject, at: now, limit: Limits.listedSessions)
+    let now = clock.now()
+    let sessions = try await stored { () throws(StorageError) in
+      try await self.sessions.live(of: subject, at: now, limit: Limits.listedSessions)
     }
     return IdentityV1.ListSessionsResponse(sessions: sessions.map { Self.message($0, for: caller) })
   }

@@ -8,8 +8,8 @@ extension SessionHandlers {
     _ request: IdentityV1.RevokeOtherSessionsRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RevokeOtherSessionsResponse {
-    let logOut = LogOut(session: try context.callerSession(), reach: .others, nextGuest: nil, now: core.clock.now())
-    switch try await core.stored({ () throws(StorageError) in try await core.sessions.logOut(logOut) }) {
+    let logOut = LogOut(session: try context.callerSession(), reach: .others, nextGuest: nil, now: clock.now())
+    switch try await stored({ () throws(StorageError) in try await sessions.logOut(logOut) }) {
     case .loggedOut(let ended, _): return IdentityV1.RevokeOtherSessionsResponse(sessionsEnded: Int64(ended))
     case .unconfirmed: throw .sessionUnconfirmed
     case .sessionEnded, .noDevice: throw .sessionRevoked

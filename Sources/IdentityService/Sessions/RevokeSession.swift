@@ -10,10 +10,10 @@ extension SessionHandlers {
   ) async throws(RPCError) -> IdentityV1.RevokeSessionResponse {
     let id = try RequestFields.sessionID(request.sid, "sid")
     let caller = try context.callerSession()
-    if id != caller { try core.callers.require(IdentityAccess.ownersWord, of: context) }
-    let now = core.clock.now()
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.sessions.revoke(id, by: caller, at: now)
+    if id != caller { try callers.require(IdentityAccess.ownersWord, of: context) }
+    let now = clock.now()
+    let outcome = try await stored { () throws(StorageError) in
+      try await sessions.revoke(id, by: caller, at: now)
     }
     switch outcome {
     case .changed: return IdentityV1.RevokeSessionResponse(ended: true)

@@ -4,12 +4,12 @@ import LatchkeyProtos
 import Storage
 
 /// Answers `latchkey.identity.v1.SessionService`, one file for each method.
-package struct SessionHandlers: IdentityV1.SessionService {
-  let core: IdentityCore
-
-  package init(_ core: IdentityCore) {
-    self.core = core
-  }
+package struct SessionHandlers: IdentityV1.SessionService, Surrounded {
+  let sessions: any SessionStore
+  let sessionEvents: SessionEventHub
+  let endedSessions: EndedSessions
+  let callers: CallerChecks
+  let surroundings: Surroundings
 
   static func message(_ session: Session, for caller: SessionID?) -> IdentityV1.Session {
     IdentityV1.Session(

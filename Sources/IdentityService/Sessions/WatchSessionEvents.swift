@@ -11,20 +11,20 @@ extension SessionHandlers {
     context: ServerContext
   ) async throws(RPCError) {
     let caller = try context.callerSession()
-    guard let watch = core.sessionEvents.watch(try context.watchHolder()) else { throw .tooManyWatches }
-    defer { core.sessionEvents.leave(watch) }
+    guard let watch = sessionEvents.watch(try context.watchHolder()) else { throw .tooManyWatches }
+    defer { sessionEvents.leave(watch) }
     // From here on every end is seen by the watch, so one that came before is all that must be looked up.
-    guard !core.endedSessions.hasEnded(caller) else { throw .sessionRevoked }
+    guard !endedSessions.hasEnded(caller) else { throw .sessionRevoked }
     try await responses.write(
       IdentityV1.WatchSessionEventsResponse(
-        event: .watching, sid: caller.description, at: GoogleProtobuf.Timestamp(core.clock.now())))
+        event: .watching, sid: caller.description, at: GoogleProtobuf.Timestamp(clock.now())))
     for await event in watch.events {
       try await responses.write(message(event, for: caller))
       if case .ended(let session) = event, session.id == caller { throw .sessionRevoked }
     }
     // Only another watch that takes this one's place, a service that stops, or a call that nobody waits for, ends the
     // events.
-    guard core.sessionEvents.isDraining else { throw .tooManyWatches }
+    guard sessionEvents.isDraining else { throw .tooManyWatches }
     throw RPCError(.unavailable, "the service is stopping; watch again")
   }
 

@@ -13,9 +13,9 @@ extension TransferHandlers {
       throw .invalid("transfer_id", "must be the transfer_id of CreateTransfer")
     }
     let subject = try context.callerSubject()
-    let now = core.clock.now()
-    let isCancelled = try await core.stored { () throws(StorageError) in
-      try await core.transfers.cancel(id, of: subject, at: now)
+    let now = clock.now()
+    let isCancelled = try await stored { () throws(StorageError) in
+      try await transfers.cancel(id, of: subject, at: now)
     }
     return IdentityV1.CancelTransferResponse(cancelled: isCancelled)
   }

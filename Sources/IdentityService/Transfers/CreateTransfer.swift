@@ -15,11 +15,11 @@ extension TransferHandlers {
     guard subject.isGuest || subject.hasScope("account") else { throw .insufficientScope }
     let consent = try request.oldDevice.consent()
     let caller = try context.callerSession()
-    let now = core.clock.now()
-    let code = TransferCode(random: core.random)
-    let reference = QRReference(from: core.random)
+    let now = clock.now()
+    let code = TransferCode(random: random)
+    let reference = QRReference(from: random)
     let offer = TransferOffer(
-      id: TransferID(from: core.random),
+      id: TransferID(from: random),
       codeHash: SHA256Hash.hash(code.bytes),
       referenceHash: SHA256Hash.hash(reference.bytes),
       consent: consent,
@@ -28,7 +28,7 @@ extension TransferHandlers {
       createdAt: now,
       expiry: now + Limits.transferLifetime
     )
-    switch try await core.stored({ () throws(StorageError) in try await core.transfers.create(offer, by: caller) }) {
+    switch try await stored({ () throws(StorageError) in try await transfers.create(offer, by: caller) }) {
     case .changed: break
     case .already: throw .migrationRunning
     case .unconfirmed: throw .sessionUnconfirmed
@@ -36,7 +36,7 @@ extension TransferHandlers {
     }
     return IdentityV1.CreateTransferResponse(
       code: code.text,
-      qrPayload: TransferPayload(issuer: core.tokens.issuer, reference: reference).text,
+      qrPayload: TransferPayload(issuer: tokens.issuer, reference: reference).text,
       expiresIn: Limits.transferLifetime.components.seconds,
       transferID: offer.id.description
     )

@@ -18,11 +18,11 @@ extension TransferHandlers {
       case nil: throw .invalid("secret", "is missing: send code or qr_payload")
       }
     try countTry(context)
-    let now = core.clock.now()
-    let found = try await core.stored { () throws(StorageError) in try await core.transfers.offer(hash, at: now) }
+    let now = clock.now()
+    let found = try await stored { () throws(StorageError) in try await transfers.offer(hash, at: now) }
     guard let found else { throw .transferNotFound }
-    let identities = try await core.stored { () throws(StorageError) in
-      try await core.links.identities(of: found.subject)
+    let identities = try await stored { () throws(StorageError) in
+      try await links.identities(of: found.subject)
     }
     return IdentityV1.InspectTransferResponse(
       isGuest: found.isGuest,

@@ -12,8 +12,8 @@ extension TransferHandlers {
     _ request: IdentityV1.RedeemTransferRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RedeemTransferResponse {
-    let now = core.clock.now()
-    return try await core.callers.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
+    let now = clock.now()
+    return try await callers.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
       try await redeemTransfer(request, boundKey, context, at: now)
     }
   }
@@ -39,7 +39,7 @@ extension TransferHandlers {
       challenge: request.challenge,
       solution: request.powSolution,
       proof: request.proof,
-      core.challenges,
+      challenges,
       at: now
     ) { deviceID in
       DeviceProof.message(
@@ -61,16 +61,16 @@ extension TransferHandlers {
         platform: proven.device.platform,
         address: context.peer.address,
         boundKeyThumbprint: boundKey,
-        lifetimes: core.lifetimes,
+        lifetimes: tokens.lifetimes,
         at: now,
-        random: core.random
+        random: random
       )
     )
-    let outcome = try await core.stored { () throws(StorageError) in try await core.transfers.redeem(redemption) }
+    let outcome = try await stored { () throws(StorageError) in try await transfers.redeem(redemption) }
     switch outcome {
     case .moved(let moved):
       return IdentityV1.RedeemTransferResponse(
-        tokens: try core.tokens.tokens(of: moved.session, at: now),
+        tokens: try tokens.tokens(of: moved.session, at: now),
         subject: CommonV1.Subject(moved.session),
         profile: CommonV1.Profile(moved.profile),
         storageNamespace: moved.session.subject.storageNamespace,

@@ -2,14 +2,17 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import Storage
 
 /// Answers `latchkey.identity.v1.TransferService`, one file for each method.
-package struct TransferHandlers: IdentityV1.TransferService {
-  let core: IdentityCore
-
-  package init(_ core: IdentityCore) {
-    self.core = core
-  }
+package struct TransferHandlers: IdentityV1.TransferService, Surrounded {
+  let transfers: any TransferStore
+  let transferTries: NetworkTally
+  let links: any LinkStore
+  let challenges: ChallengeBook
+  let tokens: TokenIssuer
+  let callers: CallerChecks
+  let surroundings: Surroundings
 
   /// The hash by which a code or a QR code's content is looked up.
   func hash(code: String) throws(RPCError) -> [UInt8] {
@@ -20,7 +23,7 @@ package struct TransferHandlers: IdentityV1.TransferService {
   }
 
   func hash(payload: String) throws(RPCError) -> [UInt8] {
-    guard let payload = TransferPayload(reading: payload, issuer: core.tokens.issuer) else {
+    guard let payload = TransferPayload(reading: payload, issuer: tokens.issuer) else {
       throw .invalid("qr_payload", "is no transfer's code of this installation")
     }
     return SHA256Hash.hash(payload.reference.bytes)
@@ -28,7 +31,7 @@ package struct TransferHandlers: IdentityV1.TransferService {
 
   /// Counts somebody who presents a code: those who are not signed in may only guess so often.
   func countTry(_ context: ServerContext) throws(RPCError) {
-    guard let wait = core.transferTries.wait(from: context.peer, at: core.clock.now()) else { return }
+    guard let wait = transferTries.wait(from: context.peer, at: clock.now()) else { return }
     throw RPCError(
       .resourceExhausted,
       "too many codes were presented from this network",

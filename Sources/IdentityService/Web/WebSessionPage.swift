@@ -5,19 +5,25 @@ import Transport
 
 /// `/web-session`: whether the browser's cookie stands for a session that is live now, and whose. For the web servers
 /// of an app, which hand the cookie on, and for scripts of the same origin.
-package enum WebSessionPage {
-  package static func make(_ core: IdentityCore) -> Page {
+package struct WebSessionPage: Surrounded {
+  let cookies: WebCookies
+  let sessions: any SessionStore
+  let accounts: any AccountStore
+  let endedSessions: EndedSessions
+  let surroundings: Surroundings
+
+  package var page: Page {
     Page("GET", "/web-session") { request in
-      let now = core.clock.now()
+      let now = clock.now()
       let found: Found?
       do throws(StorageError) {
-        found = try await find(request.header("cookie"), core, at: now)
+        found = try await find(request.header("cookie"), at: now)
       } catch {
-        core.logger.error("storage failed", metadata: ["cause": "\(error)"])
-        return answer(503, ["active": false])
+        logger.error("storage failed", metadata: ["cause": "\(error)"])
+        return Self.answer(503, ["active": false])
       }
-      guard let found else { return answer(401, ["active": false]) }
-      return answer(
+      guard let found else { return Self.answer(401, ["active": false]) }
+      return Self.answer(
         200,
         [
           "active": true,
@@ -36,13 +42,11 @@ package enum WebSessionPage {
     var expiry: Timestamp
   }
 
-  private static func find(
-    _ header: String?, _ core: IdentityCore, at now: Timestamp
-  ) async throws(StorageError) -> Found? {
-    guard let header, let value = core.webCookies.value(in: header),
-      let (id, expiry) = core.webCookies.recognise(value, at: now), !core.endedSessions.hasEnded(id),
-      let session = try await core.sessions.session(id), session.isLive(at: now),
-      let subject = try await core.accounts.subject(session.subject), subject.isUsable
+  private func find(_ header: String?, at now: Timestamp) async throws(StorageError) -> Found? {
+    guard let header, let value = cookies.value(in: header),
+      let (id, expiry) = cookies.recognise(value, at: now), !endedSessions.hasEnded(id),
+      let session = try await sessions.session(id), session.isLive(at: now),
+      let subject = try await accounts.subject(session.subject), subject.isUsable
     else { return nil }
     return Found(session: session, name: subject.profile.nickname?.description ?? "", expiry: expiry)
   }

@@ -72,4 +72,31 @@ extension IdentityCore {
       cookies: webCookies, sessions: sessions, accounts: accounts, endedSessions: endedSessions,
       surroundings: surroundings)
   }
+
+  var guestHandlers: GuestHandlers {
+    GuestHandlers(
+      guests: guests, newGuests: NewGuests(challenges: challenges, admission: admission, room: guestRoom),
+      policies: policies,
+      export: SubjectExport(
+        subjects: subjects, sessions: sessions, links: links, devices: devices, guides: guides,
+        guideProgress: guideProgress, records: recordKeeper, surroundings: surroundings),
+      removal: removal, tokens: tokens, callers: callers, surroundings: surroundings)
+  }
+
+  var reauthentication: Reauthentication {
+    Reauthentication(links: links, sessions: sessions, secrets: evidence.secrets)
+  }
+
+  var linkRoom: LinkHandlers {
+    LinkHandlers(
+      links: links, unlocks: unlocks, evidence: evidence, reauthentication: reauthentication,
+      surroundings: surroundings)
+  }
+
+  var accountRoom: AccountHandlers {
+    AccountHandlers(
+      owners: owners, accounts: accounts, evidence: evidence, reauthentication: reauthentication, removal: removal,
+      notices: OwnerNotices(links: links, accounts: accounts, courier: courier, surroundings: surroundings),
+      callers: callers, surroundings: surroundings)
+  }
 }

@@ -101,14 +101,14 @@ package enum IdentityProcess {
   }
 
   package static func routes(_ core: IdentityCore) -> [RPCRoute] {
-    IdentityV1.guestServiceRoutes(GuestHandlers(core))
+    IdentityV1.guestServiceRoutes(core.guestHandlers)
       + IdentityV1.authServiceRoutes(AuthHandlers(core))
       + IdentityV1.grantServiceRoutes(core.grantRoom)
       + IdentityV1.sessionServiceRoutes(core.sessionRoom)
       + IdentityV1.deviceServiceRoutes(core.deviceRoom)
       + IdentityV1.transferServiceRoutes(core.transferRoom)
-      + IdentityV1.linkServiceRoutes(LinkHandlers(core))
-      + IdentityV1.accountServiceRoutes(AccountHandlers(core))
+      + IdentityV1.linkServiceRoutes(core.linkRoom)
+      + IdentityV1.accountServiceRoutes(core.accountRoom)
       + IdentityV1.guideServiceRoutes(core.guideRoom)
       + IdentityV1.policyServiceRoutes(core.policyRoom)
       + IdentityV1.adminServiceRoutes(core.adminRoom).map { route in

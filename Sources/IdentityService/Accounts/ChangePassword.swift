@@ -12,16 +12,16 @@ extension AccountHandlers {
     let new = try RequestFields.newPassword(request.newPassword, "new_password")
     let endsOthers = try endsOthers(request.otherSessions)
     // Read before it is compared: what is compared is what is replaced.
-    let current = try await passwordHash(of: account)
-    try await LinkHandlers(core).reauthenticate(context, request.password)
+    let current = try await reauthentication.passwordHash(of: account)
+    try await reauthentication.reauthenticate(context, request.password)
     let ended = try await change(
       PasswordChange(
         authority: .session(try context.callerSession()),
         currentHash: current,
-        newHash: try await core.evidence.secrets.hash(new.secret),
+        newHash: try await evidence.secrets.hash(new.secret),
         endsOthers: endsOthers,
         address: context.peer.address,
-        now: core.clock.now()
+        now: clock.now()
       ),
       telling: .passwordChanged)
     return IdentityV1.ChangePasswordResponse(sessionsEnded: ended)

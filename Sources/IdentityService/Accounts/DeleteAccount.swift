@@ -13,10 +13,10 @@ extension AccountHandlers {
     guard try RequestFields.subjectID(request.sub, "sub") == account else {
       throw .invalid("sub", "must be the caller's own")
     }
-    try await LinkHandlers(core).requireFresh(context, request.password)
+    try await reauthentication.requireFresh(context, request.password)
     // Afterwards nobody knows where.
-    let owner = try await owner(account)
-    let now = core.clock.now()
+    let owner = try await notices.owner(of: account)
+    let now = clock.now()
     let deletion = SubjectDeletion(
       subject: account,
       authority: .account(try context.callerSession()),
@@ -24,11 +24,11 @@ extension AccountHandlers {
       now: now,
       purgeDueAt: now + Limits.purgeHandover
     )
-    switch try await core.removal.delete(deletion) {
+    switch try await removal.delete(deletion) {
     case .deleted(let ended):
-      tell(.accountDeleted, owner)
+      notices.tell(.accountDeleted, owner)
       return IdentityV1.DeleteAccountResponse(
-        sessionsEnded: Int64(ended), recordsDeleted: await core.removal.purgeRecords(of: account))
+        sessionsEnded: Int64(ended), recordsDeleted: await removal.purgeRecords(of: account))
     case .merging: throw .migrationRunning
     case .notFound, .notGuest, .notAccount, .callerEnded, .used: throw .sessionRevoked
     }

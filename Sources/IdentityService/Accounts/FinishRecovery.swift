@@ -8,7 +8,7 @@ extension AccountHandlers {
     _ request: IdentityV1.FinishRecoveryRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.FinishRecoveryResponse {
-    try await core.callers.proofs.withProvenKey(context, at: core.clock.now()) { provenKey throws(RPCError) in
+    try await callers.proofs.withProvenKey(context, at: clock.now()) { provenKey throws(RPCError) in
       try await finishRecovery(request, provenKey, context)
     }
   }
@@ -22,16 +22,16 @@ extension AccountHandlers {
     let new = try RequestFields.newPassword(request.newPassword, "new_password")
     let endsOthers = try endsOthers(request.otherSessions)
     let requester = Requester(provenKey: provenKey, source: context.source)
-    let shown = try await PresentedCode(otp, "otp", core.evidence.codes, by: requester, for: .recovery)
+    let shown = try await PresentedCode(otp, "otp", evidence.codes, by: requester, for: .recovery)
     guard let account = shown.account else { throw .codeVoid }
     let ended = try await change(
       PasswordChange(
         authority: .code(account, shown.identifier, shown.code),
         currentHash: nil,
-        newHash: try await core.evidence.secrets.hash(new.secret),
+        newHash: try await evidence.secrets.hash(new.secret),
         endsOthers: endsOthers,
         address: context.peer.address,
-        now: core.clock.now()
+        now: clock.now()
       ),
       telling: .recovered)
     return IdentityV1.FinishRecoveryResponse(sessionsEnded: ended)

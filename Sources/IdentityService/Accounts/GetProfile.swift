@@ -8,12 +8,12 @@ extension AccountHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.GetProfileResponse {
     let account = try context.callerSubject()
-    let subject = try await core.stored { () throws(StorageError) in try await core.accounts.subject(account) }
+    let subject = try await stored { () throws(StorageError) in try await accounts.subject(account) }
     guard let subject else { throw .sessionRevoked }
     return IdentityV1.GetProfileResponse(
       subject: CommonV1.Subject(sub: account.description, isGuest: false),
       profile: CommonV1.Profile(subject.profile),
-      hasPassword: try await passwordHash(of: account) != nil,
+      hasPassword: try await reauthentication.passwordHash(of: account) != nil,
       createdAt: GoogleProtobuf.Timestamp(subject.createdAt)
     )
   }

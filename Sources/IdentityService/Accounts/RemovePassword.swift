@@ -10,8 +10,8 @@ extension AccountHandlers {
     let account = try context.callerSubject()
     _ = try RequestFields.presentedPassword(request.password, "password")
     let endsOthers = try endsOthers(request.otherSessions)
-    let current = try await passwordHash(of: account)
-    try await LinkHandlers(core).reauthenticate(context, request.password)
+    let current = try await reauthentication.passwordHash(of: account)
+    try await reauthentication.reauthenticate(context, request.password)
     let ended = try await change(
       PasswordChange(
         authority: .session(try context.callerSession()),
@@ -19,7 +19,7 @@ extension AccountHandlers {
         newHash: nil,
         endsOthers: endsOthers,
         address: context.peer.address,
-        now: core.clock.now()
+        now: clock.now()
       ),
       telling: .passwordRemoved)
     return IdentityV1.RemovePasswordResponse(sessionsEnded: ended)

@@ -11,16 +11,16 @@ extension AccountHandlers {
     let account = try context.callerSubject()
     let new = try RequestFields.newPassword(request.newPassword, "new_password")
     let endsOthers = try endsOthers(request.otherSessions)
-    guard try await passwordHash(of: account) == nil else { throw .passwordSet }
-    try await LinkHandlers(core).requireFresh(context, "")
+    guard try await reauthentication.passwordHash(of: account) == nil else { throw .passwordSet }
+    try await reauthentication.requireFresh(context, "")
     let ended = try await change(
       PasswordChange(
         authority: .session(try context.callerSession()),
         currentHash: nil,
-        newHash: try await core.evidence.secrets.hash(new.secret),
+        newHash: try await evidence.secrets.hash(new.secret),
         endsOthers: endsOthers,
         address: context.peer.address,
-        now: core.clock.now()
+        now: clock.now()
       ),
       telling: .passwordSet)
     return IdentityV1.SetPasswordResponse(sessionsEnded: ended)

@@ -9,7 +9,7 @@ extension AccountHandlers {
     _ request: IdentityV1.StartRecoveryRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.StartRecoveryResponse {
-    try await core.callers.proofs.withProvenKey(context, at: core.clock.now()) { provenKey throws(RPCError) in
+    try await callers.proofs.withProvenKey(context, at: clock.now()) { provenKey throws(RPCError) in
       try await startRecovery(request, provenKey, context)
     }
   }
@@ -19,8 +19,8 @@ extension AccountHandlers {
     _ provenKey: String?,
     _ context: ServerContext
   ) async throws(RPCError) -> IdentityV1.StartRecoveryResponse {
-    let now = core.clock.now()
-    let guest = try core.callers.guestSession(of: request.guestToken, provenKey: provenKey, at: now)
+    let now = clock.now()
+    let guest = try callers.guestSession(of: request.guestToken, provenKey: provenKey, at: now)
     let asked = CodeRequest(
       identifier: try RequestFields.address(request.identifier, "identifier"),
       purpose: .recovery,
@@ -30,8 +30,8 @@ extension AccountHandlers {
       work: try CallAdmission.Work(challenge: request.challenge, solution: request.powSolution),
       requester: Requester(guestSession: guest, provenKey: provenKey, source: context.source)
     )
-    let handle = try await asked.send(by: core.evidence.codes, from: context.peer)
-    let policy = core.evidence.codes.policy
+    let handle = try await asked.send(by: evidence.codes, from: context.peer)
+    let policy = evidence.codes.policy
     return IdentityV1.StartRecoveryResponse(
       expiresIn: policy.lifetime.secondsRoundedUp,
       resendAfter: policy.resendAfter.secondsRoundedUp,

@@ -18,9 +18,9 @@ extension AccountHandlers {
     let avatar = try RequestFields.avatar(
       changed.contains("avatar_url") ? profile.avatarURL : "", "profile.avatar_url")
     let locale = try RequestFields.locale(changed.contains("locale") ? profile.locale : "", "profile.locale")
-    let (caller, now) = (try context.callerSession(), core.clock.now())
-    let updated = try await core.stored { () throws(StorageError) in
-      try await core.owners.updateProfile(by: caller, at: now) { profile in
+    let (caller, now) = (try context.callerSession(), clock.now())
+    let updated = try await stored { () throws(StorageError) in
+      try await owners.updateProfile(by: caller, at: now) { profile in
         if changed.contains("name") { profile.nickname = name }
         if changed.contains("avatar_url") { profile.avatarURL = avatar?.description }
         if changed.contains("locale") { profile.locale = locale }

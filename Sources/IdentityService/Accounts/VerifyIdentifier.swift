@@ -8,10 +8,10 @@ extension AccountHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.VerifyIdentifierResponse {
     guard let otp = request.otp else { throw .invalid("otp", "is missing") }
-    let shown = try await PresentedCode(otp, "otp", core.evidence.codes, by: try context.requester())
-    let (caller, now) = (try context.callerSession(), core.clock.now())
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.owners.verify(shown.identifier, by: caller, code: shown.code, at: now)
+    let shown = try await PresentedCode(otp, "otp", evidence.codes, by: try context.requester())
+    let (caller, now) = (try context.callerSession(), clock.now())
+    let outcome = try await stored { () throws(StorageError) in
+      try await owners.verify(shown.identifier, by: caller, code: shown.code, at: now)
     }
     switch outcome {
     case .verified: return IdentityV1.VerifyIdentifierResponse(verified: true)

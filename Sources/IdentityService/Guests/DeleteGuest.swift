@@ -14,7 +14,7 @@ extension GuestHandlers {
     if !request.sub.isEmpty, try RequestFields.subjectID(request.sub, "sub") != subject {
       throw .invalid("sub", "must be the caller's own")
     }
-    let now = core.clock.now()
+    let now = clock.now()
     let deletion = SubjectDeletion(
       subject: subject,
       authority: .guest(caller),
@@ -22,9 +22,9 @@ extension GuestHandlers {
       now: now,
       purgeDueAt: now + Limits.purgeHandover
     )
-    switch try await core.removal.delete(deletion) {
+    switch try await removal.delete(deletion) {
     case .deleted:
-      return IdentityV1.DeleteGuestResponse(recordsDeleted: await core.removal.purgeRecords(of: subject))
+      return IdentityV1.DeleteGuestResponse(recordsDeleted: await removal.purgeRecords(of: subject))
     case .notGuest:
       throw RPCError(.permissionDenied, "an account is not deleted here", reason: "GUEST_ONLY")
     case .merging: throw .migrationRunning

@@ -9,9 +9,9 @@ extension GuestHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.GetChallengeResponse {
     let client = try RequestFields.clientID(request.clientID)
-    let now = core.clock.now()
+    let now = clock.now()
     let (binding, bits) = try binding(request, context, at: now)
-    let challenge = core.challenges.make(client: client, keyThumbprint: binding, workBits: bits, at: now)
+    let challenge = newGuests.challenges.make(client: client, keyThumbprint: binding, workBits: bits, at: now)
     return IdentityV1.GetChallengeResponse(
       challenge: challenge.text,
       powBits: Int32(challenge.workBits),
@@ -26,7 +26,7 @@ extension GuestHandlers {
     switch request.purpose {
     case .unspecified, .deviceKey:
       let key = try RequestFields.publicKey(request.deviceKey, "device_key")
-      return (key.thumbprint, core.admission.workBits(for: context.peer, at: now))
+      return (key.thumbprint, newGuests.admission.workBits(for: context.peer, at: now))
     case .idTokenNonce:
       guard request.deviceKey == nil else { throw .invalid("device_key", "goes with no nonce for an ID token") }
       // What costs work is the sign-in.

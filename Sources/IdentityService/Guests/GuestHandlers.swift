@@ -1,10 +1,15 @@
 import LatchkeyProtos
+import ServiceRuntime
+import Storage
 
 /// Answers `latchkey.identity.v1.GuestService`, one file for each method.
-package struct GuestHandlers: IdentityV1.GuestService {
-  let core: IdentityCore
-
-  package init(_ core: IdentityCore) {
-    self.core = core
-  }
+package struct GuestHandlers: IdentityV1.GuestService, Surrounded {
+  let guests: any GuestStore
+  let newGuests: NewGuests
+  let policies: PolicyFile
+  let export: SubjectExport
+  let removal: SubjectRemoval
+  let tokens: TokenIssuer
+  let callers: CallerChecks
+  let surroundings: Surroundings
 }

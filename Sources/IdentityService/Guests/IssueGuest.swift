@@ -11,8 +11,8 @@ extension GuestHandlers {
     _ request: IdentityV1.IssueGuestRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.IssueGuestResponse {
-    let now = core.clock.now()
-    return try await core.callers.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
+    let now = clock.now()
+    return try await callers.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
       try await issueGuest(request, boundKey, context, at: now)
     }
   }
@@ -32,7 +32,7 @@ extension GuestHandlers {
       challenge: request.challenge,
       solution: request.powSolution,
       proof: request.proof,
-      core.challenges,
+      newGuests.challenges,
       at: now
     ) { deviceID in
       DeviceProof.message(
@@ -42,7 +42,7 @@ extension GuestHandlers {
       device: proven.device,
       challengeHash: proven.challenge.hash,
       challengeExpiry: proven.challenge.expiry,
-      newSubject: SubjectID(from: core.random),
+      newSubject: SubjectID(from: random),
       locale: locale,
       counter: request.counter,
       draft: SessionDraft(
@@ -52,19 +52,19 @@ extension GuestHandlers {
         platform: proven.device.platform,
         address: context.peer.address,
         boundKeyThumbprint: boundKey,
-        lifetimes: core.lifetimes,
+        lifetimes: tokens.lifetimes,
         at: now,
-        random: core.random
+        random: random
       ),
-      mayBeNew: !core.guestRoom.isFull
+      mayBeNew: !newGuests.room.isFull
     )
-    switch try await core.stored({ () throws(StorageError) in try await core.guests.issue(issue) }) {
+    switch try await stored({ () throws(StorageError) in try await guests.issue(issue) }) {
     case .challengeUsed: throw .challengeInvalid
     case .cloned: throw .deviceCloned
     case .disabled: throw .subjectDisabled
     case .full: throw .noRoomForGuests
     case .issued(let guest):
-      if guest.isNew { core.guestRoom.added() }
+      if guest.isNew { newGuests.room.added() }
       return try response(guest, at: now)
     }
   }
@@ -74,12 +74,12 @@ extension GuestHandlers {
     at now: LatchkeyModel.Timestamp
   ) throws(RPCError) -> IdentityV1.IssueGuestResponse {
     IdentityV1.IssueGuestResponse(
-      tokens: try core.tokens.tokens(of: guest.session, at: now),
+      tokens: try tokens.tokens(of: guest.session, at: now),
       subject: CommonV1.Subject(guest.session),
       created: guest.isNew,
       lastLoginHint: guest.lastLogin.map { IdentityV1.LastLoginHint($0) },
       storageNamespace: guest.session.subject.storageNamespace,
-      gatePolicyVersion: core.policies.current.version
+      gatePolicyVersion: policies.current.version
     )
   }
 }

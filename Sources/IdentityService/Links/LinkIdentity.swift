@@ -16,32 +16,32 @@ extension LinkHandlers {
     case nil: throw .invalid("identifier", "is missing")
     case .identifier(let text):
       let identifier = try RequestFields.identifier(text, "identifier")
-      try core.evidence.requireNoCode(for: identifier, "identifier")
-      try await reauthenticate(context, request.password)
+      try evidence.requireNoCode(for: identifier, "identifier")
+      try await reauthentication.reauthenticate(context, request.password)
       return try await link(identifier, by: caller)
     case .otp(let credential):
-      try await reauthenticate(context, request.password)
-      let shown = try await PresentedCode(credential, "otp", core.evidence.codes, by: try context.requester())
+      try await reauthentication.reauthenticate(context, request.password)
+      let shown = try await PresentedCode(credential, "otp", evidence.codes, by: try context.requester())
       return try await link(shown.identifier, by: caller, code: shown.code)
     case .customSecret(let credential):
       let id = try RequestFields.customID(credential.id, "custom_secret.id")
       let secret = try RequestFields.newCustomSecret(credential.secret, "custom_secret.secret")
-      try await reauthenticate(context, request.password)
-      return try await link(.customID(id), by: caller, secretHash: try await core.evidence.secrets.hash(secret.secret))
+      try await reauthentication.reauthenticate(context, request.password)
+      return try await link(.customID(id), by: caller, secretHash: try await evidence.secrets.hash(secret.secret))
     case .idToken(let credential):
       let client = try RequestFields.clientID(try context.requireSubject().clientID)
-      try await reauthenticate(context, request.password)
-      let shown = try await PresentedIDToken(credential, "id_token", client: client, core.evidence.idTokens)
+      try await reauthentication.reauthenticate(context, request.password)
+      let shown = try await PresentedIDToken(credential, "id_token", client: client, evidence.idTokens)
       return try await link(shown.identifier, by: caller, challenge: shown.challenge)
     case .deviceKey(let enrolment):
       let proof = try enrolmentProof(enrolment.proof, "device_key.proof", .enrolUnlock, context)
-      try await requireFresh(context, request.password)
+      try await reauthentication.requireFresh(context, request.password)
       return try await enrol(.key, proof, context)
     case .pattern(let enrolment):
       let pattern = try RequestFields.pattern(enrolment.pattern, "pattern.pattern")
       let proof = try enrolmentProof(enrolment.proof, "pattern.proof", .enrolPattern, context)
-      try await requireFresh(context, request.password)
-      return try await enrol(.pattern, proof, secretHash: try await core.evidence.secrets.hash(pattern.secret), context)
+      try await reauthentication.requireFresh(context, request.password)
+      return try await enrol(.pattern, proof, secretHash: try await evidence.secrets.hash(pattern.secret), context)
     }
   }
 
@@ -52,9 +52,9 @@ extension LinkHandlers {
     challenge: UsedChallenge? = nil,
     secretHash: String? = nil
   ) async throws(RPCError) -> IdentityV1.LinkIdentityResponse {
-    let now = core.clock.now()
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.links.link(
+    let now = clock.now()
+    let outcome = try await stored { () throws(StorageError) in
+      try await links.link(
         identifier, by: caller, code: code, challenge: challenge, secretHash: secretHash, at: now)
     }
     switch outcome {
@@ -79,7 +79,7 @@ extension LinkHandlers {
     _ context: ServerContext
   ) throws(RPCError) -> PresentedKeyProof {
     let client = try RequestFields.clientID(try context.requireSubject().clientID)
-    let shown = try PresentedKeyProof(proof, field, for: purpose, client: client, core.evidence.challenges, at: core.clock.now())
+    let shown = try PresentedKeyProof(proof, field, for: purpose, client: client, evidence.challenges, at: clock.now())
     guard shown.holds else { throw .proofInvalid }
     return shown
   }
@@ -96,9 +96,9 @@ extension LinkHandlers {
       keyThumbprint: proof.keyThumbprint,
       secretHash: secretHash,
       challenge: proof.challenge,
-      now: core.clock.now()
+      now: clock.now()
     )
-    switch try await core.stored({ () throws(StorageError) in try await core.unlocks.enrol(enrolment) }) {
+    switch try await stored({ () throws(StorageError) in try await unlocks.enrol(enrolment) }) {
     case .enrolled(let unlock, let isNew):
       return IdentityV1.LinkIdentityResponse(identity: Self.message(unlock), linked: isNew)
     case .taken: throw .identityInUse

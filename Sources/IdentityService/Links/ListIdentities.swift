@@ -9,10 +9,10 @@ extension LinkHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.ListIdentitiesResponse {
     let account = try context.callerSubject()
-    let identities = try await core.stored { () throws(StorageError) in
-      try await core.links.identities(of: account)
+    let identities = try await stored { () throws(StorageError) in
+      try await links.identities(of: account)
     }
-    let unlocks = try await core.stored { () throws(StorageError) in try await core.unlocks.unlocks(of: account) }
+    let unlocks = try await stored { () throws(StorageError) in try await self.unlocks.unlocks(of: account) }
     return IdentityV1.ListIdentitiesResponse(
       identities: identities.map { Self.message($0) } + unlocks.map { Self.message($0) })
   }

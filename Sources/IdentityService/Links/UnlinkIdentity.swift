@@ -12,20 +12,20 @@ extension LinkHandlers {
     guard !request.identityID.isEmpty else { throw .invalid("identity_id", "is missing") }
     let account = try account(context)
     let caller = try context.callerSession()
-    try await reauthenticate(context, request.password)
-    let now = core.clock.now()
-    let unlocks = try await core.stored { () throws(StorageError) in try await core.unlocks.unlocks(of: account) }
+    try await reauthentication.reauthenticate(context, request.password)
+    let now = clock.now()
+    let unlocks = try await stored { () throws(StorageError) in try await self.unlocks.unlocks(of: account) }
     if let unlock = unlocks.first(where: { Self.id(of: $0) == request.identityID }) {
-      _ = try await core.stored { () throws(StorageError) in try await core.unlocks.remove(unlock, at: now) }
+      _ = try await stored { () throws(StorageError) in try await self.unlocks.remove(unlock, at: now) }
       return IdentityV1.UnlinkIdentityResponse()
     }
-    let identities = try await core.stored { () throws(StorageError) in
-      try await core.links.identities(of: account)
+    let identities = try await stored { () throws(StorageError) in
+      try await links.identities(of: account)
     }
     let notFound = RPCError.identityNotFound
     guard let identity = identities.first(where: { Self.id(of: $0) == request.identityID }) else { throw notFound }
-    switch try await core.stored({ () throws(StorageError) in
-      try await core.links.unlink(identity, by: caller, at: now)
+    switch try await stored({ () throws(StorageError) in
+      try await links.unlink(identity, by: caller, at: now)
     }) {
     case .unlinked: return IdentityV1.UnlinkIdentityResponse()
     case .notFound: throw notFound

@@ -228,7 +228,7 @@ let package = Package(
       "LatchkeyClient",
       [
         "IdentityService", "ServiceRuntime", "LatchkeyProtos", "LatchkeyModel", "GRPC", "Cryptography", "StorageSQLite",
-        logging, nio,
+        "Transfers", logging, nio,
       ]),
   ]
 )

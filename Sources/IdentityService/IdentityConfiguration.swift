@@ -137,6 +137,10 @@ extension IdentityConfiguration {
     }
   }
 
+  var hashing: Argon2Parameters {
+    Argon2Parameters(memoryKiB: UInt32(self.passwordMemoryKiB), passes: UInt32(self.passwordPasses), lanes: 1)
+  }
+
   var tokenLifetimes: TokenLifetimes {
     var lifetimes = TokenLifetimes()
     lifetimes.access = self.accessLifetime

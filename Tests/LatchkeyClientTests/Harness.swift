@@ -9,6 +9,7 @@ import ServiceRuntime
 import StorageSQLite
 import Synchronization
 import TestSupport
+import Transfers
 
 @testable import IdentityService
 
@@ -27,7 +28,7 @@ final class Harness: Sendable {
   /// The service's clock.
   let serviceClock = ManualClock()
   let channel: LoopbackChannel
-  let core: IdentityCore
+  let rooms: IdentityRooms
 
   /// - Parameters:
   ///   - proofs: decides about proofs of possession.
@@ -38,38 +39,47 @@ final class Harness: Sendable {
   ) async throws {
     folder = try TemporaryFolder()
     store = FaultySecretStore(FileSecretStore(directory: "\(folder.path)/profile"))
-    let core = try await IdentityCore.assemble(
-      database: SQLiteDatabase.open(path: "\(folder.path)/identity.db", schema: .identity),
-      dataDirectory: folder.path,
-      issuer: "http://identity.test",
-      audiences: ["latchkey-identity"],
-      lifetimes: TokenLifetimes(),
-      guestsPerHour: 1_000_000,
-      codesPerHour: signInsPerHour,
-      registrationsPerHour: signInsPerHour,
-      signInsPerHour: signInsPerHour,
-      codeSink: codeSink,
-      proofs: proofs,
-      stepUp: StepUpPolicy(),
-      passwords: PasswordHasher(parameters: Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1)),
-      migrator: nil,
-      clock: serviceClock,
-      random: RandomSource { SecureRandom.bytes($0) },
-      logger: Logger(label: "client-tests", factory: { _ in SwiftLogNoOpLogHandler() })
+    let invocation = try ServiceInvocation(
+      IdentityProcess.description,
+      arguments: [
+        "--data-dir", folder.path, "--issuer", "http://identity.test", "--token-audiences", "latchkey-identity",
+        "--guest-per-hour", "1000000", "--otp-per-hour", "\(signInsPerHour)", "--register-per-hour",
+        "\(signInsPerHour)",
+        "--sign-in-per-hour", "\(signInsPerHour)",
+      ],
+      environment: [:]
     )
-    self.core = core
+    guard case .run(let configuration) = invocation else { throw CannotStart() }
+    let logger = Logger(label: "client-tests", factory: { _ in SwiftLogNoOpLogHandler() })
+    let rooms = try await IdentityRooms(
+      IdentityConfiguration(configuration),
+      IdentityResources(
+        database: SQLiteDatabase.open(path: "\(folder.path)/identity.db", schema: .identity),
+        passwords: PasswordHasher(parameters: Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1)),
+        codeSink: codeSink ?? FileCodeSink(path: "\(folder.path)/otp-outbox.jsonl"),
+        providers: OpenIDProviders([], logger: logger) { _ throws(TransferError) in
+          throw TransferError("there are no providers", isRetryable: false)
+        },
+        proofs: proofs,
+        migrator: nil,
+        policies: PolicyFile(path: "\(folder.path)/policies.json", logger: logger),
+        surroundings: Surroundings(
+          clock: serviceClock, random: RandomSource { SecureRandom.bytes($0) }, logger: logger)
+      )
+    )
+    self.rooms = rooms
     guard let serviceToken = ServiceToken("lks_" + String(repeating: "A", count: 43)) else { throw CannotStart() }
     channel = LoopbackChannel(
-      IdentityProcess.routes(core),
+      rooms.routes,
       interceptors: [
         AuthenticationInterceptor(
           policies: IdentityAccess.policies,
           tokens: TokenAuthenticator(
-            keys: OwnKeys { [keys = core.tokens.keys] in keys.published },
-            issuer: core.tokens.issuer,
-            audience: core.tokens.audiences[0],
+            keys: OwnKeys { [keys = rooms.auth.tokens.keys] in keys.published },
+            issuer: rooms.auth.tokens.issuer,
+            audience: rooms.auth.tokens.audiences[0],
             clock: serviceClock,
-            sessions: core.endedSessions
+            sessions: rooms.sessions.endedSessions
           ),
           serviceToken: serviceToken,
           stepUp: StepUpPolicy(),

@@ -31,7 +31,7 @@ import Testing
   func registers() async throws {
     let box = Postbox()
     let harness = try await Harness(codeSink: box)
-    let courier = Task { await harness.core.courier.run() }
+    let courier = Task { await harness.rooms.upkeep.courier.run() }
     defer { courier.cancel() }
     let guest = try await harness.startGuest()
     let sent = try await harness.device().sendCode(to: "ada@example.com", purpose: .proveAddress)

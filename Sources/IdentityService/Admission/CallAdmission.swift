@@ -18,7 +18,7 @@ package struct CallAdmission: Sendable {
   }
 
   /// The work that a caller says it did.
-  struct Work {
+  struct Work: Sendable {
     let challenge: String
     let solution: [UInt8]
 

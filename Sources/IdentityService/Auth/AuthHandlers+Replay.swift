@@ -19,8 +19,8 @@ extension AuthHandlers {
     // The whole request, credential included: who does not know it gets nobody's session by a key that leaked.
     let message = Array("\(method) \(key)".utf8) + [0] + (try request.encoded())
     return SignIn.Replay(
-      key: HMACSHA256.authenticate(message, key: core.replayKey.exposed),
-      expiry: core.clock.now() + Limits.signInReplay
+      key: HMACSHA256.authenticate(message, key: admission.replayKey.exposed),
+      expiry: clock.now() + Limits.signInReplay
     )
   }
 }

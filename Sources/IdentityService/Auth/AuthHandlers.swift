@@ -2,12 +2,17 @@ import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 import ServiceRuntime
+import Storage
 
 /// Answers `latchkey.identity.v1.AuthService`, one file for each method.
-package struct AuthHandlers: IdentityV1.AuthService {
-  let core: IdentityCore
-
-  package init(_ core: IdentityCore) {
-    self.core = core
-  }
+package struct AuthHandlers: IdentityV1.AuthService, Surrounded {
+  let accounts: any AccountStore
+  let sessions: any SessionStore
+  let methods: LoginMethods
+  let tokens: TokenIssuer
+  let callers: CallerChecks
+  let admission: SignInAdmission
+  /// Nil where there is no migrator: then nobody can merge.
+  let migrator: Migrator?
+  let surroundings: Surroundings
 }

@@ -14,7 +14,7 @@ extension AuthHandlers {
     _ request: IdentityV1.AuthenticateRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
-    try await core.callers.proofs.withProvenKey(context, at: core.clock.now()) { boundKey throws(RPCError) in
+    try await callers.proofs.withProvenKey(context, at: clock.now()) { boundKey throws(RPCError) in
       try await authenticate(request, boundKey, context)
     }
   }
@@ -27,17 +27,18 @@ extension AuthHandlers {
     let client = try RequestFields.clientID(request.clientID)
     let label = try RequestFields.displayText(request.deviceLabel, "device_label")
     _ = try RequestFields.locale(request.locale)
-    let guest = try core.callers.guestSession(of: request.guestToken, provenKey: boundKey, at: core.clock.now())
+    let guest = try callers.guestSession(of: request.guestToken, provenKey: boundKey, at: clock.now())
     let choice = try Self.choice(request.onConflict)
-    guard let replay = try replay(request, context) else {
-      return try await begin(request, client, label, guest, boundKey, choice, replay: nil, context)
-    }
+    let replay = try replay(request, context)
+    let asked = Asked(
+      message: request, client: client, label: label, guest: guest, boundKey: boundKey, choice: choice, replay: replay)
+    guard let replay else { return try await begin(asked, context) }
     let reporting = choice == .report && request.linkTicket.isEmpty ? guest : nil
     // What can be guessed is looked at first, where tries count: the record of an earlier answer tells as much.
     let isGuessable = Self.isGuessable(request)
     if !isGuessable, let first = try await answered(replay, reportingTo: reporting) { return first }
     do throws(RPCError) {
-      return try await begin(request, client, label, guest, boundKey, choice, replay: replay, context)
+      return try await begin(asked, context)
     } catch {
       if isGuessable, Self.isAboutTheCredential(error) { throw error }
       // An equal request may have finished while this one was looked at, and have spent what it presents.
@@ -58,64 +59,74 @@ extension AuthHandlers {
       || error.details.reason == "CHALLENGE_REQUIRED"
   }
 
+  /// A request that was read.
+  private struct Asked: Sendable {
+    let message: IdentityV1.AuthenticateRequest
+    let client: ClientID
+    let label: DisplayText?
+    let guest: SessionID?
+    /// Thumbprint of the key that the call proved.
+    let boundKey: String?
+    let choice: Choice
+    let replay: SignIn.Replay?
+  }
+
   private func begin(
-    _ request: IdentityV1.AuthenticateRequest,
-    _ client: ClientID,
-    _ label: DisplayText?,
-    _ guest: SessionID?,
-    _ boundKey: String?,
-    _ choice: Choice,
-    replay: SignIn.Replay?,
+    _ asked: Asked,
     _ context: ServerContext
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
-    try admit(request, client, context)
-    let login: VerifiedLogin?
-    let proof: SignIn.Proof
-    let method: SignInMethod
-    if request.linkTicket.isEmpty {
-      guard let presented = request.method else { throw .invalid("method", "is missing") }
-      let attempt = LoginAttempt(
-        client: client, guest: guest, provenKey: boundKey, source: context.source)
-      let verified: VerifiedLogin
-      switch try await core.methods.verify(presented, attempt) {
-      case .account(let login): verified = login
-      case .newcomer(let newcomer):
-        return try await welcome(newcomer, client, label, guest, boundKey, replay: replay, context)
-      }
-      if let guest, choice == .report { return try await conflict(verified, guest, boundKey, replay) }
-      (login, proof, method) = (verified, verified.proof, verified.method)
-    } else {
-      guard request.method == nil else { throw .invalid("link_ticket", "stands for the method: send one of them") }
-      guard guest != nil else { throw .invalid("guest_token", "is missing: a link ticket is the guest's") }
-      guard choice != .report else { throw .invalid("on_conflict", "must be MERGE or SWITCH with a link ticket") }
-      let hash = try LinkTicketText.hash(request.linkTicket)
-      let found = try await core.stored { () throws(StorageError) in
-        guard let guest else { return nil as LinkTicket? }
-        return try await core.accounts.ticket(hash, of: guest, at: core.clock.now())
-      }
-      guard let found else { throw try await isOver(guest) ? .sessionRevoked : .linkTicketInvalid }
-      (login, proof, method) = (nil, .ticket(hash: hash), found.authority.method)
+    try admit(asked.message, asked.client, context)
+    guard asked.message.linkTicket.isEmpty else {
+      let (proof, method) = try await ticket(asked)
+      return try await signIn(asked, by: proof, method, nil, context)
     }
+    guard let presented = asked.message.method else { throw .invalid("method", "is missing") }
+    let attempt = LoginAttempt(
+      client: asked.client, guest: asked.guest, provenKey: asked.boundKey, source: context.source)
+    switch try await methods.verify(presented, attempt) {
+    case .newcomer(let newcomer): return try await welcome(newcomer, asked, context)
+    case .account(let login):
+      if let guest = asked.guest, asked.choice == .report { return try await conflict(login, guest, asked) }
+      return try await signIn(asked, by: login.proof, login.method, login, context)
+    }
+  }
 
-    let now = core.clock.now()
+  /// What a link ticket in a credential's place stands for.
+  private func ticket(_ asked: Asked) async throws(RPCError) -> (SignIn.Proof, SignInMethod) {
+    guard asked.message.method == nil else {
+      throw .invalid("link_ticket", "stands for the method: send one of them")
+    }
+    guard let guest = asked.guest else {
+      throw .invalid("guest_token", "is missing: a link ticket is the guest's")
+    }
+    guard asked.choice != .report else {
+      throw .invalid("on_conflict", "must be MERGE or SWITCH with a link ticket")
+    }
+    let hash = try LinkTicketText.hash(asked.message.linkTicket)
+    let found = try await stored { () throws(StorageError) in
+      try await accounts.ticket(hash, of: guest, at: clock.now())
+    }
+    guard let found else { throw try await isOver(guest) ? .sessionRevoked : .linkTicketInvalid }
+    return (.ticket(hash: hash), found.authority.method)
+  }
+
+  private func signIn(
+    _ asked: Asked,
+    by proof: SignIn.Proof,
+    _ method: SignInMethod,
+    _ login: VerifiedLogin?,
+    _ context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
+    let now = clock.now()
     let signIn = SignIn(
       proof: proof,
-      guest: guest.map { SignIn.Guest(session: $0, choice: choice.forStore(core.random, at: now)) },
-      draft: SessionDraft(
-        client: client,
-        method: method,
-        label: label,
-        address: context.peer.address,
-        boundKeyThumbprint: boundKey,
-        lifetimes: core.lifetimes,
-        at: now,
-        random: core.random
-      ),
+      guest: asked.guest.map { SignIn.Guest(session: $0, choice: asked.choice.forStore(random, at: now)) },
+      draft: draft(asked, method, context, at: now),
       challenge: login?.challenge,
       source: context.source,
-      replay: replay
+      replay: asked.replay
     )
-    let outcome = try await core.stored { () throws(StorageError) in try await core.accounts.signIn(signIn) }
+    let outcome = try await stored { () throws(StorageError) in try await accounts.signIn(signIn) }
     switch outcome {
     case .signedIn(let signedIn):
       let answer = try await answer(signedIn, at: now)
@@ -130,22 +141,32 @@ extension AuthHandlers {
     }
   }
 
-  private func isOver(_ guest: SessionID?) async throws(RPCError) -> Bool {
-    guard let guest else { return true }
-    return try await session(guest)?.isLive(at: core.clock.now()) != true
+  private func draft(
+    _ asked: Asked, _ method: SignInMethod, _ context: ServerContext, at now: LatchkeyModel.Timestamp
+  ) -> SessionDraft {
+    SessionDraft(
+      client: asked.client,
+      method: method,
+      label: asked.label,
+      address: context.peer.address,
+      boundKeyThumbprint: asked.boundKey,
+      lifetimes: tokens.lifetimes,
+      at: now,
+      random: random
+    )
+  }
+
+  private func isOver(_ guest: SessionID) async throws(RPCError) -> Bool {
+    try await session(guest)?.isLive(at: clock.now()) != true
   }
 
   /// Makes the account of somebody who is known for certain; the guest becomes it, so there is nothing to choose.
   private func welcome(
     _ newcomer: Newcomer,
-    _ client: ClientID,
-    _ label: DisplayText?,
-    _ guest: SessionID?,
-    _ boundKey: String?,
-    replay: SignIn.Replay?,
+    _ asked: Asked,
     _ context: ServerContext
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
-    let now = core.clock.now()
+    let now = clock.now()
     let registration = Registration(
       identifier: newcomer.identifier,
       secretHash: nil,
@@ -153,22 +174,13 @@ extension AuthHandlers {
       nickname: newcomer.profile.nickname,
       avatar: newcomer.profile.avatarURL.flatMap { AvatarURL($0) },
       locale: newcomer.profile.locale,
-      newSubject: SubjectID(from: core.random),
-      guestSession: guest,
-      draft: SessionDraft(
-        client: client,
-        method: newcomer.method,
-        label: label,
-        address: context.peer.address,
-        boundKeyThumbprint: boundKey,
-        lifetimes: core.lifetimes,
-        at: now,
-        random: core.random
-      ),
+      newSubject: SubjectID(from: random),
+      guestSession: asked.guest,
+      draft: draft(asked, newcomer.method, context, at: now),
       source: context.source,
-      replay: replay
+      replay: asked.replay
     )
-    let outcome = try await core.stored { () throws(StorageError) in try await core.accounts.register(registration) }
+    let outcome = try await stored { () throws(StorageError) in try await accounts.register(registration) }
     switch outcome {
     case .registered(let signedIn): return try await answer(signedIn, at: now)
     // Two first sign-ins of one person met: the other one made the account, and a try again signs in to it.
@@ -187,12 +199,12 @@ extension AuthHandlers {
     _ context: ServerContext
   ) throws(RPCError) {
     let work = try CallAdmission.Work(challenge: request.challenge, solution: request.powSolution)
-    try core.signIns.admit(
+    try admission.signIns.admit(
       work,
       about: try Self.withoutWork(request).encoded(),
       client: client,
       from: context.peer,
-      at: core.clock.now()
+      at: clock.now()
     )
   }
 
@@ -217,16 +229,16 @@ extension AuthHandlers {
     _ replay: SignIn.Replay,
     reportingTo guest: SessionID?
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse? {
-    let now = core.clock.now()
+    let now = clock.now()
     if let guest {
-      let text = LinkTicketText.make(for: replay, key: core.replayKey)
-      let ticket = try await core.stored { () throws(StorageError) in
-        try await core.accounts.ticket(text.hash, of: guest, at: now)
+      let text = LinkTicketText.make(for: replay, key: admission.replayKey)
+      let ticket = try await stored { () throws(StorageError) in
+        try await accounts.ticket(text.hash, of: guest, at: now)
       }
       if let ticket { return try await conflict(ticket, text, at: now) }
     }
-    let first = try await core.stored { () throws(StorageError) in
-      try await core.accounts.signedIn(replaying: replay.key, at: now)
+    let first = try await stored { () throws(StorageError) in
+      try await accounts.signedIn(replaying: replay.key, at: now)
     }
     guard let first else { return nil }
     return try await answer(first, at: now)
@@ -238,10 +250,10 @@ extension AuthHandlers {
     _ signedIn: SignedIn,
     at now: LatchkeyModel.Timestamp
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
-    let tokens = try core.tokens.tokens(of: signedIn.session, at: now)
+    let tokens = try tokens.tokens(of: signedIn.session, at: now)
     var change = IdentityV1.AccountChange(signedIn)
     if let merge = signedIn.merge {
-      if let migration = await core.migrator?.handOver(merge) {
+      if let migration = await migrator?.handOver(merge) {
         change.migrationID = migration
       } else {
         change.migrationPending = true
@@ -259,12 +271,11 @@ extension AuthHandlers {
   private func conflict(
     _ login: VerifiedLogin,
     _ guest: SessionID,
-    _ boundKey: String?,
-    _ replay: SignIn.Replay?
+    _ asked: Asked
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
-    let now = core.clock.now()
+    let now = clock.now()
     let text =
-      replay.map { LinkTicketText.make(for: $0, key: core.replayKey) } ?? LinkTicketText.make(core.random)
+      asked.replay.map { LinkTicketText.make(for: $0, key: admission.replayKey) } ?? LinkTicketText.make(random)
     let ticket = LinkTicket(
       hash: text.hash,
       guestSession: guest,
@@ -273,15 +284,15 @@ extension AuthHandlers {
         scope: .account,
         method: login.method,
         provenAt: now,
-        keyThumbprint: boundKey,
-        expiry: now + core.lifetimes.family(isGuest: false, method: login.method).absolute
+        keyThumbprint: asked.boundKey,
+        expiry: now + tokens.lifetimes.family(isGuest: false, method: login.method).absolute
       ),
       accountMask: login.mask,
       qrSession: login.qrSession,
-      expiry: now + core.lifetimes.linkTicket
+      expiry: now + tokens.lifetimes.linkTicket
     )
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.accounts.keep(ticket, for: login.proof, challenge: login.challenge, at: now)
+    let outcome = try await stored { () throws(StorageError) in
+      try await accounts.keep(ticket, for: login.proof, challenge: login.challenge, at: now)
     }
     switch outcome {
     case .kept: return try await conflict(ticket, text, at: now)
@@ -296,12 +307,12 @@ extension AuthHandlers {
     _ text: LinkTicketText,
     at now: LatchkeyModel.Timestamp
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
-    let session = try await core.stored { () throws(StorageError) in
-      try await core.sessions.session(ticket.guestSession)
+    let session = try await stored { () throws(StorageError) in
+      try await sessions.session(ticket.guestSession)
     }
     guard let session else { throw .sessionRevoked }
-    let subject = try await core.stored { () throws(StorageError) in
-      try await core.accounts.subject(session.subject)
+    let subject = try await stored { () throws(StorageError) in
+      try await accounts.subject(session.subject)
     }
     guard let subject else { throw .sessionRevoked }
     return IdentityV1.AuthenticateResponse(
@@ -310,9 +321,9 @@ extension AuthHandlers {
         existingMask: ticket.accountMask,
         guestSummary: IdentityV1.GuestSummary(
           createdAt: GoogleProtobuf.Timestamp(subject.createdAt),
-          collections: await core.migrator?.collections(of: session) ?? []
+          collections: await migrator?.collections(of: session) ?? []
         ),
-        choices: core.migrator == nil ? [.switch] : [.merge, .switch],
+        choices: migrator == nil ? [.switch] : [.merge, .switch],
         expiresIn: (ticket.expiry - now).secondsRoundedUp
       )
     )

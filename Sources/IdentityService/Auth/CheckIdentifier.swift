@@ -10,7 +10,7 @@ extension AuthHandlers {
     _ request: IdentityV1.CheckIdentifierRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.CheckIdentifierResponse {
-    if let wait = core.identifierChecks.wait(from: context.peer, at: core.clock.now()) {
+    if let wait = admission.identifierChecks.wait(from: context.peer, at: clock.now()) {
       throw RPCError(
         .resourceExhausted, "this network asks about too many identifiers", reason: "RATE_LIMITED", retryAfter: wait)
     }
@@ -21,8 +21,8 @@ extension AuthHandlers {
       return IdentityV1.CheckIdentifierResponse(valid: isValid, available: isValid)
     case .identifier(let text):
       guard let identifier = AccountIdentifier(text) else { return IdentityV1.CheckIdentifierResponse() }
-      let account = try await core.stored { () throws(StorageError) in
-        try await core.accounts.account(for: identifier)
+      let account = try await stored { () throws(StorageError) in
+        try await accounts.account(for: identifier)
       }
       return IdentityV1.CheckIdentifierResponse(
         valid: true, available: account == nil, kind: identifier.kind.name,

@@ -13,10 +13,10 @@ extension AuthHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.CreateWebSessionResponse {
     let caller = try context.callerSession()
-    let now = core.clock.now()
-    let session = try await core.stored { () throws(StorageError) in try await core.sessions.session(caller) }
+    let now = clock.now()
+    let session = try await stored { () throws(StorageError) in try await sessions.session(caller) }
     guard let session, session.isLive(at: now) else { throw .sessionRevoked }
-    let cookies = core.webCookies
+    let cookies = tokens.cookies
     let cookie = cookies.make(for: session, at: now)
     return IdentityV1.CreateWebSessionResponse(
       name: cookies.name,

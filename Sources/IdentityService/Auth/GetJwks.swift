@@ -8,6 +8,6 @@ extension AuthHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.GetJwksResponse {
     IdentityV1.GetJwksResponse(
-      jwksJSON: String(decoding: core.tokens.keys.published.json.encoded(), as: UTF8.self))
+      jwksJSON: String(decoding: tokens.keys.published.json.encoded(), as: UTF8.self))
   }
 }

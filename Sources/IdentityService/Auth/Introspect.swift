@@ -14,7 +14,7 @@ extension AuthHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.IntrospectResponse {
     let text = try RequestFields.token(request.token, "token")
-    let now = core.clock.now()
+    let now = clock.now()
     guard let token = try await tokenSession(text), token.session.isLive(at: now) else {
       return IdentityV1.IntrospectResponse()
     }
@@ -31,8 +31,8 @@ extension AuthHandlers {
       scope: session.scope.description,
       clientID: session.client.description,
       tokenType: session.boundKeyThumbprint == nil ? "Bearer" : "DPoP",
-      iss: core.tokens.issuer,
-      aud: core.tokens.audiences,
+      iss: tokens.issuer,
+      aud: tokens.audiences,
       authTime: GoogleProtobuf.Timestamp(session.authenticatedAt),
       isGuest: session.isGuest
     )
@@ -42,7 +42,7 @@ extension AuthHandlers {
       response.issuedAt = GoogleProtobuf.Timestamp(claims.issuedAt)
     case .refresh(let refresh, _):
       var family = session.family
-      let lifetimes = core.lifetimes.family(isGuest: session.isGuest, method: session.method)
+      let lifetimes = tokens.lifetimes.family(isGuest: session.isGuest, method: session.method)
       switch family.present(generation: refresh.generation, at: now, lifetimes: lifetimes) {
       case .rotate, .repeatNewest: break
       // It would be refused: telling so must not end the session, using it does.

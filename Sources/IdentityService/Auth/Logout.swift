@@ -16,14 +16,14 @@ extension AuthHandlers {
       throw .invalid("next", "GUEST makes no sense when the caller stays signed in")
     }
     let caller = try context.callerSession()
-    if reach != .local { try core.callers.require(IdentityAccess.ownersWord, of: context) }
-    let now = core.clock.now()
+    if reach != .local { try callers.require(IdentityAccess.ownersWord, of: context) }
+    let now = clock.now()
     var nextGuest: LogOut.NextGuest?
     if wantsGuest {
       guard let session = try await session(caller) else { throw .sessionRevoked }
       // Bound to the same key, which this very call has proven.
       nextGuest = LogOut.NextGuest(
-        newSubject: SubjectID(from: core.random),
+        newSubject: SubjectID(from: random),
         draft: SessionDraft(
           client: session.client,
           method: .guest,
@@ -31,14 +31,14 @@ extension AuthHandlers {
           platform: session.device.platform,
           address: context.peer.address,
           boundKeyThumbprint: session.boundKeyThumbprint,
-          lifetimes: core.lifetimes,
+          lifetimes: tokens.lifetimes,
           at: now,
-          random: core.random
+          random: random
         )
       )
     }
     let logOut = LogOut(session: caller, reach: reach, nextGuest: nextGuest, now: now)
-    switch try await core.stored({ () throws(StorageError) in try await core.sessions.logOut(logOut) }) {
+    switch try await stored({ () throws(StorageError) in try await sessions.logOut(logOut) }) {
     case .sessionEnded: throw .sessionRevoked
     case .unconfirmed: throw .sessionUnconfirmed
     case .noDevice:
@@ -48,7 +48,7 @@ extension AuthHandlers {
     case .loggedOut(let ended, let guest):
       var response = IdentityV1.LogoutResponse(sessionsEnded: Int64(ended))
       if let session = guest?.session {
-        response.tokens = try core.tokens.tokens(of: session, at: now)
+        response.tokens = try tokens.tokens(of: session, at: now)
         response.subject = CommonV1.Subject(session)
         response.storageNamespace = session.subject.storageNamespace
       }

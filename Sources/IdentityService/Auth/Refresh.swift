@@ -14,8 +14,8 @@ extension AuthHandlers {
     guard let token = RefreshToken(try RequestFields.token(request.refreshToken, "refresh_token")) else {
       throw .refreshTokenInvalid
     }
-    let now = core.clock.now()
-    return try await core.callers.proofs.withProvenKey(context, at: now) { provenKey throws(RPCError) in
+    let now = clock.now()
+    return try await callers.proofs.withProvenKey(context, at: now) { provenKey throws(RPCError) in
       try await refresh(token, provenKey, at: now)
     }
   }
@@ -25,13 +25,13 @@ extension AuthHandlers {
     _ provenKey: String?,
     at now: LatchkeyModel.Timestamp
   ) async throws(RPCError) -> IdentityV1.RefreshResponse {
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.sessions.refresh(
+    let outcome = try await stored { () throws(StorageError) in
+      try await sessions.refresh(
         token.session,
         generation: token.generation,
         at: now,
-        lifetimes: core.lifetimes,
-        isGenuine: { [mint = core.tokens.refresh] session in
+        lifetimes: tokens.lifetimes,
+        isGenuine: { [mint = tokens.refresh] session in
           // A token that is bound to a key is nothing without it, and rotates for nobody else (R21).
           mint.isGenuine(token, of: session) && Self.isAllowed(session, provenKey)
         }
@@ -39,9 +39,9 @@ extension AuthHandlers {
     }
     switch outcome {
     case .refreshed(let session):
-      return IdentityV1.RefreshResponse(tokens: try core.tokens.tokens(of: session, at: now))
+      return IdentityV1.RefreshResponse(tokens: try tokens.tokens(of: session, at: now))
     case .reused(let session):
-      core.logger.warning(
+      logger.warning(
         "a refresh token was used twice; its session has ended",
         metadata: ["sid": "\(session.id)", "sub": "\(session.subject)"])
       throw .refreshTokenReused
@@ -50,7 +50,7 @@ extension AuthHandlers {
     case .expired: throw .refreshTokenInvalid
     case .unknown:
       // Told apart from a token that does not hold, so that a device keeps what it could not use just now.
-      guard let session = try await session(token.session), core.tokens.refresh.isGenuine(token, of: session),
+      guard let session = try await session(token.session), tokens.refresh.isGenuine(token, of: session),
         !Self.isAllowed(session, provenKey)
       else { throw .refreshTokenInvalid }
       throw DPoPVerifier.invalid

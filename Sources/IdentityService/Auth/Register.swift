@@ -14,7 +14,7 @@ extension AuthHandlers {
     _ request: IdentityV1.RegisterRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RegisterResponse {
-    try await core.callers.proofs.withProvenKey(context, at: core.clock.now()) { boundKey throws(RPCError) in
+    try await callers.proofs.withProvenKey(context, at: clock.now()) { boundKey throws(RPCError) in
       try await register(request, boundKey, context)
     }
   }
@@ -33,12 +33,13 @@ extension AuthHandlers {
     plain.challenge = ""
     plain.powSolution = []
     let replay = try replay("register", plain, context)
-    guard let replay else {
-      return try await register(request, boundKey, plain, work, client, nickname, avatar, locale, nil, context)
-    }
+    let asked = Asked(
+      message: plain, boundKey: boundKey, work: work, client: client, nickname: nickname, avatar: avatar,
+      locale: locale, replay: replay)
+    guard let replay else { return try await register(asked, context) }
     if let first = try await answered(replay) { return first }
     do throws(RPCError) {
-      return try await register(request, boundKey, plain, work, client, nickname, avatar, locale, replay, context)
+      return try await register(asked, context)
     } catch {
       // An equal request may have finished while this one was looked at, and have taken what it asks for.
       if let first = try await answered(replay) { return first }
@@ -46,52 +47,58 @@ extension AuthHandlers {
     }
   }
 
+  /// A request that was read.
+  private struct Asked: Sendable {
+    /// As it is asked again, also when work was asked for in between.
+    let message: IdentityV1.RegisterRequest
+    /// Thumbprint of the key that the call proved.
+    let boundKey: String?
+    let work: CallAdmission.Work
+    let client: ClientID
+    let nickname: Nickname?
+    let avatar: AvatarURL?
+    let locale: LanguageTag?
+    let replay: SignIn.Replay?
+  }
+
   private func register(
-    _ request: IdentityV1.RegisterRequest,
-    _ boundKey: String?,
-    _ plain: IdentityV1.RegisterRequest,
-    _ work: CallAdmission.Work,
-    _ client: ClientID,
-    _ nickname: Nickname?,
-    _ avatar: AvatarURL?,
-    _ locale: LanguageTag?,
-    _ replay: SignIn.Replay?,
+    _ asked: Asked,
     _ context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RegisterResponse {
-    let guest = try core.callers.guestSession(of: request.guestToken, provenKey: boundKey, at: core.clock.now())
-    try core.registrations.admit(
-      work,
-      about: try plain.encoded(),
-      client: client,
+    let guest = try callers.guestSession(of: asked.message.guestToken, provenKey: asked.boundKey, at: clock.now())
+    try admission.registrations.admit(
+      asked.work,
+      about: try asked.message.encoded(),
+      client: asked.client,
       from: context.peer,
-      at: core.clock.now()
+      at: clock.now()
     )
 
-    let requester = Requester(guestSession: guest, provenKey: boundKey, source: context.source)
-    let credential = try await credential(request, requester)
-    let now = core.clock.now()
+    let requester = Requester(guestSession: guest, provenKey: asked.boundKey, source: context.source)
+    let credential = try await credential(asked.message, requester)
+    let now = clock.now()
     let registration = Registration(
       identifier: credential.identifier,
       secretHash: credential.secretHash,
       code: credential.code,
-      nickname: nickname,
-      avatar: avatar,
-      locale: locale,
-      newSubject: SubjectID(from: core.random),
+      nickname: asked.nickname,
+      avatar: asked.avatar,
+      locale: asked.locale,
+      newSubject: SubjectID(from: random),
       guestSession: guest,
       draft: SessionDraft(
-        client: client,
+        client: asked.client,
         method: credential.method,
         address: context.peer.address,
-        boundKeyThumbprint: boundKey,
-        lifetimes: core.lifetimes,
+        boundKeyThumbprint: asked.boundKey,
+        lifetimes: tokens.lifetimes,
         at: now,
-        random: core.random
+        random: random
       ),
       source: context.source,
-      replay: replay
+      replay: asked.replay
     )
-    let outcome = try await core.stored { () throws(StorageError) in try await core.accounts.register(registration) }
+    let outcome = try await stored { () throws(StorageError) in try await accounts.register(registration) }
     switch outcome {
     case .registered(let signedIn): return try answer(signedIn, at: now)
     case .identifierTaken: throw .identityInUse
@@ -104,9 +111,9 @@ extension AuthHandlers {
   }
 
   private func answered(_ replay: SignIn.Replay) async throws(RPCError) -> IdentityV1.RegisterResponse? {
-    let now = core.clock.now()
-    let first = try await core.stored { () throws(StorageError) in
-      try await core.accounts.signedIn(replaying: replay.key, at: now)
+    let now = clock.now()
+    let first = try await stored { () throws(StorageError) in
+      try await accounts.signedIn(replaying: replay.key, at: now)
     }
     guard let first else { return nil }
     return try answer(first, at: now)
@@ -117,7 +124,7 @@ extension AuthHandlers {
     at now: LatchkeyModel.Timestamp
   ) throws(RPCError) -> IdentityV1.RegisterResponse {
     IdentityV1.RegisterResponse(
-      tokens: try core.tokens.tokens(of: signedIn.session, at: now),
+      tokens: try tokens.tokens(of: signedIn.session, at: now),
       subject: CommonV1.Subject(signedIn.session),
       profile: CommonV1.Profile(signedIn.profile),
       accountChange: IdentityV1.AccountChange(signedIn),
@@ -147,12 +154,12 @@ extension AuthHandlers {
       return NewCredential(
         method: .customSecret,
         identifier: .customID(id),
-        secretHash: try await core.evidence.secrets.hash(secret.secret)
+        secretHash: try await methods.evidence.secrets.hash(secret.secret)
       )
     }
     guard let password = request.password else {
       guard let otp = request.otp else { throw .invalid("password", "is missing") }
-      let shown = try await PresentedCode(otp, "otp", core.evidence.codes, by: requester)
+      let shown = try await PresentedCode(otp, "otp", methods.evidence.codes, by: requester)
       guard shown.account == nil else { throw .identityInUse }
       return NewCredential(method: .otp, identifier: shown.identifier, code: shown.code)
     }
@@ -160,27 +167,27 @@ extension AuthHandlers {
     let secret = try RequestFields.newPassword(password.password, "password.password")
     var code: OneTimeCode?
     if let otp = request.otp {
-      let shown = try await PresentedCode(otp, "otp", core.evidence.codes, by: requester)
+      let shown = try await PresentedCode(otp, "otp", methods.evidence.codes, by: requester)
       guard shown.identifier.kind == identifier.kind, shown.identifier.canonical == identifier.canonical else {
         throw .invalid("otp.identifier", "must be password.identifier: the code shows that it is yours")
       }
       guard shown.account == nil else { throw .identityInUse }
       code = shown.code
     } else {
-      try core.evidence.requireNoCode(for: identifier, "password.identifier")
+      try methods.evidence.requireNoCode(for: identifier, "password.identifier")
       try await requireFree(identifier)
     }
     return NewCredential(
       method: .password,
       identifier: identifier,
-      secretHash: try await core.evidence.secrets.hash(secret.secret),
+      secretHash: try await methods.evidence.secrets.hash(secret.secret),
       code: code
     )
   }
 
   /// Before a hash is made for nothing; what counts is decided as the account is made.
   private func requireFree(_ identifier: AccountIdentifier) async throws(RPCError) {
-    let taken = try await core.stored { () throws(StorageError) in try await core.accounts.account(for: identifier) }
+    let taken = try await stored { () throws(StorageError) in try await accounts.account(for: identifier) }
     guard let taken else { return }
     // What nobody proved is its owner's, who needs a code to show it.
     throw taken.isProven ? .identityInUse : .identityUnproven

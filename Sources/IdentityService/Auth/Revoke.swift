@@ -11,9 +11,9 @@ extension AuthHandlers {
   ) async throws(RPCError) -> IdentityV1.RevokeResponse {
     let text = try RequestFields.token(request.token, "token")
     guard let session = try await tokenSession(text)?.session else { return IdentityV1.RevokeResponse() }
-    let now = core.clock.now()
-    _ = try await core.stored { () throws(StorageError) in
-      try await core.sessions.end(session.id, because: .revoked, at: now)
+    let now = clock.now()
+    _ = try await stored { () throws(StorageError) in
+      try await sessions.end(session.id, because: .revoked, at: now)
     }
     return IdentityV1.RevokeResponse()
   }

@@ -9,7 +9,7 @@ extension AuthHandlers {
     _ request: IdentityV1.SendOtpRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.SendOtpResponse {
-    try await core.callers.proofs.withProvenKey(context, at: core.clock.now()) { provenKey throws(RPCError) in
+    try await callers.proofs.withProvenKey(context, at: clock.now()) { provenKey throws(RPCError) in
       try await sendOtp(request, provenKey, context)
     }
   }
@@ -24,8 +24,8 @@ extension AuthHandlers {
     let identifier = try RequestFields.address(request.identifier, "identifier")
     let isForNewcomers = try Self.isForNewcomers(request.purpose)
     let work = try CallAdmission.Work(challenge: request.challenge, solution: request.powSolution)
-    let now = core.clock.now()
-    let guest = try core.callers.guestSession(of: request.guestToken, provenKey: provenKey, at: now)
+    let now = clock.now()
+    let guest = try callers.guestSession(of: request.guestToken, provenKey: provenKey, at: now)
     let asked = CodeRequest(
       identifier: identifier,
       purpose: .signIn,
@@ -35,8 +35,8 @@ extension AuthHandlers {
       work: work,
       requester: Requester(guestSession: guest, provenKey: provenKey, source: context.source)
     )
-    let handle = try await asked.send(by: core.evidence.codes, from: context.peer)
-    let policy = core.evidence.codes.policy
+    let handle = try await asked.send(by: methods.evidence.codes, from: context.peer)
+    let policy = methods.evidence.codes.policy
     return IdentityV1.SendOtpResponse(
       expiresIn: policy.lifetime.secondsRoundedUp,
       resendAfter: policy.resendAfter.secondsRoundedUp,

@@ -20,10 +20,10 @@ extension AuthHandlers {
         presented, LoginAttempt(client: client, provenKey: caller.keyThumbprint, source: context.source))
     let stepUp = StepUp(
       session: try context.callerSession(), proof: proven.proof, challenge: proven.challenge,
-      lifetimes: core.lifetimes, address: context.peer.address, now: core.clock.now())
-    switch try await core.stored({ () throws(StorageError) in try await core.sessions.stepUp(stepUp) }) {
+      lifetimes: tokens.lifetimes, address: context.peer.address, now: clock.now())
+    switch try await stored({ () throws(StorageError) in try await sessions.stepUp(stepUp) }) {
     case .steppedUp(let session):
-      return IdentityV1.StepUpResponse(tokens: try core.tokens.tokens(of: session, at: stepUp.now))
+      return IdentityV1.StepUpResponse(tokens: try tokens.tokens(of: session, at: stepUp.now))
     case .sessionEnded: throw .sessionRevoked
     case .credentialChanged: throw .invalidCredentials
     case .challengeUsed: throw .challengeInvalid
@@ -41,7 +41,7 @@ extension AuthHandlers {
       throw .invalid("method", "must be device_key: a guest proves its device's key")
     }
     let shown = try PresentedKeyProof(
-      credential.proof, "device_key.proof", for: .unlock, client: client, core.evidence.challenges, at: core.clock.now())
+      credential.proof, "device_key.proof", for: .unlock, client: client, methods.evidence.challenges, at: clock.now())
     guard shown.holds else { throw .invalidCredentials }
     return (.device(keyThumbprint: shown.keyThumbprint), shown.challenge)
   }
@@ -59,7 +59,7 @@ extension AuthHandlers {
       case .customSecret(let credential): .customSecret(credential)
       }
     // Whoever it leads to elsewhere is as wrong as nobody.
-    guard case .account(let login) = try await core.methods.verify(method, attempt) else {
+    guard case .account(let login) = try await methods.verify(method, attempt) else {
       throw .invalidCredentials
     }
     return (.credential(login.proof), login.challenge)

@@ -20,18 +20,18 @@ extension AuthHandlers {
   /// ended.
   func tokenSession(_ text: String) async throws(RPCError) -> TokenSession? {
     if let token = RefreshToken(text) {
-      guard let session = try await session(token.session), core.tokens.refresh.isGenuine(token, of: session) else {
+      guard let session = try await session(token.session), tokens.refresh.isGenuine(token, of: session) else {
         return nil
       }
       return .refresh(token, session)
     }
-    guard let claims = try? core.tokens.verify(text, at: core.clock.now()), let id = SessionID(claims.sessionID),
+    guard let claims = try? tokens.verify(text, at: clock.now()), let id = SessionID(claims.sessionID),
       let session = try await session(id)
     else { return nil }
     return .access(claims, session)
   }
 
   func session(_ id: SessionID) async throws(RPCError) -> Session? {
-    try await core.stored { () throws(StorageError) in try await core.sessions.session(id) }
+    try await stored { () throws(StorageError) in try await sessions.session(id) }
   }
 }

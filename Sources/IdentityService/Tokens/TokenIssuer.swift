@@ -11,6 +11,8 @@ package struct TokenIssuer: Sendable {
   package let lifetimes: TokenLifetimes
   package let keys: SigningKeyRing
   package let refresh: RefreshToken.Mint
+  /// What a browser has in a token's place.
+  package let cookies: WebCookies
   private let random: RandomSource
 
   package init(
@@ -19,6 +21,7 @@ package struct TokenIssuer: Sendable {
     lifetimes: TokenLifetimes,
     keys: SigningKeyRing,
     refresh: RefreshToken.Mint,
+    cookies: WebCookies,
     random: RandomSource
   ) {
     self.issuer = issuer
@@ -27,6 +30,7 @@ package struct TokenIssuer: Sendable {
     self.lifetimes = lifetimes
     self.keys = keys
     self.refresh = refresh
+    self.cookies = cookies
     self.random = random
   }
 

@@ -244,14 +244,14 @@ struct AdminTests {
       try await harness.audit.verifyAuditLog(IdentityV1.VerifyAuditLogRequest(), options: .service)
     }
     #expect(try await verify().verified == 8)
-    await Upkeep(harness.core).trimAuditOnce()
+    await harness.rooms.upkeep.audit.trimOnce()
     let left = try await harness.core.audit.events(after: 0, of: nil, limit: 100)
     #expect(left.map(\.sequence) == [6, 7, 8])
     let trimmed = try await verify()
     #expect(trimmed.intact && trimmed.verified == 8)
     // All of it is old: the chain goes on from the checkpoint alone.
     harness.clock.advance(by: .seconds(31 * 86_400))
-    await Upkeep(harness.core).trimAuditOnce()
+    await harness.rooms.upkeep.audit.trimOnce()
     #expect(try await harness.core.audit.events(after: 0, of: nil, limit: 100).isEmpty)
     _ = try await harness.issueGuest(try TestDevice())
     let after = try await verify()

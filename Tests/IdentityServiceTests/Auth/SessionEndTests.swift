@@ -154,11 +154,11 @@ struct SessionEndTests {
     let kept = try await harness.signIn("ada@example.com").tokens.orThrow()
     _ = try await harness.logOut(tokens)
     harness.clock.advance(by: .seconds(29 * 86_400))
-    await Upkeep(harness.core).purgeOnce()
+    await harness.rooms.upkeep.sessions.purgeOnce()
     await expectRefusal(.unauthenticated, "SESSION_REVOKED") { try await harness.refresh(tokens) }
     let used = try await harness.refresh(kept)
     harness.clock.advance(by: .seconds(2 * 86_400))
-    await Upkeep(harness.core).purgeOnce()
+    await harness.rooms.upkeep.sessions.purgeOnce()
     await expectRefusal(.unauthenticated, "REFRESH_TOKEN_INVALID") { try await harness.refresh(tokens) }
     _ = try await harness.refresh(used)
   }
@@ -208,10 +208,10 @@ struct SessionEndTests {
     #expect(try await count(harness, "qr_grants") == 4)
     harness.clock.advance(by: .seconds(29 * 86_400))
     _ = try await harness.refresh(used.tokens)
-    await Upkeep(harness.core).purgeOnce()
+    await harness.rooms.upkeep.sessions.purgeOnce()
     #expect(try await count(harness, "qr_grants") == 4)
     harness.clock.advance(by: .seconds(2 * 86_400))
-    await Upkeep(harness.core).purgeOnce()
+    await harness.rooms.upkeep.sessions.purgeOnce()
     // Of a session that ended, and of one that was revoked before it began, nothing is left; the others are on record.
     #expect(try await count(harness, "qr_grants") == 2)
     #expect(
@@ -219,7 +219,7 @@ struct SessionEndTests {
         IdentityV1.RevokeForQrRequest(qrSessionID: "used"), options: .service
       ).sessionsEnded == 1)
     harness.clock.advance(by: .seconds(31 * 86_400))
-    await Upkeep(harness.core).purgeOnce()
+    await harness.rooms.upkeep.sessions.purgeOnce()
     #expect(try await count(harness, "qr_grants") == 0)
   }
 
@@ -234,11 +234,11 @@ struct SessionEndTests {
         migrationID: "m", guestSub: guest.subject?.sub ?? "", targetSub: account.subject?.sub ?? ""),
       options: .service)
     harness.clock.advance(by: .seconds(29 * 86_400))
-    await Upkeep(harness.core).purgeOnce()
+    await harness.rooms.upkeep.sessions.purgeOnce()
     #expect(try await count(harness, "merges") == 1)
     #expect(try await count(harness, "merged_guests") == 1)
     harness.clock.advance(by: .seconds(2 * 86_400))
-    await Upkeep(harness.core).purgeOnce()
+    await harness.rooms.upkeep.sessions.purgeOnce()
     #expect(try await count(harness, "merges") == 0)
     #expect(try await count(harness, "merged_guests") == 0)
   }

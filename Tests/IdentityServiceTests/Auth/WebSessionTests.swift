@@ -17,7 +17,7 @@ struct WebSessionTests {
 
   private func visit(_ harness: IdentityHarness, cookie: String?) async throws -> (status: Int, json: JSONValue) {
     let headers = cookie.map { [(name: "cookie", value: $0)] } ?? []
-    let response = await harness.core.webSessionPage.page.handle(
+    let response = await harness.rooms.webSessions.page.handle(
       PageRequest(method: "GET", path: "/web-session", headers: headers, peerAddress: "192.0.2.7"))
     #expect(response.headers.contains { $0 == ("cache-control", "no-store") })
     return (response.status, try JSONValue(parsing: response.body))

@@ -85,7 +85,7 @@ struct MethodMatrixTests {
   @Test("R45, R8, R34: every method with every credential answers what the table says")
   func matrix() async throws {
     let bench = try await Bench()
-    let methods = IdentityProcess.routes(bench.harness.core).map(\.method)
+    let methods = bench.harness.rooms.routes.map(\.method)
     #expect(methods.count > 50)
     for method in methods {
       let policy = try #require(IdentityAccess.policies[method], "\(method.path)")

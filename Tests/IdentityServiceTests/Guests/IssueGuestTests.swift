@@ -228,7 +228,7 @@ struct IssueGuestTests {
     _ = try await harness.refresh(account.tokens)
     // Counted anew after a restart, and there is room again once unused guests are gone.
     harness.clock.advance(by: Limits.guestRetention + .seconds(1))
-    await Upkeep(harness.core).keepGuestsOnce()
+    await harness.rooms.upkeep.guests.keepOnce()
     _ = try await harness.issueGuest(try TestDevice())
   }
 }

@@ -215,14 +215,14 @@ struct GuideServiceTests {
     let harness = try await harness()
     let guest = try await harness.issueGuest(try TestDevice())
     try await report(harness, guest.tokens, "search", .shown, 0)
-    let upkeep = Upkeep(harness.core)
+    let upkeep = harness.rooms.upkeep.guides
     for unusable in ["{", Self.first.replacing("home", with: "start"), #"{"guides": [{"guide_id": "welcome"}]}"#] {
       try Self.write(unusable, into: harness.folder)
-      upkeep.refreshGuides()
+      upkeep.refresh()
       #expect(try await get(harness, guest.tokens).steps.first?.page == "home")
     }
     try Self.write(Self.second, into: harness.folder)
-    upkeep.refreshGuides()
+    upkeep.refresh()
     let guide = try await get(harness, guest.tokens)
     #expect(guide.version == 2 && guide.steps.map(\.stepID) == ["hello", "search", "cart", "end"])
     #expect(guide.progress?.cursor == 1 && guide.progress?.stepID == "search")

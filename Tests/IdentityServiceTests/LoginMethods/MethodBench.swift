@@ -44,7 +44,7 @@ struct MethodBench: Sendable {
   /// Stops with the bench.
   private final class Courier: Sendable {
     private let task: Task<Void, Never>
-    init(_ core: IdentityCore) { task = Task { await core.courier.run() } }
+    init(_ core: Insides) { task = Task { await core.courier.run() } }
     deinit { task.cancel() }
   }
 

@@ -137,7 +137,7 @@ struct PolicyServiceTests {
     let harness = try await harness(Self.document)
     let old = CallOptions(metadata: ["x-app-version": "1.9"])
     let channel = harness.channel
-    for method in IdentityProcess.routes(harness.core).map(\.method) {
+    for method in harness.rooms.routes.map(\.method) {
       if method.path == IdentityV1.PolicyServiceMethod.getUpdatePolicy.rawValue { continue }
       let error = await expectRefusal(.failedPrecondition, "UPGRADE_REQUIRED") {
         try await channel.begin(method, options: old)

@@ -7,6 +7,7 @@ import ServiceRuntime
 import Storage
 import StorageSQLite
 import TestSupport
+import Transfers
 
 @testable import IdentityService
 
@@ -23,7 +24,7 @@ struct IdentityHarness: Sendable {
   let clock: ManualClock
   let database: SQLiteDatabase
   let policies: PolicyFile
-  let core: IdentityCore
+  let rooms: IdentityRooms
   let channel: InProcessChannel
   let guests: IdentityV1.GuestServiceClient
   let auth: IdentityV1.AuthServiceClient
@@ -62,44 +63,45 @@ struct IdentityHarness: Sendable {
     self.clock = clock
     database = try SQLiteDatabase.open(path: "\(folder.path)/identity.db", schema: .identity)
     policies = try PolicyFile(path: "\(folder.path)/policies.json", logger: Self.logger)
-    core = try await IdentityCore.assemble(
-      database: database,
-      dataDirectory: folder.path,
-      issuer: "http://identity.test",
-      audiences: ["latchkey-identity", "latchkey-qr"],
-      lifetimes: lifetimes,
-      guestsPerHour: guestsPerHour,
-      codesPerHour: codesPerHour,
-      codesRequired: codesRequired,
-      registrationsPerHour: registrationsPerHour,
-      signInsPerHour: signInsPerHour,
-      codeSink: codeSink,
-      guestLimit: guestLimit,
-      auditRefusals: auditRefusals,
-      auditRetention: auditRetention,
-      providers: providers,
-      proofs: proofs,
-      stepUp: StepUpPolicy(),
-      passwords: PasswordHasher(parameters: hashing, workers: hashers),
-      migrator: try migrator.map { ServiceChannel($0, token: try Self.serviceToken.orThrow()) },
-      policies: policies,
-      clock: clock,
-      random: RandomSource { SecureRandom.bytes($0) },
-      logger: Self.logger
+    let configuration = try Self.configuration(
+      folder,
+      [
+        "--guest-per-hour", "\(guestsPerHour)", "--otp-per-hour", "\(codesPerHour)", "--otp-required=\(codesRequired)",
+        "--register-per-hour", "\(registrationsPerHour)", "--sign-in-per-hour", "\(signInsPerHour)",
+        "--audit-retention", "\(auditRetention.map { $0.components.seconds } ?? 0)s", "--guest-limit", "\(guestLimit)",
+        "--audit-refusals", "\(auditRefusals)", "--token-refresh-idle", "\(lifetimes.refreshIdle.components.seconds)s",
+        "--token-refresh-absolute-account", "\(lifetimes.refreshAbsoluteAccount.components.seconds)s",
+      ])
+    rooms = try await IdentityRooms(
+      configuration,
+      IdentityResources(
+        database: database,
+        passwords: PasswordHasher(parameters: hashing, workers: hashers),
+        codeSink: codeSink ?? FileCodeSink(path: "\(folder.path)/otp-outbox.jsonl"),
+        providers: providers
+          ?? OpenIDProviders([], logger: Self.logger) { _ throws(TransferError) in
+            throw TransferError("there are no providers", isRetryable: false)
+          },
+        proofs: proofs,
+        migrator: try migrator.map { ServiceChannel($0, token: try Self.serviceToken.orThrow()) },
+        policies: policies,
+        surroundings: Surroundings(
+          clock: clock, random: RandomSource { SecureRandom.bytes($0) }, logger: Self.logger)
+      )
     )
     channel = InProcessChannel(
-      routes: IdentityProcess.routes(core),
+      routes: rooms.routes,
       interceptors: [
-        core.refusals,
+        rooms.upkeep.audit.refusals,
         AppVersionInterceptor(policies: policies),
         AuthenticationInterceptor(
           policies: IdentityAccess.policies,
           tokens: TokenAuthenticator(
-            keys: OwnKeys { [keys = core.tokens.keys] in keys.published },
-            issuer: core.tokens.issuer,
-            audience: core.tokens.audiences[0],
+            keys: OwnKeys { [keys = rooms.auth.tokens.keys] in keys.published },
+            issuer: rooms.auth.tokens.issuer,
+            audience: rooms.auth.tokens.audiences[0],
             clock: clock,
-            sessions: core.endedSessions
+            sessions: rooms.sessions.endedSessions
           ),
           serviceToken: try Self.serviceToken.orThrow(),
           stepUp: StepUpPolicy(),
@@ -120,6 +122,23 @@ struct IdentityHarness: Sendable {
     guides = IdentityV1.GuideServiceClient(channel: channel)
     access = IdentityV1.PolicyServiceClient(channel: channel)
   }
+
+  /// The configuration that a service with these flags has.
+  static func configuration(_ folder: TemporaryFolder, _ flags: [String]) throws -> IdentityConfiguration {
+    let invocation = try ServiceInvocation(
+      IdentityProcess.description,
+      arguments: [
+        "--data-dir", folder.path, "--issuer", "http://identity.test", "--token-audiences",
+        "latchkey-identity,latchkey-qr",
+      ] + flags,
+      environment: [:]
+    )
+    guard case .run(let configuration) = invocation else { throw MissingValue() }
+    return IdentityConfiguration(configuration)
+  }
+
+  /// What the tests look at inside.
+  var core: Insides { Insides(rooms: rooms) }
 
   /// The same service after a restart: same folder, same clock, nothing else kept.
   func restarted(migrator channel: (any RPCChannel)? = nil) async throws -> IdentityHarness {

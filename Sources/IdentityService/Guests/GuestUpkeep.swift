@@ -1,0 +1,28 @@
+import ServiceRuntime
+
+/// Counts guests, and forgets those that nobody uses, so that there is room for new ones.
+package struct GuestUpkeep: Sendable {
+  let room: GuestRoom
+  package let retention: GuestRetention
+
+  var tasks: [BackgroundTask] {
+    [
+      BackgroundTask("guest count") { await count() },
+      BackgroundTask("guest retention") { await keep() },
+    ]
+  }
+
+  private func count() async {
+    repeat { await room.count() } while await pause(Limits.guestCountInterval)
+  }
+
+  private func keep() async {
+    while await pause(Limits.retentionInterval) { await keepOnce() }
+  }
+
+  package func keepOnce() async {
+    await room.count()
+    await retention.sweep(givesUpData: room.isFull)
+    await room.count()
+  }
+}

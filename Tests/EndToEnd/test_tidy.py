@@ -18,6 +18,14 @@ LONG_FILES = {
     "Sources/HTTP2/Server/HTTP2ServerSession.swift": "a session's state and its events; frames and output stand beside it",
 }
 
+# Likewise for functions.
+LONG_FUNCTIONS = {
+    "Sources/HTTP2/Client/HTTP2ClientSession+Callbacks.swift makeCallbacks": "one C callback after the other",
+    "Sources/StorageSQLite/Identity/SQLiteAccountStore.swift register": "a rule, until it stands in the domain",
+    "Sources/StorageSQLite/Identity/SQLiteAccountStore.swift signIn": "a rule, until it stands in the domain",
+    "Sources/StorageSQLite/Identity/SubjectMove.swift run": "a rule, until it stands in the domain",
+}
+
 
 def tracked(*patterns):
     names = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -54,6 +62,23 @@ def test_files_are_short():
     assert set(long) <= set(LONG_FILES), {name: length for name, length in long.items() if name not in LONG_FILES}
     assert set(LONG_FILES) <= set(long), f"short by now: {set(LONG_FILES) - set(long)}"
     assert len(LONG_FILES) <= 5
+
+
+def long_functions():
+    """(place, line, lines) of each function that is too long."""
+    for path in tracked("Sources/*.swift"):
+        if written_by_hand(path):
+            for name, line, length in functions(path.read_text()):
+                if length > FUNCTION_LINES:
+                    yield f"{path.relative_to(ROOT).as_posix()} {name}", line, length
+
+
+def test_functions_are_short():
+    """No function of Swift is longer than 60 lines, but for a few with a reason"""
+    long = {place: length for place, _, length in long_functions()}
+    assert set(long) <= set(LONG_FUNCTIONS), {place: length for place, length in long.items() if place not in LONG_FUNCTIONS}
+    assert set(LONG_FUNCTIONS) <= set(long), f"short by now: {set(LONG_FUNCTIONS) - set(long)}"
+    assert len(LONG_FUNCTIONS) <= 5
 
 
 def test_nothing_is_left_of_a_merge():
@@ -103,8 +128,5 @@ def test_dependencies_are_used():
 
 
 if __name__ == "__main__":
-    for path in tracked("Sources/*.swift"):
-        if written_by_hand(path):
-            for name, line, length in functions(path.read_text()):
-                if length > FUNCTION_LINES:
-                    print(f"{length:4} {path.relative_to(ROOT)}:{line} {name}")
+    for place, line, length in long_functions():
+        print(f"{length:4} {place}:{line}")

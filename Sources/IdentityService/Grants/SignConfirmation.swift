@@ -43,11 +43,6 @@ extension GrantHandlers {
     case .gone: throw .confirmerGone
     case .revoked: throw .qrRevoked
     }
-    var described: [JSONValue.Member] = [.init("text", .string(action.text.description))]
-    if let amount = action.amount {
-      described += [.init("amount", .string(amount.decimal)), .init("currency", .string(amount.currency))]
-    }
-    if !action.reference.isEmpty { described.append(.init("reference", .string(action.reference))) }
     let claims: JSONValue = [
       "iss": .string(tokens.issuer),
       "aud": .string(client.description),
@@ -55,7 +50,7 @@ extension GrantHandlers {
       "sid": .string(session.description),
       "iat": .integer(confirmedAt / 1000),
       "jti": .string(qrSession),
-      "action": .object(described),
+      "action": Self.described(action),
       "action_digest": .string(request.actionDigest),
       "proof": [
         "jwk": [
@@ -74,6 +69,15 @@ extension GrantHandlers {
 
   /// The value of `typ`: no verifier of access tokens takes it for one (R8).
   static let confirmationType = "latchkey-confirmation+jwt"
+
+  private static func described(_ action: QRAction) -> JSONValue {
+    var members: [JSONValue.Member] = [.init("text", .string(action.text.description))]
+    if let amount = action.amount {
+      members += [.init("amount", .string(amount.decimal)), .init("currency", .string(amount.currency))]
+    }
+    if !action.reference.isEmpty { members.append(.init("reference", .string(action.reference))) }
+    return .object(members)
+  }
 
   private func action(_ request: IdentityV1.SignConfirmationRequest) throws(RPCError) -> QRAction {
     var amount: QRAmount?

@@ -67,6 +67,12 @@ extension TransferHandlers {
       )
     )
     let outcome = try await stored { () throws(StorageError) in try await transfers.redeem(redemption) }
+    return try answer(outcome, at: now)
+  }
+
+  private func answer(
+    _ outcome: TransferOutcome, at now: LatchkeyModel.Timestamp
+  ) throws(RPCError) -> IdentityV1.RedeemTransferResponse {
     switch outcome {
     case .moved(let moved):
       return IdentityV1.RedeemTransferResponse(

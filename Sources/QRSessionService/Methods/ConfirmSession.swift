@@ -52,6 +52,12 @@ extension QRSessionAPI {
         at: now
       )
     }
+    return try answer(outcome, session, confirmer, context)
+  }
+
+  private func answer(
+    _ outcome: QRSession.ConfirmOutcome, _ session: QRSession, _ confirmer: QRConfirmer, _ context: ServerContext
+  ) throws(RPCError) -> QRV1.ConfirmSessionResponse {
     switch outcome {
     case .confirmed:
       admission.decisionWasRight(by: confirmer.subject, at: clock.now())

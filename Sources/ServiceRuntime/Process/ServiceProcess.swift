@@ -112,15 +112,8 @@ package enum ServiceProcess {
     }
     do throws(StartupError) {
       try await serve(
-        service,
-        parts,
-        resources,
-        horizon: horizon,
-        tls: tls,
-        token: token,
-        handlesSignals: handlesSignals,
-        onReady: onReady
-      )
+        service, parts, resources, horizon: horizon, tls: tls, token: token, handlesSignals: handlesSignals,
+        onReady: onReady)
     } catch {
       await parts.close()
       await channels.close()
@@ -145,50 +138,16 @@ package enum ServiceProcess {
     var tasks = parts.tasks
     tasks.append(BackgroundTask("policy document") { await resources.policies.run() })
     tasks.append(BackgroundTask("proof horizon") { await horizon.run() })
-    var obstacles = [parts.obstacle]
-    let keys: any VerificationKeys
-    switch parts.tokenKeys {
-    case .fetched:
-      let cache = JWKSCache(identity: resources.channel(to: .identity), logger: logger)
-      keys = cache
-      tasks.append(BackgroundTask("key fetcher") { await cache.run() })
-      obstacles.append { cache.current == nil ? "the keys of the identity service are not known yet" : nil }
-    case .own(let own): keys = own
-    }
-    let sessions: any SessionAuthority
-    if let own = parts.sessions {
-      sessions = own
-    } else {
-      let feed = resources.revocations
-      sessions = feed
-      tasks.append(BackgroundTask("revocation feed") { await feed.run() })
-      obstacles.append { feed.hasBegun ? nil : "the ended sessions are not known yet" }
-    }
+    let trust = Trust(parts, resources)
+    tasks += trust.tasks
     let health = HealthService(services: healthNames(parts.routes))
-    let readiness = ReadinessMonitor(health: health, obstacles: obstacles)
+    let readiness = ReadinessMonitor(health: health, obstacles: [parts.obstacle] + trust.obstacles)
     tasks.append(BackgroundTask("readiness monitor") { await readiness.run() })
     tasks.append(BackgroundTask("TLS files") { await tls.run() })
-    if handlesSignals {
-      tasks.append(
-        BackgroundTask("SIGHUP") { [reload = parts.reload] in
-          for await _ in await UnixSignalsSequence(trapping: .sighup) {
-            tls.reload()
-            reload()
-          }
-        }
-      )
-    }
+    if handlesSignals { tasks.append(reloading(tls, parts)) }
 
     let server = try grpcServer(
-      service,
-      parts,
-      resources,
-      tls: tls.server,
-      health: health,
-      keys: keys,
-      sessions: sessions,
-      token: token
-    )
+      service, parts, resources, tls: tls.server, health: health, trust: trust, token: token)
     let management = managementServer(resources, health: health, readiness: readiness)
     resources.metrics.observeProcess(service.name)
     resources.metrics.observe { server.usage }
@@ -197,17 +156,7 @@ package enum ServiceProcess {
     let stopSignals = handlesSignals ? await StopSignals() : nil
     HeldSignals.release()
     defer { withExtendedLifetime(stopSignals) {} }
-    let grpcAddress = try await start(server, configuration.listen)
-    let managementAddress: Endpoint
-    do throws(StartupError) {
-      managementAddress = try await start(management, configuration.management)
-      if let path = configuration[CommonKeys.portsFile] {
-        try PortsFile.write(path, grpc: grpcAddress, management: managementAddress)
-      }
-    } catch {
-      await server.shutDown()
-      throw error
-    }
+    let (grpcAddress, managementAddress) = try await listen(server, management, configuration)
     // The lifecycle ends them in the reverse order: the ports first, so that calls still find the tasks at work.
     let serving = ServingService(
       server: server,
@@ -235,6 +184,58 @@ package enum ServiceProcess {
     }
   }
 
+  /// What tokens are verified by, and what it takes to know it.
+  private struct Trust {
+    let keys: any VerificationKeys
+    let sessions: any SessionAuthority
+    var tasks: [BackgroundTask] = []
+    var obstacles: [@Sendable () -> String?] = []
+
+    init(_ parts: ServiceParts, _ resources: ServiceResources) {
+      switch parts.tokenKeys {
+      case .fetched:
+        let cache = JWKSCache(identity: resources.channel(to: .identity), logger: resources.logger)
+        keys = cache
+        tasks.append(BackgroundTask("key fetcher") { await cache.run() })
+        obstacles.append { cache.current == nil ? "the keys of the identity service are not known yet" : nil }
+      case .own(let own): keys = own
+      }
+      if let own = parts.sessions {
+        sessions = own
+      } else {
+        let feed = resources.revocations
+        sessions = feed
+        tasks.append(BackgroundTask("revocation feed") { await feed.run() })
+        obstacles.append { feed.hasBegun ? nil : "the ended sessions are not known yet" }
+      }
+    }
+  }
+
+  private static func reloading(_ tls: TLSContexts, _ parts: ServiceParts) -> BackgroundTask {
+    BackgroundTask("SIGHUP") { [reload = parts.reload] in
+      for await _ in await UnixSignalsSequence(trapping: .sighup) {
+        tls.reload()
+        reload()
+      }
+    }
+  }
+
+  private static func listen(
+    _ server: RPCServer, _ management: RPCServer, _ configuration: ServiceConfiguration
+  ) async throws(StartupError) -> (grpc: Endpoint, management: Endpoint) {
+    let grpc = try await start(server, configuration.listen)
+    do throws(StartupError) {
+      let management = try await start(management, configuration.management)
+      if let path = configuration[CommonKeys.portsFile] {
+        try PortsFile.write(path, grpc: grpc, management: management)
+      }
+      return (grpc, management)
+    } catch {
+      await server.shutDown()
+      throw error
+    }
+  }
+
   private static func lifecycle(
     _ services: [ServiceGroupConfiguration.ServiceConfiguration],
     logger: Logger
@@ -250,8 +251,7 @@ package enum ServiceProcess {
     _ resources: ServiceResources,
     tls: TLSServerContext?,
     health: HealthService,
-    keys: any VerificationKeys,
-    sessions: any SessionAuthority,
+    trust: Trust,
     token: ServiceToken?
   ) throws(StartupError) -> RPCServer {
     let configuration = resources.configuration
@@ -259,62 +259,19 @@ package enum ServiceProcess {
     let probes = HealthV1.healthRoutes(health).map { $0.method.kind == .unary ? $0.essential() : $0 }
     let served = parts.routes + probes
     let routes = served + ReflectionRoutes.describing(served)
-    let policies =
-      parts.policies
-      + AccessPolicies(HealthV1.HealthMethod.self) { method in
-        switch method {
-        case .check, .watch: .open
-        }
-      }
-      + AccessPolicies(ReflectionV1.ServerReflectionMethod.self) {
-        switch $0 {
-        case .serverReflectionInfo: .open
-        }
-      }
-      + AccessPolicies(ReflectionV1Alpha.ServerReflectionMethod.self) {
-        switch $0 {
-        case .serverReflectionInfo: .open
-        }
-      }
+    let policies = parts.policies + openPolicies
     for route in routes where policies[route.method] == nil {
       preconditionFailure("\(route.method.path) has no access policy")
     }
     let authenticator = TokenAuthenticator(
-      keys: keys,
+      keys: trust.keys,
       issuer: configuration[CommonKeys.issuer],
       audience: service.name,
       clock: resources.clock,
-      sessions: sessions
+      sessions: trust.sessions
     )
-    var transport = RPCServer.Configuration(
-      host: configuration.listen.host,
-      port: configuration.listen.port,
-      tls: tls
-    )
-    transport.drainGrace = TimeAmount(configuration[CommonKeys.drainTimeout])
-    transport.keepalive = (
-      interval: TimeAmount(configuration[CommonKeys.keepaliveInterval]),
-      timeout: TimeAmount(configuration[CommonKeys.keepaliveTimeout])
-    )
-    let wanted = configuration[CommonKeys.connectionLimit]
-    let files = OpenFiles.raiseLimit()
-    transport.budget.connections = OpenFiles.connections(wanted: wanted, limit: files)
-    OpenFiles.makeRoom(for: min(transport.budget.connections + Limits.reservedFiles, files))
-    if transport.budget.connections < wanted {
-      // Nobody asked for the default: a machine that allows a little less is no reason to worry.
-      let isAskedFor = wanted != ServerBudget.Bounds().connections
-      resources.logger.log(
-        level: isAskedFor ? .warning : .info,
-        "fewer connections than limits.connections says: the limit on open files is lower",
-        metadata: ["open_files": "\(files)", "connections": "\(transport.budget.connections)"]
-      )
-    }
-    transport.budget.calls = configuration[CommonKeys.callLimit]
-    transport.proxies = configuration.proxies
-    transport.cors = configuration[CommonKeys.corsOrigins]
-    transport.compressesResponses = configuration[CommonKeys.compressResponses]
     return RPCServer(
-      configuration: transport,
+      configuration: transport(configuration, tls, resources.logger),
       group: resources.eventLoops,
       routes: routes,
       interceptors: parts.observers + [
@@ -334,6 +291,58 @@ package enum ServiceProcess {
       statusDetailsEncoder: { StatusDetails.encode($0) },
       logger: resources.logger
     )
+  }
+
+  /// Who may call what every service serves.
+  private static var openPolicies: AccessPolicies {
+    AccessPolicies(HealthV1.HealthMethod.self) { method in
+      switch method {
+      case .check, .watch: .open
+      }
+    }
+      + AccessPolicies(ReflectionV1.ServerReflectionMethod.self) {
+        switch $0 {
+        case .serverReflectionInfo: .open
+        }
+      }
+      + AccessPolicies(ReflectionV1Alpha.ServerReflectionMethod.self) {
+        switch $0 {
+        case .serverReflectionInfo: .open
+        }
+      }
+  }
+
+  private static func transport(
+    _ configuration: ServiceConfiguration, _ tls: TLSServerContext?, _ logger: Logger
+  ) -> RPCServer.Configuration {
+    var transport = RPCServer.Configuration(
+      host: configuration.listen.host,
+      port: configuration.listen.port,
+      tls: tls
+    )
+    transport.drainGrace = TimeAmount(configuration[CommonKeys.drainTimeout])
+    transport.keepalive = (
+      interval: TimeAmount(configuration[CommonKeys.keepaliveInterval]),
+      timeout: TimeAmount(configuration[CommonKeys.keepaliveTimeout])
+    )
+    let wanted = configuration[CommonKeys.connectionLimit]
+    let files = OpenFiles.raiseLimit()
+    transport.budget.connections = OpenFiles.connections(wanted: wanted, limit: files)
+    OpenFiles.makeRoom(for: min(transport.budget.connections + Limits.reservedFiles, files))
+    if transport.budget.connections < wanted {
+      // Nobody asked for the default: a machine that allows a little less is no reason to worry.
+      let isAskedFor = wanted != ServerBudget.Bounds().connections
+      logger.log(
+        level: isAskedFor ? .warning : .info,
+        "fewer connections than limits.connections says: the limit on open files is lower",
+        metadata: ["open_files": "\(files)", "connections": "\(transport.budget.connections)"]
+      )
+    }
+    transport.budget.calls = configuration[CommonKeys.callLimit]
+    transport.proxies = configuration.proxies
+    transport.cors = configuration[CommonKeys.corsOrigins]
+    transport.compressesResponses = configuration[CommonKeys.compressResponses]
+    return transport
   }
 
   private static func managementServer(

@@ -48,7 +48,9 @@ struct AccountSecret: Surrounded {
 
   /// Stores a hash at today's cost when the old one was cheaper. Failing changes nothing: the next sign-in tries again.
   private func strengthen(_ old: String) async {
-    guard secrets.passwords.needsRehash(old), let new = try? await secrets.passwords.hash(secret.exposed) else { return }
+    guard secrets.passwords.needsRehash(old), let new = try? await secrets.passwords.hash(secret.exposed) else {
+      return
+    }
     try? await accounts.replaceSecretHash(of: identifier, from: old, to: new, at: clock.now())
   }
 }

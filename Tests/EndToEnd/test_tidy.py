@@ -81,6 +81,29 @@ def test_functions_are_short():
     assert len(LONG_FUNCTIONS) <= 5
 
 
+def test_rooms_depend_on_little():
+    """The handlers of a gRPC service of identity state at most eight things that they depend on, and none is the house"""
+    rooms = {}
+    for path in tracked("Sources/IdentityService/*Handlers.swift"):
+        body = re.search(r"struct \w+Handlers: .*?\n((?:  .*\n|\n)*)", path.read_text())
+        assert body, f"{path.name} states no handlers"
+        rooms[path.stem] = re.findall(r"^  (?:package )?let (\w+): (.+)$", body[1], re.MULTILINE)
+    assert len(rooms) > 10, "the handlers could not be found"
+    assert all(0 < len(has) <= 8 for has in rooms.values()), {room: len(has) for room, has in rooms.items()}
+    assert not [room for room, has in rooms.items() for _, kind in has if re.search(r"Identity(?:Rooms|Parts|Stores|Configuration)", kind)]
+
+
+def test_documents_name_files_that_exist():
+    """Every file of Swift that a document names is there"""
+    there = ["/" + path.relative_to(ROOT).as_posix() for path in tracked("Sources/*.swift", "Package.swift")]
+    missing = []
+    for page in tracked("*.md"):
+        for name in re.findall(r"`([\w+/]+\.swift)`", page.read_text()):
+            if not any(path.endswith("/" + name) for path in there):
+                missing.append(f"{page.relative_to(ROOT)}: {name}")
+    assert not missing, missing
+
+
 def test_nothing_is_left_of_a_merge():
     """No file holds the marks of a conflict"""
     marked = []

@@ -60,7 +60,8 @@ struct LatchkeyCommand: AsyncParsableCommand {
       if isUsage, let hint = Suggestion.text(for: Array(CommandLine.arguments.dropFirst()), in: Self.self) {
         Output.warn("latchkey: \(hint)")
       }
-      exit(withError: error)
+      if isUsage { Output.warn(fullMessage(for: error)) }
+      exit(withError: isUsage ? ExitCode.validationFailure : error)
     }
   }
 }

@@ -28,6 +28,6 @@ struct CompletionsCommand: AsyncParsableCommand {
   @Argument(help: "bash, zsh or fish.") var shell: Shell
 
   func run() async throws {
-    Output(json: false).progress(LatchkeyCommand.completionScript(for: shell.completion))
+    Output(json: false).verbatim(LatchkeyCommand.completionScript(for: shell.completion), .null)
   }
 }

@@ -23,7 +23,7 @@ struct ConfigCommand: DeviceCommand {
       ("profile_directory", settings.profileDirectory),
     ]
     output.result(
-      rows.map { name, value in name + String(repeating: " ", count: 19 - name.count) + value }.joined(separator: "\n"),
+      Layout.pairs(rows, columns: Output.columns),
       .object(rows.map { JSONValue.Member($0.0, .string($0.1)) })
     )
   }

@@ -75,6 +75,7 @@ struct LoadCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Trust these certificate authorities; implies --tls.", valueName: "pem")) var tlsCA:
     String?
   @Flag(help: "Speak TLS and take any certificate: for tests only.") var tlsInsecure = false
+  @OptionGroup var color: ColorOption
   @Flag(help: .hidden) var part = false
 
   mutating func run() async throws {

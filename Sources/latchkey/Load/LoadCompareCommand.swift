@@ -15,6 +15,7 @@ struct LoadCompareCommand: AsyncParsableCommand {
 
   @Argument(help: "The result to compare with.") var before: String
   @Argument(help: "The result to judge.") var after: String
+  @OptionGroup var color: ColorOption
 
   func run() async throws {
     do throws(CommandFailure) {

@@ -27,11 +27,14 @@ struct LoadProgress {
     guard time > last.at, time > .milliseconds(100) else { return }
     let rate = Int(Double(counts.done - last.done) / ((time - last.at) / .seconds(1)))
     last = (time, counts.done)
-    let text =
-      "\(min(time, whole).components.seconds) of \(whole.components.seconds) s  \(rate) a second  "
-      + "\(counts.done) done  \(counts.failed) failed"
-    line.show(text)
-    line.keep(text)
+    let elapsed = min(time, whole)
+    line.show(
+      ProgressBar.text(
+        elapsed / whole, Int64(counts.done), "done, \(counts.failed) failed, \(rate) a second",
+        after: elapsed / .seconds(1), rate: false, columns: line.columns - 1))
+    line.keep(
+      "\(elapsed.components.seconds) of \(whole.components.seconds) s  \(rate) a second  "
+        + "\(counts.done) done  \(counts.failed) failed")
   }
 
   func clear() {

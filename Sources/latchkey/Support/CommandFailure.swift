@@ -36,7 +36,7 @@ struct CommandFailure: Error, Equatable {
     failure.hint = hint.map { hint in
       let parts = hint.split(separator: "`", omittingEmptySubsequences: false)
       return parts.enumerated().map { index, part in
-        index % 2 == 0 ? String(part) : Settings.command(String(part), flags)
+        index % 2 == 0 ? String(part) : Style.strong(Settings.command(String(part), flags))
       }.joined()
     }
     return failure

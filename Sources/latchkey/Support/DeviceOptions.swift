@@ -52,6 +52,8 @@ struct DeviceOptions: ParsableArguments {
         + "more than one: each code or state as it comes, and then the end."))
   var json = false
 
+  @OptionGroup var color: ColorOption
+
   /// What flags and environment come to.
   func settings() throws(CommandFailure) -> Settings {
     let profile = profile ?? Self.environment("LATCHKEY_PROFILE") ?? "default"

@@ -5,10 +5,14 @@ import Glibc
 struct LiveLine {
   let isTerminal = isatty(STDERR_FILENO) == 1
 
-  /// Only on a terminal.
+  /// Only on a terminal, and no more than fits one line of it: what has wrapped cannot be written anew.
   func show(_ text: String) {
-    if isTerminal { write("\r\u{1B}[K\(TerminalText.line(text))") }
+    guard isTerminal else { return }
+    write("\r\u{1B}[K\(Layout.cut(TerminalText.line(text), columns: columns - 1))")
   }
+
+  /// How wide the terminal is; 80 where it does not say.
+  var columns: Int { Terminal.size(STDERR_FILENO)?.columns ?? 80 }
 
   /// A question of ours, whose answer is typed behind it.
   func ask(_ text: String) { write(TerminalText.line(text)) }

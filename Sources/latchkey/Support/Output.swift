@@ -11,13 +11,23 @@ struct Output {
 
   /// The command's result: `text` for people, `document` for scripts.
   func result(_ text: @autoclosure () -> String, _ document: @autoclosure () -> JSONValue) {
+    if json { write(document().line + "\n") } else { progress(text()) }
+  }
+
+  /// A result that is to be taken as it stands: no terminal is too narrow for it.
+  func verbatim(_ text: @autoclosure () -> String, _ document: @autoclosure () -> JSONValue) {
     write(json ? document().line + "\n" : TerminalText.lines(ending(text())))
   }
 
   /// Progress on the way to a result: people see it, scripts do not.
   func progress(_ text: String) {
-    if !json { write(TerminalText.lines(ending(text))) }
+    guard !json else { return }
+    let lines = Layout.lines(TerminalText.lines(ending(text)), columns: Self.columns)
+    write(Style.rendered(lines, on: Style.isOn(STDOUT_FILENO)))
   }
+
+  /// How wide the terminal is that results go to; nil where they go elsewhere.
+  static var columns: Int? { Terminal.size(STDOUT_FILENO)?.columns }
 
   /// A picture of our own, with the colours that its terminal text holds.
   func drawing(_ text: String) {
@@ -26,13 +36,15 @@ struct Output {
 
   /// To standard error, whatever the format.
   static func warn(_ text: String) {
+    let lines = Layout.lines(
+      TerminalText.lines(text.hasSuffix("\n") ? text : text + "\n"), columns: Terminal.size(STDERR_FILENO)?.columns)
     // Who cannot be told has nobody to tell it to.
-    _ = write(TerminalText.lines(text.hasSuffix("\n") ? text : text + "\n"), to: STDERR_FILENO)
+    _ = write(Style.rendered(lines, on: Style.isOn(STDERR_FILENO)), to: STDERR_FILENO)
   }
 
   func failure(_ failure: CommandFailure) {
     guard json else {
-      var text = "latchkey: \(TerminalText.line(failure.message))"
+      var text = "\(Style.alarm("latchkey:")) \(TerminalText.line(failure.message))"
       let labels = [failure.code, failure.reason].compactMap(\.self)
       if !labels.isEmpty { text += " [\(TerminalText.line(labels.joined(separator: ", ")))]" }
       for field in failure.fields where !failure.message.hasPrefix("\(field.path):") {
@@ -50,7 +62,7 @@ struct Output {
         .array(failure.fields.map { ["path": .string($0.path), "problem": .string($0.problem)] })
       ),
       JSONValue.Member("retry_after_ms", failure.retryAfter.map { .integer(Self.milliseconds($0)) } ?? .null),
-      JSONValue.Member("hint", failure.hint.map { .string($0) } ?? .null),
+      JSONValue.Member("hint", failure.hint.map { .string(Style.rendered($0, on: false)) } ?? .null),
       JSONValue.Member("exit_status", .integer(Int64(failure.status.rawValue))),
     ])
     write((["error": error] as JSONValue).line + "\n")
@@ -66,21 +78,9 @@ struct Output {
     return milliseconds % 1000 == 0 ? "\(milliseconds / 1000) s" : "\(milliseconds) ms"
   }
 
-  /// Columns under headings: text to the left, numbers to the right.
+  /// Columns under headings, or what fits a narrow terminal.
   static func table(_ headings: [String], _ rows: [[String]]) -> String {
-    let lines = ([headings] + rows).map { row in row.map { TerminalText.line($0) } }
-    let widths = headings.indices.map { column in lines.map { $0[column].count }.max() ?? 0 }
-    let areNumbers = headings.indices.map { column in
-      !rows.isEmpty && rows.allSatisfy { Int64($0[column]) != nil }
-    }
-    return lines.map { row in
-      var line = row.indices.map { column in
-        let padding = String(repeating: " ", count: widths[column] - row[column].count)
-        return areNumbers[column] ? padding + row[column] : row[column] + padding
-      }.joined(separator: "  ")
-      while line.hasSuffix(" ") { line.removeLast() }
-      return line
-    }.joined(separator: "\n")
+    Layout.table(headings, rows, columns: columns)
   }
 
   private func ending(_ text: String) -> String {

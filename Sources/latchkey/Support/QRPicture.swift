@@ -33,12 +33,12 @@ struct QRPicture: ParsableArguments {
 
   /// The code, or a sentence where the terminal is too small: lines that wrap or scroll away are no code.
   private static func drawing(_ matrix: QRMatrix) throws(QRCodeError) -> String {
-    guard Terminal.isOne(STDOUT_FILENO) else { return try matrix.terminalText(style: .plain) }
-    guard let size = Terminal.size(STDOUT_FILENO) else { return try matrix.terminalText() }
+    let style: TerminalStyle = Style.isOn(STDOUT_FILENO) ? .coloured : .plain
+    guard let size = Terminal.size(STDOUT_FILENO) else { return try matrix.terminalText(style: style) }
     for quietZone in quietZones {
       let needed = matrix.terminalSize(quietZone: quietZone)
       if needed.columns <= size.columns, needed.lines <= size.lines {
-        return try matrix.terminalText(quietZone: quietZone)
+        return try matrix.terminalText(quietZone: quietZone, style: style)
       }
     }
     let needed = matrix.terminalSize(quietZone: quietZones.last ?? 0)

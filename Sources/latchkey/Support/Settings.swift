@@ -10,7 +10,13 @@ struct Settings: Sendable {
   let trust: String?
 
   /// Another command for the same profile and services, as a shell takes it.
-  func command(_ words: String) -> String { Self.command(words, repeated) }
+  func command(_ words: String) -> String { Style.strong(Self.command(words, repeated)) }
+
+  /// The same for something by its id, which may begin as a flag does.
+  func command(_ words: String, of id: String) -> String {
+    guard id.hasPrefix("-") else { return command("\(words) \(Self.quoted(id))") }
+    return Style.strong("\(Self.command(words, repeated)) -- \(Self.quoted(id))")
+  }
 
   static func command(_ words: String, _ repeated: [String]) -> String {
     (["latchkey \(words)"] + repeated.map(quoted)).joined(separator: " ")

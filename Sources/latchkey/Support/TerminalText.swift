@@ -4,9 +4,9 @@ import Cryptography
 /// would move the cursor, change what was printed before, or answer for the person (CWE-150).
 enum TerminalText {
   /// One line: whatever would begin another, or is a control character, appears as U+FFFD.
-  static func line(_ text: String) -> String { replacing(text) { isControl($0) } }
+  static func line(_ text: String) -> String { replacing(text) { isControl($0) || Style.isMark($0) } }
 
-  /// Lines of our own; tabs stay as well.
+  /// Lines of our own; tabs and the marks of ``Style`` stay as well.
   static func lines(_ text: String) -> String {
     replacing(text) { isControl($0) && $0 != "\n" && $0 != "\t" }
   }

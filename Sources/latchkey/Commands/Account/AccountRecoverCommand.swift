@@ -32,7 +32,8 @@ struct AccountRecoverCommand: DeviceCommand {
     guard let code else {
       let sent = try await device.startRecovery(of: address)
       return output.result(
-        "If an account has verified this address, a code is on its way: latchkey account recover \(address) --code CODE",
+        "If an account has verified this address, a code is on its way: "
+          + settings.command("account recover \(Settings.quoted(address)) --code CODE"),
         [
           "expires_in": .integer(sent.expiresIn.components.seconds),
           "resend_after": .integer(sent.resendAfter.components.seconds),
@@ -42,6 +43,7 @@ struct AccountRecoverCommand: DeviceCommand {
     let ended = try await device.finishRecovery(
       of: address, code: code, newPassword: try new.password(), endingSessions: !new.keepOthers)
     output.result(
-      "The password is set; sign in with it: latchkey login \(address)", ["sessions_ended": .integer(Int64(ended))])
+      "The password is set; sign in with it: \(settings.command("login \(Settings.quoted(address))"))",
+      ["sessions_ended": .integer(Int64(ended))])
   }
 }

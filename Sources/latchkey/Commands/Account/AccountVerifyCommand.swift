@@ -25,7 +25,7 @@ struct AccountVerifyCommand: DeviceCommand {
     guard let code else {
       let sent = try await device.sendCode(to: address, purpose: .proveAddress)
       return output.result(
-        "A code is on its way: latchkey account verify \(address) --code CODE",
+        "A code is on its way: \(settings.command("account verify \(Settings.quoted(address)) --code CODE"))",
         ["expires_in": .integer(sent.expiresIn.components.seconds)])
     }
     let isNew = try await device.verify(address: address, code: code)

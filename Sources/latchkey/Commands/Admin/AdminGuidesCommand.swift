@@ -21,7 +21,7 @@ struct AdminGuidesCommand: AsyncParsableCommand {
 
     func run(_ service: AdminConnection, _ output: Output) async throws {
       let document = try await AdminDocument.get(.guides, service)
-      output.result(document.text, document.json)
+      output.verbatim(document.text, document.json)
     }
   }
 

@@ -22,6 +22,8 @@ struct AdminPasswordsCommand: AsyncParsableCommand {
   @Flag(help: "Answer in JSON, for scripts.")
   var json = false
 
+  @OptionGroup var color: ColorOption
+
   func validate() throws {
     guard (10...10_000).contains(targetMs) else { throw ValidationError("--target-ms must be 10 to 10000") }
     let bounds = Argon2Calibration.memoryBounds

@@ -21,7 +21,7 @@ struct AdminPoliciesCommand: AsyncParsableCommand {
 
     func run(_ service: AdminConnection, _ output: Output) async throws {
       let document = try await AdminDocument.get(.policies, service)
-      output.result(document.text, document.json)
+      output.verbatim(document.text, document.json)
     }
   }
 

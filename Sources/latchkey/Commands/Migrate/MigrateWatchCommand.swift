@@ -16,9 +16,7 @@ struct MigrateWatchCommand: DeviceCommand {
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let id = try MigrateStatusCommand.id(id, in: settings)
-    let merge = try await device.watchMerge(id: id) { merge in
-      if !merge.isFinished { output.progress(MigrateStatusCommand.text(merge)) }
-    }
+    let merge = try await MergeProgress.watch(id, device, output) { output.progress(MigrateStatusCommand.text($0)) }
     output.result(MigrateStatusCommand.text(merge), JSONValue(merge))
     if merge.state == .failed { throw ExitCode(CommandFailure.Status.refused.rawValue) }
   }

@@ -52,7 +52,7 @@ final class QRCountdown: Sendable {
     repeat {
       let state = state.withLock { $0 }
       guard !state.text.isEmpty else { continue }
-      line.show(state.end.map { "\(state.text) \(Self.left(until: $0)) left." } ?? state.text)
+      line.show(state.end.map { "\(Self.left(until: $0)) left. \(state.text)" } ?? state.text)
     } while (try? await Task.sleep(for: .milliseconds(250))) != nil
   }
 

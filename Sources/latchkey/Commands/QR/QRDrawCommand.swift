@@ -8,6 +8,7 @@ struct QRDrawCommand: AsyncParsableCommand {
   )
 
   @OptionGroup var picture: QRPicture
+  @OptionGroup var color: ColorOption
 
   @Argument(help: "What the code is to hold.")
   var content: String

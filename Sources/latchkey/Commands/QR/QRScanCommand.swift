@@ -77,7 +77,9 @@ struct QRScanCommand: DeviceCommand {
     }
     if let kilometres = scan.kilometres { lines.append("That is up to \(kilometres) km from here.") }
     if !scan.scope.isEmpty { lines.append("It may then: \(scan.scope).") }
-    for signal in scan.signals { lines.append("Careful: \(signal).") }
+    // What is asked for was written by whoever made the code: it may not pass for a line of ours.
+    lines = lines.map { TerminalText.line($0) }
+    for signal in scan.signals { lines.append(Style.alarm("Careful: \(TerminalText.line(signal)).")) }
     lines.append("Agree only if you started this yourself, within \(Output.seconds(scan.expiresIn)).")
     if withCommands {
       var confirm = "qr confirm"
@@ -85,8 +87,7 @@ struct QRScanCommand: DeviceCommand {
       if scan.needsReauthentication { confirm += " --unlock" }
       lines += ["  \(settings.command("qr deny"))", "  \(settings.command(confirm))"]
     }
-    // What is asked for was written by whoever made the code: it may not pass for a line of ours.
-    return lines.map { TerminalText.line($0) }.joined(separator: "\n")
+    return lines.joined(separator: "\n")
   }
 
   private static func wish(_ purpose: QRSignInPurpose?) -> String {

@@ -18,6 +18,6 @@ struct QRStatusCommand: DeviceCommand {
     // The ticket is of no more use.
     default: try ProfileNote.qrTicket.remove(in: settings)
     }
-    output.result(QRWaitCommand.sentence(progress), JSONValue(progress))
+    output.result(QRWaitCommand.sentence(progress, settings), JSONValue(progress))
   }
 }

@@ -39,7 +39,7 @@ struct QRWaitCommand: DeviceCommand {
   static func finish(_ end: QRProgress, _ settings: Settings, _ output: Output) throws {
     // Once the tokens are kept, or never will be, the ticket is of no more use.
     try ProfileNote.qrTicket.remove(in: settings)
-    output.result(sentence(end), JSONValue(end))
+    output.result(sentence(end, settings), JSONValue(end))
     switch end {
     case .signedIn, .confirmed: return
     default: break
@@ -47,11 +47,11 @@ struct QRWaitCommand: DeviceCommand {
     throw ExitCode(CommandFailure.Status.undecided.rawValue)
   }
 
-  static func sentence(_ progress: QRProgress) -> String {
+  static func sentence(_ progress: QRProgress, _ settings: Settings) -> String {
     switch progress {
     case .pending: "Nobody has scanned the code yet."
     case .scanned(let mask): "Scanned by \(TerminalText.line(mask)), not yet agreed to."
-    case .agreed(let mask): "Agreed to by \(TerminalText.line(mask)), not yet collected: latchkey qr wait"
+    case .agreed(let mask): "Agreed to by \(TerminalText.line(mask)), not yet collected: \(settings.command("qr wait"))"
     case .signedIn(let signIn):
       signIn.profile.name.isEmpty
         ? "You are signed in." : "You are signed in as \(TerminalText.line(signIn.profile.name))."

@@ -14,7 +14,7 @@ struct QRWatchCommand: DeviceCommand {
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let ticket = try QRWaitCommand.ticket(in: settings)
     try await device.watchQRCode(ticket) { progress in
-      output.result(QRWaitCommand.sentence(progress), JSONValue(progress))
+      output.result(QRWaitCommand.sentence(progress, settings), JSONValue(progress))
     }
   }
 }

@@ -14,6 +14,6 @@ struct RecordGetCommand: DeviceCommand {
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let record = JSONValue(try await device.record(collection: collection, key: key))
-    output.result(record.line, record)
+    output.verbatim(record.line, record)
   }
 }

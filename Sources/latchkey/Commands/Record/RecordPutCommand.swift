@@ -32,18 +32,20 @@ struct RecordPutCommand: DeviceCommand {
     var bytes = 0
     var number = 0
     let now = Int64(time(nil)) * 1000
-    var progress = Progress(size: InputFile.size(path))
+    let size = InputFile.size(path).map { Double(max(1, $0)) }
+    var read = 0
+    var progress = ProgressBar()
     var lines = try InputFile(path)
     defer { progress.clear() }
     while let line = try lines.line() {
       number += 1
-      progress.read(line.count + 1)
+      read += line.count + 1
       if line.isEmpty { continue }
       records.append(try RecordLine.record(line, number: number, now: now))
       bytes += line.count
       if records.count >= Self.chunk.records || bytes >= Self.chunk.bytes {
         written += try await put(records, after: written, device)
-        progress.show(written)
+        progress.show(size.map { Double(read) / $0 }, written, "records")
         records.removeAll(keepingCapacity: true)
         bytes = 0
       }
@@ -63,30 +65,5 @@ struct RecordPutCommand: DeviceCommand {
       failure.message += "; \(written) records were stored before, and those of the last \(records.count) that fitted"
       throw failure
     }
-  }
-
-  /// Records, the rate, and the time that is left where the file's size is known: one live line at a terminal.
-  private struct Progress {
-    let size: Int64?
-    private let line = LiveLine()
-    private let start = ContinuousClock.now
-    private var bytes: Int64 = 0
-
-    init(size: Int64?) { self.size = size }
-
-    mutating func read(_ count: Int) { bytes += Int64(count) }
-
-    func show(_ written: Int64) {
-      let seconds = start.duration(to: .now) / .seconds(1)
-      guard seconds > 0.2 else { return }
-      var text = "\(written) records, \(Int64(Double(written) / seconds)) a second"
-      if let size, size > 0, bytes > 0 {
-        let share = min(1, Double(bytes) / Double(size))
-        text += ", \(Int(share * 100)) %, \(Int(seconds / share - seconds) + 1) s left"
-      }
-      line.show(text)
-    }
-
-    func clear() { line.clear() }
   }
 }

@@ -35,17 +35,14 @@ struct SessionShowCommand: DeviceCommand {
     // Who cannot be asked has nothing to say: what the device knows stands all the same.
     if let here = try? await device.sessions().first(where: \.isCurrent) {
       rows.append(("how", here.method))
-      if let time = here.createdAt { rows.append(("since", "\(RFC3339.text(time)), \(Ago.text(time))")) }
-      if let time = here.expiresAt { rows.append(("until", "\(RFC3339.text(time)), \(Ago.text(time))")) }
+      if let time = here.createdAt { rows.append(("since", "\(Ago.text(time)), \(RFC3339.text(time))")) }
+      if let time = here.expiresAt { rows.append(("until", "\(Ago.text(time)), \(RFC3339.text(time))")) }
       if !here.deviceLabel.isEmpty { rows.append(("device", here.deviceLabel)) }
     }
     rows += [
       ("where", "identity at \(settings.client.identity)\(settings.trust == nil ? "" : " by TLS")"),
       ("may", session.scope), ("session", session.sessionID),
     ]
-    let lines = rows.filter { !$0.1.isEmpty }.map { name, value in
-      "  \(name)\(String(repeating: " ", count: 9 - name.count))\(TerminalText.line(value))"
-    }
-    return "\(who) uses this profile.\n" + lines.joined(separator: "\n")
+    return "\(who) uses this profile.\n" + Layout.pairs(rows, indent: 2, columns: Output.columns)
   }
 }

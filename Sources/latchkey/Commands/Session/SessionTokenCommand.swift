@@ -14,6 +14,6 @@ struct SessionTokenCommand: DeviceCommand {
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let token = try await device.accessToken()
-    output.result(token, ["access_token": .string(token)])
+    output.verbatim(token, ["access_token": .string(token)])
   }
 }

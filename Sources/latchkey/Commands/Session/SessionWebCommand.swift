@@ -14,7 +14,7 @@ struct SessionWebCommand: DeviceCommand {
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let cookie = try await device.webSession()
-    output.result(
+    output.verbatim(
       cookie.header,
       [
         "name": .string(cookie.name),

@@ -25,9 +25,10 @@ struct TransferCreateCommand: DeviceCommand {
     let offer = try await device.offerTransfer(oldDevice: oldDevice, sameNetworkOnly: sameNetwork)
     output.result(
       """
-      On the other device: latchkey transfer redeem \(offer.code)
+      On the other device: \(Style.strong("latchkey transfer redeem \(offer.code)"))
       Or scan: \(offer.payload)
-      It holds for \(Output.seconds(offer.expiresIn)); to take it back: latchkey transfer cancel \(offer.transferID)
+      It holds for \(Output.seconds(offer.expiresIn)); to take it back: \
+      \(settings.command("transfer cancel", of: offer.transferID))
       """,
       [
         "code": .string(offer.code),

@@ -2,6 +2,12 @@
 """What each attack of Tests/EndToEnd/hostile costs an honest client: its p99 while nothing happens and under attack.
 
     sudo python Tests/Benchmarks/attacks.py [--seconds 3] [--only NAME] [--control] [--binaries .build/release]
+    sudo python Tests/Benchmarks/attacks.py --calls [--sources 1 200] [--services qr identity] [--settle 60] [...]
+
+With --calls the honest clients make the services' real calls, on connections that are there and on new ones, and the
+attacker comes from one address or from many, none of them theirs: each kind of call is to be served within 5 seconds,
+with a p99 of at most ten times the quiet one, and a minute after the last attack a service has the memory of before.
+Without it the honest client makes probes, and what is measured is finer:
 
 The honest client (honest/honest.c) makes a call each millisecond, however long those before take, and times each from
 when it was due. It has real-time priority on one core, and the server, with one event loop, the highest ordinary one on
@@ -18,6 +24,7 @@ Exit status 1 when a p99 rises above ten times the quiet one, or the memory by m
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import os
 import pathlib
@@ -36,13 +43,19 @@ HOSTILE = ROOT / "Tests" / "EndToEnd" / "hostile"
 sys.path[:0] = [str(HOSTILE), str(HOSTILE.parent), str(ROOT / "Tests" / "Story")]
 
 import authority  # noqa: E402
-import conftest  # noqa: E402
 import frames  # noqa: E402
+import honest_calls  # noqa: E402
 import test_attacks  # noqa: E402
 from frames import END_HEADERS, END_STREAM, INITIAL_WINDOW_SIZE, PREFACE, data, headers, message  # noqa: E402
 
+# The other tests have a conftest of their own.
+specification = importlib.util.spec_from_file_location("hostile_conftest", HOSTILE / "conftest.py")
+hostile = importlib.util.module_from_spec(specification)
+specification.loader.exec_module(hostile)
+
 # The bars.
 RATIO, BUDGET_MIB = 10, 128
+LEFT_MIB = 32
 # Seconds between an attack's beginning and what is measured of it, and those of a quiet window.
 SETTLE, QUIET = 0.5, 1
 
@@ -357,6 +370,77 @@ def place(target, nice, before_others):
             os.sched_setscheduler(thread, os.SCHED_RR, os.sched_param(SERVER_PRIORITY))
 
 
+def besieged(callers, attack, make, sources, seconds, quiet, target):
+    """One attack beside real calls: a line of the table."""
+
+    def made():
+        # The attacker runs whenever the callers do not.
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        honest_calls.come_from(sources)
+        return make()
+
+    with attacking(target, made):
+        busy = callers.measure(seconds)
+    alive = target.process.poll() is None
+    ratios = {key: percentile(times, 0.99) / percentile(quiet[key], 0.99) for key, times in busy.items()}
+    worst = max(ratios, key=ratios.get)
+    failed = {" ".join(key): sum(time >= honest_calls.DEADLINE for time in times) for key, times in busy.items()}
+    row = {
+        "attack": attack, "service": callers.service, "sources": sources, "worst": " ".join(worst),
+        "quiet_p99_ms": percentile(quiet[worst], 0.99) * 1e3, "p99_ms": percentile(busy[worst], 0.99) * 1e3,
+        "ratio": ratios[worst], "calls": sum(map(len, busy.values())), "failed": failed, "alive": alive,
+        "rss_mib": target.resident / 2**20 if alive else 0,
+        "holds": alive and ratios[worst] <= RATIO and not any(failed.values()),
+    }  # fmt: skip
+    losses = ", ".join(f"{count} {kind}" for kind, count in failed.items() if count)
+    print(
+        f"{attack:40} {row['service']:9} {sources:4} {row['worst']:12} {row['quiet_p99_ms']:8.1f} {row['p99_ms']:9.1f} "
+        f"{row['ratio']:6.1f} {row['calls']:6} {row['rss_mib']:8.1f}  "
+        f"{'holds' if row['holds'] else 'MISSED'}{' DIED' if not alive else ''} {losses and f'not served: {losses}'}",
+        flush=True,
+    )
+    return row
+
+
+def besiege(arguments, folder):
+    """Every attack on every service from so many sources, beside real calls."""
+    print(
+        f"{'attack':40} {'service':9} {'from':>4} {'worst call':12} {'quiet99':>8} {'p99 ms':>9} {'ratio':>6} {'calls':>6} "
+        f"{'RSS MiB':>8}"
+    )
+    rows = []
+    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(HONEST_PRIORITY))
+    with honest_calls.world(arguments.binaries, folder, lambda service: place(service, 0, False)) as world:
+        for name in arguments.services:
+            service = world.fleet[name]
+            target = hostile.Target(service.process, service.grpc_port, None, service.management_port)
+            callers = honest_calls.Callers(world, name)
+            callers.measure(1)
+            before = target.resident / 2**20
+            quiet = callers.measure(max(arguments.seconds, QUIET))
+            for sources in arguments.sources:
+                for attack, make in ATTACKS.items():
+                    if re.search(arguments.only, attack):
+                        rows.append(besieged(callers, attack, make, sources, arguments.seconds, quiet, target))
+            callers.close()
+            time.sleep(arguments.settle)
+            left = target.resident / 2**20 - before
+            holds = left <= LEFT_MIB
+            rows.append({"attack": "memory after", "service": name, "rss_mib": before + left, "holds": holds})
+            print(f"{name}: {before:.1f} MiB before, {left:+.1f} MiB {arguments.settle:g} s after the last attack"
+                  f"  {'holds' if holds else 'MISSED'}", flush=True)  # fmt: skip
+    return rows
+
+
+def finish(rows, name):
+    out = ROOT / ".build" / "bench" / name
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(rows, indent=1) + "\n")
+    missed = [row["attack"] for row in rows if not row["holds"]]
+    print(f"{len(rows) - len(missed)} passed, {len(missed)} failed")
+    return 1 if missed else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description="Measures what attacks cost an honest client. As root.")
     parser.add_argument("--seconds", type=float, default=3)
@@ -368,8 +452,16 @@ def main():
         help="real-time priority for the server too, on a busy machine; a server that is never idle stands still then,"
         " for the 50 ms of each second that Linux keeps for others",
     )
+    parser.add_argument("--calls", action="store_true", help="honest clients that make real calls")
+    parser.add_argument("--sources", type=int, nargs="*", default=[1, 200], help="addresses that attackers come from")
+    parser.add_argument("--services", nargs="*", default=["qr", "identity"], choices=["qr", "identity"])
+    parser.add_argument("--settle", type=float, default=60, help="seconds after the last attack to look at the memory")
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / ".build" / "release")
     arguments = parser.parse_args()
+    if arguments.calls:
+        os.sched_setaffinity(0, {CLIENT_CORE})
+        with tempfile.TemporaryDirectory() as folder:
+            return finish(besiege(arguments, pathlib.Path(folder)), "besieged.json")
     subprocess.run([ROOT / "Tests" / "Benchmarks" / "honest" / "build", CLIENT], check=True)
     os.sched_setaffinity(0, {CLIENT_CORE})
     print(
@@ -391,17 +483,12 @@ def main():
                 servers = []
                 for name, nice in (("target", SERVER_NICE), ("other", 0))[: 1 + arguments.control]:
                     where = folder / f"{name}-{len(flags)}"
-                    server = stack.enter_context(conftest.serving(arguments.binaries, where, *flags, authority=trusted))
+                    server = stack.enter_context(hostile.serving(arguments.binaries, where, *flags, authority=trusted))
                     place(server, nice, arguments.before_others and name == "target")
                     server.call()
                     servers.append(server)
                 rows += measure(servers[0], servers[1] if arguments.control else None, arguments.seconds, chosen)
-    out = ROOT / ".build" / "bench" / "attacks.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(rows, indent=1) + "\n")
-    missed = [row["attack"] for row in rows if not row["holds"]]
-    print(f"{len(rows) - len(missed)} passed, {len(missed)} failed")
-    return 1 if missed else 0
+    return finish(rows, "attacks.json")
 
 
 if __name__ == "__main__":

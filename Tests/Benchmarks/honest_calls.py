@@ -1,0 +1,139 @@
+"""Real calls of honest clients beside an attack: issue, poll, watch, refresh and sign in.
+
+Each kind is called on a connection that was there before the attack and on a new one for each call.
+"""
+
+import collections
+import contextlib
+import itertools
+import os
+import pathlib
+import socket
+import sys
+import threading
+import time
+
+# An attacker is forked from this process and makes no call by gRPC.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "Tests" / "EndToEnd"), str(ROOT / "Tests" / "Story")]
+
+import conftest  # noqa: E402, F401  (makes the stubs)
+import grpc  # noqa: E402
+import services  # noqa: E402
+from latchkey.identity.v1 import auth_service_pb2, auth_service_pb2_grpc  # noqa: E402
+from latchkey.qr.v1 import qr_session_service_pb2, qr_session_service_pb2_grpc  # noqa: E402
+from world import CLIENT_ID, PASSWORD, UNTHROTTLED, World, base64url, unique_identifier  # noqa: E402
+
+# What a call may take, in seconds, and how long after one the next of its kind begins: a password's hash takes long.
+DEADLINE = 5
+PAUSE = {"sign in": 0.25}
+HONEST = "127.0.0.1/32"
+
+
+def fleet(binaries, folder):
+    """The services, with limits by address for everybody but the honest clients."""
+    many = "1000000"
+    identity = ["--sign-in-per-hour", many, "--guest-per-hour", many, "--register-per-hour", many]
+    arguments = {"qr": [*UNTHROTTLED["qr"], "--limits-exempt", HONEST], "identity": identity}
+    return services.Fleet(binaries, folder, arguments=arguments, exempt=HONEST)
+
+
+class Callers:
+    def __init__(self, world, service):
+        self.world, self.service = world, service
+        self.kinds = {"qr": ["issue", "poll", "watch"], "identity": ["refresh", "sign in"]}[service]
+        self.old = {kind: world.new_channel(service) for kind in self.kinds}
+        if service == "identity":
+            self.device = world.device()
+            self.device.start_as_guest()
+            self.name = unique_identifier()
+            world.account(self.name)
+
+    def close(self):
+        for channel in self.old.values():
+            channel.close()
+
+    def measure(self, seconds):
+        """{(kind, connection): how long each call took}; infinite for one that failed."""
+        if self.service == "qr":
+            # One for each caller: a session has only so many watches.
+            self.codes = {age: self.world.device().issue_qr().device_code for age in ("old", "new")}
+        times = collections.defaultdict(list)
+        end = time.monotonic() + seconds
+        callers = [
+            threading.Thread(target=self.repeat, args=[kind, age, end, times[kind, age]])
+            for kind in self.kinds
+            for age in ("old", "new")
+        ]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+        return times
+
+    def repeat(self, kind, age, end, times):
+        while time.monotonic() < end:
+            began = time.monotonic()
+            channel = self.old[kind] if age == "old" else self.world.new_channel(self.service)
+            try:
+                self.call(kind, age, channel)
+                times.append(time.monotonic() - began)
+            except grpc.RpcError:
+                times.append(float("inf"))
+            finally:
+                if age == "new":
+                    channel.close()
+            time.sleep(PAUSE.get(kind, 0.04))
+
+    def call(self, kind, age, channel):
+        if kind == "issue":
+            challenge = base64url(bytes(32))
+            request = qr_session_service_pb2.IssueSessionRequest(
+                client_id=CLIENT_ID, purpose=qr_session_service_pb2.PURPOSE_LOGIN,
+                code_challenge=challenge, code_challenge_method="S256",
+            )  # fmt: skip
+            qr_session_service_pb2_grpc.QrSessionServiceStub(channel).IssueSession(request, timeout=DEADLINE)
+        elif kind == "poll":
+            request = qr_session_service_pb2.PollSessionRequest(device_code=self.codes[age])
+            qr_session_service_pb2_grpc.QrSessionServiceStub(channel).PollSession(request, timeout=DEADLINE)
+        elif kind == "watch":
+            request = qr_session_service_pb2.WatchSessionRequest(device_code=self.codes[age])
+            watch = qr_session_service_pb2_grpc.QrSessionServiceStub(channel).WatchSession(request, timeout=DEADLINE)
+            next(watch)
+            watch.cancel()
+        elif kind == "refresh":
+            # The same token again brings the same child.
+            request = auth_service_pb2.RefreshRequest(refresh_token=self.device.tokens.refresh_token)
+            auth_service_pb2_grpc.AuthServiceStub(channel).Refresh(request, timeout=DEADLINE)
+        else:
+            credential = auth_service_pb2.PasswordCredential(identifier=self.name, password=PASSWORD)
+            request = auth_service_pb2.AuthenticateRequest(client_id=CLIENT_ID, password=credential)
+            auth_service_pb2_grpc.AuthServiceStub(channel).Authenticate(request, timeout=DEADLINE)
+
+
+def come_from(count):
+    """Lets every socket of this process come from one of so many addresses of loopback, none of them the honest one's."""
+    addresses = itertools.cycle([f"127.0.{1 + number // 250}.{1 + number % 250}" for number in range(count)])
+
+    class Sourced(socket.socket):
+        def connect(self, address):
+            with contextlib.suppress(OSError):
+                self.bind((next(addresses), 0))
+            super().connect(address)
+
+    socket.socket = Sourced
+
+
+@contextlib.contextmanager
+def world(binaries, folder, place):
+    """The services and stubs to them; `place` puts a process where it is to run."""
+    with fleet(binaries, folder) as running:
+        for service in running.services.values():
+            place(service)
+        world = World(running)
+        try:
+            yield world
+        finally:
+            world.close()

@@ -1,7 +1,8 @@
 """A gRPC client for loads of millions of calls from Python: some ten times cheaper a call than the stock one.
 
 It speaks as much HTTP/2 as our services need of a client: no dynamic header tables, windows that never close, and
-unary calls. A connection that breaks leaves its calls unanswered; the next call opens a new one.
+unary calls. A connection that breaks leaves its calls unanswered; the next call opens a new one. A call that nobody
+waits for any more is cancelled.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_STREAM = ACK = 1
 END_HEADERS = 4
+CANCEL = struct.pack(">I", 8)
 # SETTINGS_HEADER_TABLE_SIZE, ENABLE_PUSH and INITIAL_WINDOW_SIZE (RFC 9113 section 6.5.2).
 OUR_SETTINGS = struct.pack(">HIHIHI", 1, 0, 2, 0, 4, 0x7FFFFFFF)
 # Below what our services allow on a connection.
@@ -82,14 +84,23 @@ class Connection(asyncio.Protocol):
                 future.set_exception(Unanswered())
 
     def call(self, block, message):
-        """A future of the answer's message."""
+        """The stream, and a future of the answer's message."""
         stream, self.next_stream = self.next_stream, self.next_stream + 2
         future = self.calls[stream] = self.loop.create_future()
         if not self.output:
             self.loop.call_soon(self.flush)
         self.output.append(frame(HEADERS, END_HEADERS, stream, block))
         self.output.append(frame(DATA, END_STREAM, stream, b"\0" + struct.pack(">I", len(message)) + message))
-        return future
+        return stream, future
+
+    def cancel(self, stream):
+        """As a client does whose deadline passed."""
+        if self.calls.pop(stream, None) is None or not self.is_open:
+            return
+        self.bodies.pop(stream, None)
+        if not self.output:
+            self.loop.call_soon(self.flush)
+        self.output.append(frame(RST_STREAM, 0, stream, CANCEL))
 
     def flush(self):
         if self.output and self.is_open:
@@ -171,19 +182,24 @@ class FastClient:
         return self.connections[turn]
 
     async def call(self, path, request, answer, metadata=(), timeout=20):
-        """The answer as a message of type `answer`."""
+        """The answer as a message of type `answer`, once there is room for the call."""
         async with self.room:
-            connection = await self.connection()
-            future = connection.call(field_block(self.authority, path, tuple(metadata)), request.SerializeToString())
-            late = asyncio.get_running_loop().call_later(timeout, future.cancel)
-            try:
-                return answer.FromString(await future)
-            except asyncio.CancelledError:
-                if future.cancelled():
-                    raise Unanswered from None
-                raise
-            finally:
-                late.cancel()
+            return await self.call_at_once(path, request, answer, metadata, timeout)
+
+    async def call_at_once(self, path, request, answer, metadata=(), timeout=20):
+        """The same for who has seen to it that there is room."""
+        connection = await self.connection()
+        stream, future = connection.call(field_block(self.authority, path, tuple(metadata)), request.SerializeToString())
+        late = asyncio.get_running_loop().call_later(timeout, future.cancel)
+        try:
+            return answer.FromString(await future)
+        except asyncio.CancelledError:
+            if future.cancelled():
+                raise Unanswered from None
+            raise
+        finally:
+            late.cancel()
+            connection.cancel(stream)
 
     def close(self):
         for connection in self.connections:

@@ -66,6 +66,20 @@ class Target:
     def descriptors(self):
         return len(list(pathlib.Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
+    def issue(self):
+        """Issues a code; the request of a poll for it."""
+        from latchkey.qr.v1 import qr_session_service_pb2 as qr
+
+        request = qr.IssueSessionRequest(
+            client_id="latchkey-demo", purpose=qr.PURPOSE_LOGIN, code_challenge="A" * 43, code_challenge_method="S256"
+        )
+        with self.connect(timeout=DEADLINE) as client:
+            client.send(frames.call(1, frames.ISSUE, request.SerializeToString()))
+            fields, body = client.answer(1)
+        assert fields["grpc-status"] == "0", fields
+        code = qr.IssueSessionResponse.FromString(body[5:]).device_code
+        return qr.PollSessionRequest(device_code=code).SerializeToString()
+
     def call(self):
         """One honest call on a connection of its own."""
         with self.connect(timeout=DEADLINE) as client:
@@ -81,7 +95,8 @@ def serving(binaries, folder, *arguments, authority=None):
         process = subprocess.Popen(
             [
                 str(binaries / "latchkey-qr"), "--listen-port", "0", "--management-port", "0",
-                "--ports-file", str(ports), "--data-dir", str(folder / "data"), *arguments,
+                "--ports-file", str(ports), "--data-dir", str(folder / "data"),
+                "--poll-interval", "0s", "--poll-long-interval", "0s", "--limits-issues-per-minute", "0", *arguments,
             ],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=services.clean_environment(),
         )  # fmt: skip

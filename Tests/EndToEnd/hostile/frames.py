@@ -15,6 +15,8 @@ HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 CHECK = "/grpc.health.v1.Health/Check"
+ISSUE = "/latchkey.qr.v1.QrSessionService/IssueSession"
+POLL = "/latchkey.qr.v1.QrSessionService/PollSession"
 WATCH = "/grpc.health.v1.Health/Watch"
 REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 

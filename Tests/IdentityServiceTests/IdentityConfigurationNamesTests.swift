@@ -7,7 +7,7 @@ import Testing
 struct IdentityConfigurationNamesTests {
   @Test("the other services know every key of this one, so that one environment can serve all")
   func names() {
-    let declared = IdentityProcess.description.keys.map(\.name)
-    #expect(InstallationKeys.names(of: .identity).sorted() == declared.sorted())
+    let declared = IdentityProcess.description.keys.map(\.environmentName)
+    #expect(InstallationKeys.variables(of: .identity).sorted() == declared.sorted())
   }
 }

@@ -7,7 +7,7 @@ import Testing
 struct MigratorConfigurationNamesTests {
   @Test("the other services know every key of this one, so that one environment can serve all")
   func names() {
-    let declared = MigratorProcess.description.keys.map(\.name)
-    #expect(InstallationKeys.names(of: .migrator).sorted() == declared.sorted())
+    let declared = MigratorProcess.description.keys.map(\.environmentName)
+    #expect(InstallationKeys.variables(of: .migrator).sorted() == declared.sorted())
   }
 }

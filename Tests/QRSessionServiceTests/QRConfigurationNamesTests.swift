@@ -7,7 +7,7 @@ import Testing
 struct QRConfigurationNamesTests {
   @Test("the other services know every key of this one, so that one environment can serve all")
   func names() {
-    let declared = QRProcess.description.keys.map(\.name)
-    #expect(InstallationKeys.names(of: .qr).sorted() == declared.sorted())
+    let declared = QRProcess.description.keys.map(\.environmentName)
+    #expect(InstallationKeys.variables(of: .qr).sorted() == declared.sorted())
   }
 }

@@ -11,7 +11,7 @@ package struct ConfigurationDeclaration: Sendable {
   let validate: @Sendable (ConfigurationValue) throws(ConfigurationError) -> any Sendable
 
   /// `TLS_CERTIFICATE_FILE`.
-  var environmentName: String { ConfigurationName.environment(name) }
+  package var environmentName: String { ConfigurationName.environment(name) }
 
   /// `--tls-certificate-file`.
   var flag: String { ConfigurationName.flag(name) }

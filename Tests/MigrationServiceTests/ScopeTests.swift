@@ -7,6 +7,21 @@ import Testing
 
 @Suite("Sessions that were given little")
 struct ScopeTests {
+  @Test("R26: an account asks for a dozen plans in a minute, however many sessions ask, and nobody else waits for it")
+  func plans() async throws {
+    try await MigratorHarness.run { migrator in
+      let (guest, ada) = (try migrator.person(isGuest: true), try migrator.person(isGuest: false))
+      for _ in 0..<12 { _ = try await migrator.plan(guest, into: ada) }
+      let refused = await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") {
+        try await migrator.plan(guest, into: ada)
+      }
+      #expect(refused?.details.retryAfter != nil)
+      _ = try await migrator.plan(guest, into: try migrator.person(isGuest: false))
+      // Identity plans for whom it lets in, by limits of its own.
+      _ = try await migrator.plan(guest, into: ada, options: migrator.service)
+    }
+  }
+
   @Test("S16, R36, R45: without a scope nobody touches a record, and with basic alone nobody asks about a merge")
   func narrow() async throws {
     try await MigratorHarness.run { migrator in

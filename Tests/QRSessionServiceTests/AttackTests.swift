@@ -201,6 +201,24 @@ import Testing
     #expect(harness.audited.filter { $0 == .reused }.count == 1)
   }
 
+  @Test("R37: polls with a wrong verifier are slowed and read nothing, and the right one is not")
+  func guessesAreSlowed() async throws {
+    let harness = try Harness()
+    let issued = try await harness.confirmed()
+    func guess(_ letter: String) async -> RPCError? {
+      await refusal { _ = try await harness.poll(issued, verifier: String(repeating: letter, count: 43)) }
+    }
+    for letter in ["x", "y", "x", "z"] { #expect(await guess(letter)?.details.reason == "invalid_grant") }
+    let reads = harness.database.statistics.reads
+    for letter in ["x", "y", "z", "x"] { #expect(await guess(letter)?.details.reason == "slow_down") }
+    #expect(harness.database.statistics.reads == reads)
+    #expect(harness.audited.filter { $0 == .wrongVerifier }.count == 4)
+    #expect(try await harness.poll(issued, verifier: Harness.verifier).tokens != nil)
+    #expect(await guess("y")?.details.reason == "slow_down")
+    harness.clock.move(by: .seconds(61))
+    #expect(await guess("y")?.details.reason == "invalid_grant")
+  }
+
   @Test("S6: a code that a second account submits is cancelled, and the second account learns nothing")
   func passedAround() async throws {
     let harness = try Harness()

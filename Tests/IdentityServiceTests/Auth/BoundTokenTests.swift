@@ -249,4 +249,26 @@ struct BoundTokenTests {
       request, options: try options(harness, Auth.authenticate.rpc))
     #expect(settled.tokens?.cnfJkt == key.publicKey.thumbprint)
   }
+
+  @Test("R21, R43: who takes a cloned guest's place is bound to their key as the guest was, whatever their call proved")
+  func cloneStaysBound() async throws {
+    let harness = try await IdentityHarness()
+    let (old, new) = (try TestDevice(), try TestDevice())
+    func issue(_ counter: Int64) async throws -> IdentityV1.IssueGuestResponse {
+      try await harness.guests.issueGuest(
+        old.issueRequest(try await harness.challenge(for: old), counter: counter),
+        options: try options(harness, IdentityV1.GuestServiceMethod.issueGuest.rpc, by: old.key))
+    }
+    #expect(try await issue(5).tokens?.cnfJkt == old.key.publicKey.thumbprint)
+    await expectRefusal(.failedPrecondition, "DEVICE_CLONED") { try await issue(5) }
+    let challenge = try await harness.challenge(for: old)
+    let parts = [new.clientID, new.deviceID, challenge]
+    let answer = try await harness.devices.resolveClone(
+      IdentityV1.ResolveCloneRequest(
+        clientID: new.clientID, choice: .transfer, oldKey: old.jwk, device: try new.issueRequest("x").device,
+        challenge: challenge,
+        oldProof: try old.sign("latchkey-rotate-key-v1", parts + [new.key.publicKey.thumbprint]),
+        newProof: try new.sign("latchkey-rotated-key-v1", parts + [old.key.publicKey.thumbprint])))
+    #expect(answer.tokens?.cnfJkt == new.key.publicKey.thumbprint && answer.tokens?.tokenType == "DPoP")
+  }
 }

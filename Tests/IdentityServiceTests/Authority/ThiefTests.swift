@@ -97,6 +97,25 @@ struct ThiefTests {
     #expect(!session.isConfirmed)
   }
 
+  @Test("R43: an offer that was made before a step-up is none on its proof")
+  func offerBeforeStepUp() async throws {
+    harness.clock.advance(by: .seconds(120))
+    let offer = try await harness.transfers.createTransfer(.init(), options: .bearer(owner.tokens))
+    harness.clock.advance(by: .seconds(1))
+    let password = IdentityV1.PasswordCredential(identifier: "ada@example.com", password: IdentityHarness.password)
+    _ = try await harness.auth.stepUp(
+      IdentityV1.StepUpRequest(method: .password(password)), options: .bearer(owner.tokens))
+    let challenge = try await harness.challenge(for: thief)
+    let proof = try thief.sign(
+      "latchkey-transfer-proof-v1", [thief.clientID, thief.deviceID, challenge, offer.code])
+    await expectRefusal(.notFound, "TRANSFER_NOT_FOUND") {
+      try await harness.transfers.redeemTransfer(
+        IdentityV1.RedeemTransferRequest(
+          secret: .code(offer.code), clientID: thief.clientID, device: try thief.issueRequest(challenge).device,
+          challenge: challenge, proof: proof, keepOld: true))
+    }
+  }
+
   @Test("S18: a session that a code began and nobody confirmed lets nobody else in, and no day changes that")
   func unconfirmedConfirms() async throws {
     let phished = try await grant(.signIn, "qr-1", scope: "basic profile account")
@@ -175,6 +194,31 @@ struct ThiefTests {
     #expect(session.scope.description == "basic" && session.boundKeyThumbprint == thief.key.publicKey.thumbprint)
     #expect(session.authenticatedAt == signedIn && session.method == .qr)
     #expect(!session.isConfirmed)
+  }
+
+  @Test("R44: an address that a thief linked goes with the session, also when they took the owner's off before")
+  func addressOfThief() async throws {
+    _ = try await harness.link(.identifier("eve_0"), owner.tokens)
+    let identities = try await harness.links.listIdentities(.init(), options: .bearer(owner.tokens)).identities
+    let own = try identities.first { $0.kind == "email" }.orThrow()
+    let elsewhere = try await harness.signIn("ada@example.com")
+    _ = try await harness.links.unlinkIdentity(.init(identityID: own.identityID), options: .bearer(owner.tokens))
+    _ = try await harness.sessions.revokeSession(
+      IdentityV1.RevokeSessionRequest(sid: owner.tokens?.sid ?? ""), options: .bearer(elsewhere.tokens))
+    let left = try await harness.links.listIdentities(.init(), options: .bearer(elsewhere.tokens)).identities
+    #expect(left.isEmpty)
+    _ = try await harness.link(.identifier("ada_lovelace"), elsewhere.tokens)
+  }
+
+  @Test("R44: where nobody is signed in any more, the last address stays, whoever linked it")
+  func lastAddress() async throws {
+    _ = try await harness.link(.identifier("ada_lovelace"), owner.tokens)
+    let identities = try await harness.links.listIdentities(.init(), options: .bearer(owner.tokens)).identities
+    let first = try identities.first { $0.kind == "email" }.orThrow()
+    _ = try await harness.links.unlinkIdentity(.init(identityID: first.identityID), options: .bearer(owner.tokens))
+    _ = try await harness.sessions.revokeSession(
+      IdentityV1.RevokeSessionRequest(sid: owner.tokens?.sid ?? ""), options: .bearer(owner.tokens))
+    #expect(try await harness.signIn("ada_lovelace").subject?.sub == owner.subject?.sub)
   }
 
   @Test("R44: a link ticket dies when its account is signed out everywhere and when its credential is unlinked")

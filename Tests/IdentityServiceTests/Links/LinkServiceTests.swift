@@ -114,6 +114,18 @@ struct LinkServiceTests {
     #expect(try await link(harness, account, "ada_l").linked)
   }
 
+  @Test("R46: who proved a moment ago who they are is not asked for the password as well")
+  func recentProofIsEnough() async throws {
+    let harness = try await IdentityHarness()
+    let account = try await harness.register("ada@example.com").tokens
+    #expect(try await link(harness, account, "ada_l", password: "").linked)
+    let id = try await list(harness, account).first { $0.kind == "user_name" }.orThrow().identityID
+    _ = try await harness.links.unlinkIdentity(.init(identityID: id), options: .bearer(account))
+    harness.clock.advance(by: .seconds(301))
+    // The password does not stand for the proof that the table asks for.
+    await expectRefusal(.unauthenticated, "STEP_UP_REQUIRED") { try await link(harness, account, "ada_l") }
+  }
+
   @Test("R34: neither a guest nor a screen signed in by a code may link")
   func access() async throws {
     let harness = try await IdentityHarness()

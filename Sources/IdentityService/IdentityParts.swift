@@ -62,7 +62,7 @@ struct IdentityParts: Sendable {
       RecordPurger(records: $0, subjects: stores.subjects, clock: clock, logger: logger)
     }
     removal = SubjectRemoval(subjects: stores.subjects, purger: purger, surroundings: surroundings)
-    reauthentication = Reauthentication(links: stores.links, sessions: stores.sessions, secrets: secrets)
+    reauthentication = Reauthentication(links: stores.links, secrets: secrets)
     guestRoom = GuestRoom(limit: configuration.guestLimit, subjects: stores.subjects)
     replayKey = secret.key(for: "sign-in-replay")
   }

@@ -113,9 +113,6 @@ package enum Limits {
   /// An older ID token signs nobody in, however long its provider would let it hold.
   package static let idTokenAge: Duration = .seconds(600)
 
-  /// How long after a sign-in its owner may enrol what else will sign them in without being asked again.
-  package static let freshSignIn: Duration = .seconds(600)
-
   /// Codes that wait for their delivery, some 200 bytes each, and how long a failed delivery is held against the next:
   /// as long as a mail server takes to come back, and short enough to try.
   package static let codesWaiting = 1000

@@ -13,7 +13,7 @@ extension AccountHandlers {
     guard try RequestFields.subjectID(request.sub, "sub") == account else {
       throw .invalid("sub", "must be the caller's own")
     }
-    try await reauthentication.requireFresh(context, request.password)
+    try await reauthentication.check(context, request.password)
     // Afterwards nobody knows where.
     let owner = try await notices.owner(of: account)
     let now = clock.now()

@@ -6,7 +6,6 @@ import Storage
 /// Whether it is the owner who changes what leads to an account.
 struct Reauthentication: Surrounded {
   let links: any LinkStore
-  let sessions: any SessionStore
   let secrets: SecretChecks
 
   var surroundings: Surroundings { secrets.surroundings }
@@ -15,29 +14,16 @@ struct Reauthentication: Surrounded {
     try await stored { () throws(StorageError) in try await links.passwordHash(of: account) }
   }
 
-  /// Holds when the password is the account's, or when the account has none and its owner signed in a moment ago.
+  /// Holds when the password is the account's.
   func reauthenticate(_ context: ServerContext, _ password: String) async throws(RPCError) {
-    let account = try context.callerSubject()
-    let hash = try await passwordHash(of: account)
-    guard hash == nil, password.isEmpty else {
-      return try await reauthenticate(account, try RequestFields.presentedPassword(password, "password"), context)
-    }
-    guard try await isFresh(context) else { throw .reauthenticationRequired }
+    try await reauthenticate(
+      try context.callerSubject(), try RequestFields.presentedPassword(password, "password"), context)
   }
 
-  /// Holds when the caller signed in a moment ago, or says the password.
-  func requireFresh(_ context: ServerContext, _ password: String) async throws(RPCError) {
-    if password.isEmpty, try await isFresh(context) { return }
-    try await reauthenticate(context, password)
-  }
-
-  /// Whether the caller's session began a moment ago, with something of the caller's: not with a code that somebody
-  /// else confirmed.
-  private func isFresh(_ context: ServerContext) async throws(RPCError) -> Bool {
-    let id = try context.callerSession()
-    let session = try await stored { () throws(StorageError) in try await sessions.session(id) }
-    guard let session, session.method != .qr else { return false }
-    return clock.now() <= session.authenticatedAt + Limits.freshSignIn
+  /// The method's line in the table has asked for the owner's recent proof, whichever it was, so that no password is
+  /// needed here. One that is sent all the same has to be right: nobody may believe that a wrong one was taken.
+  func check(_ context: ServerContext, _ password: String) async throws(RPCError) {
+    if !password.isEmpty { try await reauthenticate(context, password) }
   }
 
   /// Holds when the password is the account's. Counted like a sign-in: a stolen token must not become a way to guess.

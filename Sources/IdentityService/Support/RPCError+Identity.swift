@@ -98,11 +98,6 @@ extension RPCError {
       reason: "CODE_REQUIRED")
   }
 
-  static var reauthenticationRequired: RPCError {
-    RPCError(
-      .failedPrecondition, "this changes how the account is reached: sign in again first", reason: "REAUTH_REQUIRED")
-  }
-
   static var tooManyIdentities: RPCError {
     RPCError(.failedPrecondition, "the account has as many identities as one may have", reason: "TOO_MANY")
   }

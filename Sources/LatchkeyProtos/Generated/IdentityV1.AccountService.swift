@@ -19,8 +19,7 @@ extension IdentityV1 {
       context: ServerContext
     ) async throws(RPCError) -> IdentityV1.UpdateProfileResponse
 
-    /// Gives an account its first password. One that has a password is PASSWORD_SET. A caller who did not sign in within
-    /// the last ten minutes is REAUTH_REQUIRED.
+    /// Gives an account its first password. One that has a password is PASSWORD_SET.
     func setPassword(
       _ request: IdentityV1.SetPasswordRequest,
       context: ServerContext
@@ -173,8 +172,7 @@ extension IdentityV1 {
       try await channel.unary(AccountServiceMethod.updateProfile.rpc, request, options: options)
     }
 
-    /// Gives an account its first password. One that has a password is PASSWORD_SET. A caller who did not sign in within
-    /// the last ten minutes is REAUTH_REQUIRED.
+    /// Gives an account its first password. One that has a password is PASSWORD_SET.
     package func setPassword(
       _ request: IdentityV1.SetPasswordRequest,
       options: CallOptions = CallOptions()
@@ -458,7 +456,7 @@ extension IdentityV1 {
   }
 
   package struct DeleteAccountRequest: Sendable, Equatable {
-    /// The account's password; not needed within ten minutes of a sign-in.
+    /// Not needed: the session's recent proof is. Where it is sent it has to be the account's.
     package var password: String
     /// The caller's own sub, so that nothing is deleted by mistake.
     package var sub: String

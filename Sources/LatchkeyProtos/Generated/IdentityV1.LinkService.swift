@@ -14,8 +14,7 @@ extension IdentityV1 {
     ) async throws(RPCError) -> IdentityV1.ListIdentitiesResponse
 
     /// Lets another identifier lead to the account, or a device unlock it. Idempotent. What leads to another account is
-    /// IDENTITY_IN_USE. A caller who did not sign in within the last ten minutes is asked for the password (REAUTH_REQUIRED
-    /// where the account has none).
+    /// IDENTITY_IN_USE.
     func linkIdentity(
       _ request: IdentityV1.LinkIdentityRequest,
       context: ServerContext
@@ -82,8 +81,7 @@ extension IdentityV1 {
     }
 
     /// Lets another identifier lead to the account, or a device unlock it. Idempotent. What leads to another account is
-    /// IDENTITY_IN_USE. A caller who did not sign in within the last ten minutes is asked for the password (REAUTH_REQUIRED
-    /// where the account has none).
+    /// IDENTITY_IN_USE.
     package func linkIdentity(
       _ request: IdentityV1.LinkIdentityRequest,
       options: CallOptions = CallOptions()
@@ -164,7 +162,7 @@ extension IdentityV1 {
 
   package struct LinkIdentityRequest: Sendable, Equatable {
     package var identity: Identity?
-    /// The account's password: whoever found a device unlocked must not be able to take the account along.
+    /// Not needed: the session's recent proof is. Where it is sent it has to be the account's.
     package var password: String
 
     package init(identity: Identity? = nil, password: String = "") {
@@ -197,7 +195,7 @@ extension IdentityV1 {
 
   package struct UnlinkIdentityRequest: Sendable, Equatable {
     package var identityID: String
-    /// The account's password.
+    /// Not needed: the session's recent proof is. Where it is sent it has to be the account's.
     package var password: String
 
     package init(identityID: String = "", password: String = "") {

@@ -11,6 +11,11 @@ struct PasswordOption: ParsableArguments {
     try Self.read(passwordFile, "password", option: "--password-file", isNew: isNew)
   }
 
+  /// For what needs none: nobody is asked to type one. Empty without the option.
+  func ifGiven() throws(CommandFailure) -> String {
+    passwordFile == nil ? "" : try password()
+  }
+
   /// - Parameters:
   ///   - what: as the prompt and the errors call it.
   ///   - isNew: whether it is only being chosen: typed, it is asked for twice.

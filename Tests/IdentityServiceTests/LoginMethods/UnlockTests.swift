@@ -147,7 +147,7 @@ struct UnlockTests {
   func enrolment() async throws {
     let scene = try await Scene()
     let key = try P256PrivateKey()
-    scene.harness.clock.advance(by: Limits.freshSignIn + .seconds(1))
+    scene.harness.clock.advance(by: .seconds(301))
     await expectRefusal(.unauthenticated, "STEP_UP_REQUIRED") { try await scene.harness.enrolKey(key, scene.tokens) }
     let again = try await scene.harness.signIn("ada@example.com", guest: nil).tokens
     // A session of another device, with none of its own, enrols nothing either.

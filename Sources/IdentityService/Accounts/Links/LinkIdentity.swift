@@ -17,30 +17,30 @@ extension LinkHandlers {
     case .identifier(let text):
       let identifier = try RequestFields.identifier(text, "identifier")
       try evidence.requireNoCode(for: identifier, "identifier")
-      try await reauthentication.reauthenticate(context, request.password)
+      try await reauthentication.check(context, request.password)
       return try await link(identifier, by: caller)
     case .otp(let credential):
-      try await reauthentication.reauthenticate(context, request.password)
+      try await reauthentication.check(context, request.password)
       let shown = try await PresentedCode(credential, "otp", evidence.codes, by: try context.requester())
       return try await link(shown.identifier, by: caller, code: shown.code)
     case .customSecret(let credential):
       let id = try RequestFields.customID(credential.id, "custom_secret.id")
       let secret = try RequestFields.newCustomSecret(credential.secret, "custom_secret.secret")
-      try await reauthentication.reauthenticate(context, request.password)
+      try await reauthentication.check(context, request.password)
       return try await link(.customID(id), by: caller, secretHash: try await evidence.secrets.hash(secret.secret))
     case .idToken(let credential):
       let client = try RequestFields.clientID(try context.requireSubject().clientID)
-      try await reauthentication.reauthenticate(context, request.password)
+      try await reauthentication.check(context, request.password)
       let shown = try await PresentedIDToken(credential, "id_token", client: client, evidence.idTokens)
       return try await link(shown.identifier, by: caller, challenge: shown.challenge)
     case .deviceKey(let enrolment):
       let proof = try enrolmentProof(enrolment.proof, "device_key.proof", .enrolUnlock, context)
-      try await reauthentication.requireFresh(context, request.password)
+      try await reauthentication.check(context, request.password)
       return try await enrol(.key, proof, context)
     case .pattern(let enrolment):
       let pattern = try RequestFields.pattern(enrolment.pattern, "pattern.pattern")
       let proof = try enrolmentProof(enrolment.proof, "pattern.proof", .enrolPattern, context)
-      try await reauthentication.requireFresh(context, request.password)
+      try await reauthentication.check(context, request.password)
       return try await enrol(.pattern, proof, secretHash: try await evidence.secrets.hash(pattern.secret), context)
     }
   }

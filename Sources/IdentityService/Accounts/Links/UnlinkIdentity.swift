@@ -12,7 +12,7 @@ extension LinkHandlers {
     guard !request.identityID.isEmpty else { throw .invalid("identity_id", "is missing") }
     let account = try account(context)
     let caller = try context.callerSession()
-    try await reauthentication.reauthenticate(context, request.password)
+    try await reauthentication.check(context, request.password)
     let now = clock.now()
     let unlocks = try await stored { () throws(StorageError) in try await self.unlocks.unlocks(of: account) }
     if let unlock = unlocks.first(where: { Self.id(of: $0) == request.identityID }) {

@@ -13,7 +13,7 @@ struct LinkAddCommand: DeviceCommand {
   @Argument(help: "An e-mail address, a phone number or a user name.") var identifier: String
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
-    let identity = try await device.link(identifier: identifier, password: try password.password())
+    let identity = try await device.link(identifier: identifier, password: try password.ifGiven())
     output.result("\(identity.mask) leads to your account.", ["identity": JSONValue(identity)])
   }
 }

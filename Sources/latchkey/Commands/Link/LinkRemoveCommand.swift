@@ -13,7 +13,7 @@ struct LinkRemoveCommand: DeviceCommand {
   @Argument(help: "As latchkey link list shows it.") var identity: String
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
-    try await device.unlink(identityID: identity, password: try password.password())
+    try await device.unlink(identityID: identity, password: try password.ifGiven())
     output.result("Removed.", ["identity_id": .string(identity)])
   }
 }

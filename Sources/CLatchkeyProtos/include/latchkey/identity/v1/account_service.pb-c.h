@@ -285,7 +285,7 @@ struct  Latchkey__Identity__V1__DeleteAccountRequest
 {
   ProtobufCMessage base;
   /*
-   * The account's password; not needed within ten minutes of a sign-in.
+   * Not needed: the session's recent proof is. Where it is sent it has to be the account's.
    */
   ProtobufCBinaryData password;
   /*

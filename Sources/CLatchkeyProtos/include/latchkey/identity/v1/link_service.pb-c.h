@@ -131,7 +131,7 @@ struct  Latchkey__Identity__V1__LinkIdentityRequest
 {
   ProtobufCMessage base;
   /*
-   * The account's password: whoever found a device unlocked must not be able to take the account along.
+   * Not needed: the session's recent proof is. Where it is sent it has to be the account's.
    */
   ProtobufCBinaryData password;
   Latchkey__Identity__V1__LinkIdentityRequest__IdentityCase identity_case;
@@ -174,7 +174,7 @@ struct  Latchkey__Identity__V1__UnlinkIdentityRequest
   ProtobufCMessage base;
   ProtobufCBinaryData identity_id;
   /*
-   * The account's password.
+   * Not needed: the session's recent proof is. Where it is sent it has to be the account's.
    */
   ProtobufCBinaryData password;
 };

@@ -85,6 +85,13 @@ enum LineageRow {
     return made.contains(Member.session(session).bytes) || made.contains { letIn.contains($0) }
   }
 
+  /// Whether a code or a transfer is among what it came of.
+  static func cameOfCode(_ member: Member, in db: SQLiteConnection) throws(StorageError) -> Bool {
+    try ancestors(of: member.bytes, in: db).contains(where: isCode)
+  }
+
+  private static func isAddress(_ member: [UInt8]) -> Bool { member.first == UInt8(ascii: "i") }
+
   private static func isCode(_ member: [UInt8]) -> Bool {
     member.first == UInt8(ascii: "q") || member.first == UInt8(ascii: "t")
   }
@@ -102,7 +109,9 @@ enum LineageRow {
     noting changes: inout SessionChanges
   ) throws(StorageError) {
     let kept = keeper.map { Member.session($0).bytes }
-    for descendant in try db.all(selectDescendants, .blob(root.bytes), map: { $0.blob(0) }) {
+    // Addresses after the sessions: whether one may be the last to go depends on who is still signed in.
+    let descendants = try db.all(selectDescendants, .blob(root.bytes)) { $0.blob(0) }
+    for descendant in descendants.filter({ !isAddress($0) }) + descendants.filter(isAddress) {
       if let kept {
         if descendant == kept { continue }
         if try ancestors(of: descendant, in: db).contains(kept) { continue }
@@ -139,13 +148,16 @@ enum LineageRow {
         AuditNote(.credentialRemoved, at: now, subject: subject, detail: "came of what was ended"))
     case UInt8(ascii: "i"):
       guard let (kind, value) = parts(name) else { return }
-      // The last one stays: nobody could sign in any more.
+      // The last one goes only while somebody is signed in, who can link another: a thief who took the owner's address
+      // off would otherwise keep the account by theirs. With nobody there it stays, or nobody could sign in any more.
       try db.execute(
         """
         DELETE FROM identities WHERE sub = ?1 AND kind = ?2 AND value = ?3
-          AND (SELECT count(*) FROM identities WHERE sub = ?1) > 1
+          AND ((SELECT count(*) FROM identities WHERE sub = ?1) > 1
+            OR EXISTS (SELECT 1 FROM sessions WHERE sub = ?1 AND ended_at IS NULL AND idle_expires_at > ?4
+              AND absolute_expires_at > ?4))
         """,
-        .id(subject), .integer(kind), .text(value))
+        .id(subject), .integer(kind), .text(value), .time(now))
       changes.notes.append(AuditNote(.identityUnlinked, at: now, subject: subject, detail: "came of what was ended"))
     default: return
     }

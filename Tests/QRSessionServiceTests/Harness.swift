@@ -207,6 +207,8 @@ final class RecordingGrants: QRGrantIssuer {
     var onIssue: (@Sendable () async -> Void)?
     /// The keys of the sessions' devices, by the session's id.
     var keys: [String: String] = [:]
+    /// Those of them that a code let in.
+    var letIn: Set<String> = []
     var described = 0
   }
 
@@ -240,17 +242,23 @@ final class RecordingGrants: QRGrantIssuer {
     session: SessionID,
     deadline: ContinuousClock.Instant?
   ) async throws(RPCError) -> SubjectDescription {
-    let (failure, key) = state.withLock { state in
+    let (failure, key, isLetIn) = state.withLock { state in
       state.described += 1
-      return (state.maskFailure, state.keys[session.description])
+      return (
+        state.maskFailure, state.keys[session.description], state.letIn.contains(session.description)
+      )
     }
     if let failure { throw failure }
-    return SubjectDescription(mask: DisplayText("\(subject.description.prefix(2))***"), deviceKeyThumbprint: key)
+    return SubjectDescription(
+      mask: DisplayText("\(subject.description.prefix(2))***"), deviceKeyThumbprint: key, isLetIn: isLetIn)
   }
 
   /// The session of that name began on the device with this key.
-  func register(_ key: P256PrivateKey, session: String = "phone") {
-    state.withLock { $0.keys[ServerContext.id(session)] = key.publicKey.thumbprint }
+  func register(_ key: P256PrivateKey, session: String = "phone", isLetIn: Bool = false) {
+    state.withLock { state in
+      state.keys[ServerContext.id(session)] = key.publicKey.thumbprint
+      if isLetIn { state.letIn.insert(ServerContext.id(session)) }
+    }
   }
 
   func revoke(_ session: QRSessionID, reason: String) async throws(RPCError) -> Int64 {

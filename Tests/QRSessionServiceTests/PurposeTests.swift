@@ -2,6 +2,7 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import ServiceRuntime
 import Testing
 
 @testable import QRSessionService
@@ -69,6 +70,37 @@ import Testing
     #expect(harness.audited.filter { $0 == .wrongReauthProof }.count == forged.count)
     #expect(try await harness.stored(issued).phase.state == .scanned)
     try await harness.confirm(scanned, proof: try harness.unlock(scanned, with: key))
+  }
+
+  @Test("S11, R46: a phone that a code let in signs itself no pass, and is told so when it scans")
+  func signatureOfTheLetIn() async throws {
+    let harness = try harness { $0.stepUp = StepUpPolicy() }
+    harness.grants.register(key, session: "let in", isLetIn: true)
+    let scanned = try await harness.scan(
+      try await harness.issue { $0.scope = "basic profile account" },
+      as: .phone(session: "let in", authenticatedAt: nil))
+    #expect(scanned.needsReauth && scanned.needsStepUp)
+    let proof = try harness.unlock(scanned, with: key)
+    let letIn = ServerContext.phone(session: "let in", authenticatedAt: nil)
+    #expect(await refusal { try await harness.confirm(scanned, proof: proof, as: letIn) } == .wrongReauthProof)
+    #expect(
+      await refusal { try await harness.confirm(scanned, as: letIn) }?.details.reason == "STEP_UP_REQUIRED")
+  }
+
+  @Test("R46: the phone learns from the scan that its owner has to prove who they are, and that its key will do")
+  func announced() async throws {
+    let harness = try harness { $0.stepUp = StepUpPolicy() }
+    let (old, now) = (harness.clock.now() - .seconds(600), harness.clock.now())
+    for (scope, at, needs) in [
+      ("basic profile account", old, true), ("basic profile account", now, false), ("basic profile", old, false),
+    ] {
+      let phone = ServerContext.phone(authenticatedAt: at)
+      let scanned = try await harness.scan(try await harness.issue { $0.scope = scope }, as: phone)
+      #expect(scanned.needsReauth == needs, "\(scope)")
+      #expect(!scanned.needsStepUp)
+      let proof = needs ? try harness.unlock(scanned, with: key) : nil
+      try await harness.confirm(scanned, proof: proof, as: phone)
+    }
   }
 
   @Test("Q12: a fresh sign-in does not stand in for the signature over an action")

@@ -14,17 +14,23 @@ extension GrantHandlers {
     let identities = try await stored { () throws(StorageError) in
       try await links.identities(of: subject)
     }
+    let device = try await deviceKey(request.sid, of: subject)
     return IdentityV1.DescribeSubjectResponse(
       mask: identities.first?.mask ?? "",
-      deviceKeyThumbprint: try await deviceKey(request.sid, of: subject) ?? ""
+      deviceKeyThumbprint: device?.thumbprint ?? "",
+      deviceKeyLetIn: device?.isLetIn ?? false
     )
   }
 
-  private func deviceKey(_ text: String, of subject: SubjectID) async throws(RPCError) -> String? {
+  private func deviceKey(
+    _ text: String, of subject: SubjectID
+  ) async throws(RPCError) -> (thumbprint: String, isLetIn: Bool)? {
     guard !text.isEmpty else { return nil }
     let id = try RequestFields.sessionID(text, "sid")
     let session = try await stored { () throws(StorageError) in try await sessions.session(id) }
-    guard let session, session.subject == subject, session.isLive(at: clock.now()) else { return nil }
-    return session.device.keyThumbprint
+    guard let session, session.subject == subject, session.isLive(at: clock.now()),
+      let key = session.device.keyThumbprint
+    else { return nil }
+    return (key, try await stored { () throws(StorageError) in try await sessions.isLetIn(id) })
   }
 }

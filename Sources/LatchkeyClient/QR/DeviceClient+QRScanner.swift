@@ -97,6 +97,7 @@ extension DeviceClient {
       signals: answer.risk?.signals ?? [],
       needsCheckCode: answer.needsCheckCode,
       needsReauthentication: answer.needsReauth,
+      needsStepUp: answer.needsStepUp,
       expiresIn: .told(seconds: answer.expiresIn),
       action: answer.action.map {
         QRAction(text: $0.text, amount: $0.amount, currency: $0.currency, reference: $0.reference)

@@ -17,7 +17,10 @@ public struct QRScan: Sendable, Equatable {
   /// Further reasons to be careful, by name.
   public let signals: [String]
   public let needsCheckCode: Bool
+  /// The person proves who they are before they agree: they open the phone's lock, so that its key signs, or step up.
   public let needsReauthentication: Bool
+  /// With ``needsReauthentication``: this phone's key will not do, because a code or a transfer let the phone in.
+  public let needsStepUp: Bool
   public let expiresIn: Duration
   /// What is agreed to, for ``QRSignInPurpose/confirmAction``.
   public let action: QRAction?

@@ -401,10 +401,14 @@ extension IdentityV1 {
     package var mask: String
     /// Thumbprint of the device key that the session began with; empty when there is none or no such session.
     package var deviceKeyThumbprint: String
+    /// A code or a transfer let that device in, and nobody proved there since who they are: what its key signs is not the
+    /// owner's word.
+    package var deviceKeyLetIn: Bool
 
-    package init(mask: String = "", deviceKeyThumbprint: String = "") {
+    package init(mask: String = "", deviceKeyThumbprint: String = "", deviceKeyLetIn: Bool = false) {
       self.mask = mask
       self.deviceKeyThumbprint = deviceKeyThumbprint
+      self.deviceKeyLetIn = deviceKeyLetIn
     }
   }
 
@@ -769,7 +773,8 @@ extension IdentityV1.DescribeSubjectResponse: RPCMessage {
   init(reading c: UnsafePointer<Latchkey__Identity__V1__DescribeSubjectResponse>) throws(ProtobufError) {
     unsafe self.init(
       mask: try FieldReader.string(c.pointee.mask, "mask"),
-      deviceKeyThumbprint: try FieldReader.string(c.pointee.device_key_thumbprint, "device_key_thumbprint")
+      deviceKeyThumbprint: try FieldReader.string(c.pointee.device_key_thumbprint, "device_key_thumbprint"),
+      deviceKeyLetIn: c.pointee.device_key_let_in != 0
     )
   }
 
@@ -781,6 +786,7 @@ extension IdentityV1.DescribeSubjectResponse: RPCMessage {
     unsafe latchkey__identity__v1__describe_subject_response__init(c)
     unsafe c.pointee.mask = try arena.string(mask)
     unsafe c.pointee.device_key_thumbprint = try arena.string(deviceKeyThumbprint)
+    unsafe c.pointee.device_key_let_in = deviceKeyLetIn ? 1 : 0
     return unsafe c
   }
 }

@@ -625,6 +625,7 @@ extension QRV1 {
     package var risk: QRV1.Risk?
     package var expiresIn: Int64
     package var needsCheckCode: Bool
+    /// The person proves who they are before this is confirmed: by the phone's key (reauth_proof), or by a step-up.
     package var needsReauth: Bool
     package var purpose: QRV1.Purpose
     package var clientID: String
@@ -633,6 +634,9 @@ extension QRV1 {
     package var issuedAt: GoogleProtobuf.Timestamp?
     /// What is agreed to, for PURPOSE_CONFIRM_ACTION.
     package var action: QRV1.Action?
+    /// With needs_reauth: this phone's own key will not do, for a code or a transfer let the phone in. Its owner steps up
+    /// first (AuthService.StepUp), or signs in again.
+    package var needsStepUp: Bool
 
     package init(
       confirmTicket: String = "",
@@ -645,7 +649,8 @@ extension QRV1 {
       clientID: String = "",
       scope: String = "",
       issuedAt: GoogleProtobuf.Timestamp? = nil,
-      action: QRV1.Action? = nil
+      action: QRV1.Action? = nil,
+      needsStepUp: Bool = false
     ) {
       self.confirmTicket = confirmTicket
       self.initiator = initiator
@@ -658,6 +663,7 @@ extension QRV1 {
       self.scope = scope
       self.issuedAt = issuedAt
       self.action = action
+      self.needsStepUp = needsStepUp
     }
   }
 
@@ -680,8 +686,8 @@ extension QRV1 {
     package var checkCode: String
     /// Narrows the scope that the initiating device asked for; empty grants all of it.
     package var scopeSubset: String
-    /// Needed when the scan said needs_reauth, unless the access token comes from a recent sign-in; CONFIRM_ACTION always
-    /// needs it.
+    /// Needed when the scan said needs_reauth, unless the access token comes from a recent sign-in or step-up;
+    /// CONFIRM_ACTION always needs it. REAUTH_PROOF_INVALID for the key of a phone that needs_step_up.
     package var reauthProof: QRV1.ReauthProof?
 
     package init(
@@ -1228,7 +1234,8 @@ extension QRV1.ScanSessionResponse: RPCMessage {
       clientID: try FieldReader.string(c.pointee.client_id, "client_id"),
       scope: try FieldReader.string(c.pointee.scope, "scope"),
       issuedAt: try FieldReader.message(c.pointee.issued_at, "issued_at", GoogleProtobuf.Timestamp.init(reading:)),
-      action: try FieldReader.message(c.pointee.action, "action", QRV1.Action.init(reading:))
+      action: try FieldReader.message(c.pointee.action, "action", QRV1.Action.init(reading:)),
+      needsStepUp: c.pointee.needs_step_up != 0
     )
   }
 
@@ -1247,6 +1254,7 @@ extension QRV1.ScanSessionResponse: RPCMessage {
     unsafe c.pointee.scope = try arena.string(scope)
     if let issuedAt { unsafe c.pointee.issued_at = try issuedAt.filled(in: arena) }
     if let action { unsafe c.pointee.action = try action.filled(in: arena) }
+    unsafe c.pointee.needs_step_up = needsStepUp ? 1 : 0
     return unsafe c
   }
 }

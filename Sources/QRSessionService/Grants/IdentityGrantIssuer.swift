@@ -86,7 +86,8 @@ package struct IdentityGrantIssuer: QRGrantIssuer {
     let answer = try await client.describeSubject(request, options: options(deadline))
     return SubjectDescription(
       mask: DisplayText(answer.mask),
-      deviceKeyThumbprint: answer.deviceKeyThumbprint.isEmpty ? nil : answer.deviceKeyThumbprint
+      deviceKeyThumbprint: answer.deviceKeyThumbprint.isEmpty ? nil : answer.deviceKeyThumbprint,
+      isLetIn: answer.deviceKeyLetIn
     )
   }
 

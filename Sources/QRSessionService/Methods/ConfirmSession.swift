@@ -85,7 +85,8 @@ extension QRSessionAPI {
   }
 
   /// The device key's signature, if the phone sent one; throws unless it is by the key of the phone's own session and
-  /// over this ticket and this action (S11).
+  /// over this ticket and this action (S11). The key of a device that a code or a transfer let in says nothing of the
+  /// owner, until they stepped up there: it would be a pass that its holder writes themselves (R46).
   private func proof(
     _ request: QRV1.ConfirmSessionRequest,
     of session: QRSession,
@@ -124,7 +125,7 @@ extension QRSessionAPI {
         at: clock.now(),
         deadline: context.deadline
       )
-      if known.deviceKeyThumbprint == thumbprint { return true }
+      if known.provesByKey, known.deviceKeyThumbprint == thumbprint { return true }
     }
     return false
   }

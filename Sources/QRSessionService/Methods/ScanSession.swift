@@ -40,7 +40,9 @@ extension QRSessionAPI {
     }
     try check(outcome, session, attempt, confirmer, context)
     record(.scanned, session, subject: confirmer.subject, address: context.peer.address)
-    return response(session, ConfirmTicket(session: session.id, secret: secret), risk, confirmer)
+    var answer = response(session, ConfirmTicket(session: session.id, secret: secret), risk, confirmer)
+    answer.needsStepUp = answer.needsReauth && !description.provesByKey
+    return answer
   }
 
   private static func isTyped(_ code: QRV1.ScanSessionRequest.Code) -> Bool {
@@ -146,13 +148,20 @@ extension QRSessionAPI {
         for: session.request.purpose,
         isStepUp: risk.requirements.reauthentication,
         at: now
-      ),
+      ) || needsOwnersWord(confirmer, for: session.request, at: now),
       purpose: QRV1.Purpose(rawValue: Int32(session.request.purpose.rawValue)),
       clientID: session.request.clientID.description,
       scope: session.request.scope.description,
       issuedAt: GoogleProtobuf.Timestamp(millisecondsSinceEpoch: session.issued.millisecondsSinceEpoch),
       action: session.request.action.map { QRV1.Action($0) }
     )
+  }
+
+  /// Whether a confirmation of all that is asked for would be told STEP_UP_REQUIRED: the person should know before they
+  /// agree.
+  private func needsOwnersWord(_ confirmer: QRConfirmer, for request: QRSessionRequest, at now: Timestamp) -> Bool {
+    guard let stepUp = settings.stepUp else { return false }
+    return request.letsIn(granting: nil) && !stepUp.isRecent(confirmer.authenticated, at: now)
   }
 
   /// The session that was scanned or typed. Nil for every code that is nobody's, in whatever way; a text that is no code

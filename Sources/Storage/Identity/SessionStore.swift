@@ -20,6 +20,10 @@ package protocol SessionStore: Sendable {
   /// Notes that a session's owner proved who they are in it, as one change; what proves it holds once.
   func stepUp(_ stepUp: StepUp) async throws(StorageError) -> StepUp.Outcome
 
+  /// Whether a code or a transfer let the session's device in and nobody proved in it since who they are: then what the
+  /// device's key signs is not its owner's word. False for an unknown session.
+  func isLetIn(_ id: SessionID) async throws(StorageError) -> Bool
+
   /// Uses a refresh token: rotates the family, repeats its newest token, or ends it, as one change.
   ///
   /// - Parameter isGenuine: whether the token was made for this session, by the session's seed. Called on the store's

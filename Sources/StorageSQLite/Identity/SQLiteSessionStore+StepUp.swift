@@ -32,6 +32,18 @@ extension SQLiteSessionStore {
     }
   }
 
+  package func isLetIn(_ id: SessionID) async throws(StorageError) -> Bool {
+    try await database.read { db throws(StorageError) in
+      guard let session = try SessionRow.find(id, in: db), try LineageRow.cameOfCode(.session(id), in: db) else {
+        return false
+      }
+      // A guest's device is all that a guest has.
+      if session.isGuest { return !session.isConfirmed }
+      // Only a step-up is younger than the session.
+      return session.authenticatedAt <= session.beganAt
+    }
+  }
+
   /// Why a proof is none for this session; nil when it is one.
   private static func refusal(
     of proof: StepUp.Proof, in session: Session, at now: Timestamp, _ db: SQLiteConnection

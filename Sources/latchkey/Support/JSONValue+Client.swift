@@ -101,6 +101,7 @@ extension JSONValue {
       "signals": .array(scan.signals.map { .string($0) }),
       "needs_check_code": .bool(scan.needsCheckCode),
       "needs_reauth": .bool(scan.needsReauthentication),
+      "needs_step_up": .bool(scan.needsStepUp),
       "expires_in_ms": .integer(Output.milliseconds(scan.expiresIn)),
       "action": scan.action.map { action in
         [

@@ -339,6 +339,37 @@ struct QRGrantTests {
     }
   }
 
+  @Test("S11, R46: the key of a device that a code let in is said to be that, until its owner steps up there")
+  func keyOfTheLetIn() async throws {
+    let harness = try await IdentityHarness()
+    let (phone, other) = (try TestDevice(), try TestDevice())
+    let account = try await harness.register("ada@example.com", guest: try await harness.issueGuest(phone).tokens)
+    func isLetIn(_ tokens: CommonV1.TokenSet?) async throws -> Bool {
+      try await harness.grants.describeSubject(
+        IdentityV1.DescribeSubjectRequest(sub: account.subject?.sub ?? "", sid: tokens?.sid ?? ""), options: .service
+      ).deviceKeyLetIn
+    }
+    let moved = try await harness.grants.issueForQr(
+      IdentityV1.IssueForQrRequest(
+        qrSessionID: "qr-1", sub: account.subject?.sub ?? "", confirmedBySid: account.tokens?.sid ?? "",
+        clientID: "app.test", deviceKey: other.jwk, kind: .transfer),
+      options: .service
+    ).tokens
+    #expect(try await !isLetIn(account.tokens))
+    #expect(try await isLetIn(moved))
+    _ = try await harness.sessions.confirmSession(
+      IdentityV1.ConfirmSessionRequest(sid: moved?.sid ?? ""), options: .bearer(account.tokens))
+    #expect(try await isLetIn(moved))
+    harness.clock.advance(by: .seconds(1))
+    var unbound = try moved.orThrow()
+    let session = try await harness.core.sessions.session(try SessionID(unbound.sid).orThrow()).orThrow()
+    unbound.accessToken = try harness.core.tokens.delegatedToken(of: session, at: harness.clock.now())
+    let password = IdentityV1.PasswordCredential(identifier: "ada@example.com", password: IdentityHarness.password)
+    _ = try await harness.auth.stepUp(
+      IdentityV1.StepUpRequest(method: .password(password)), options: .bearer(unbound))
+    #expect(try await !isLetIn(moved))
+  }
+
   @Test("S11: a session's device key is told to services, for a live session of that subject only")
   func deviceKey() async throws {
     let harness = try await IdentityHarness()

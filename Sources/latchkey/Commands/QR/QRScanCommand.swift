@@ -84,7 +84,8 @@ struct QRScanCommand: DeviceCommand {
     if withCommands {
       var confirm = "qr confirm"
       if scan.needsCheckCode { confirm += " --check-code NUMBER-ON-THE-SCREEN" }
-      if scan.needsReauthentication { confirm += " --unlock" }
+      if scan.needsReauthentication, !scan.needsStepUp { confirm += " --unlock" }
+      if scan.needsStepUp { lines.append("  \(settings.command("session step-up"))") }
       lines += ["  \(settings.command("qr deny"))", "  \(settings.command(confirm))"]
     }
     return lines.joined(separator: "\n")

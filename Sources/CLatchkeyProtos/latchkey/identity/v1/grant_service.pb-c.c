@@ -1318,7 +1318,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__describe_subject_reques
   (ProtobufCMessageInit) latchkey__identity__v1__describe_subject_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__describe_subject_response__field_descriptors[2] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__describe_subject_response__field_descriptors[3] =
 {
   {
     "mask",
@@ -1344,15 +1344,28 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__describe_subject_r
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "device_key_let_in",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__DescribeSubjectResponse, device_key_let_in),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__describe_subject_response__field_indices_by_name[] = {
+  2,   /* field[2] = device_key_let_in */
   1,   /* field[1] = device_key_thumbprint */
   0,   /* field[0] = mask */
 };
 static const ProtobufCIntRange latchkey__identity__v1__describe_subject_response__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 2 }
+  { 0, 3 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__describe_subject_response__descriptor =
 {
@@ -1362,7 +1375,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__describe_subject_respon
   "Latchkey__Identity__V1__DescribeSubjectResponse",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__DescribeSubjectResponse),
-  2,
+  3,
   latchkey__identity__v1__describe_subject_response__field_descriptors,
   latchkey__identity__v1__describe_subject_response__field_indices_by_name,
   1,  latchkey__identity__v1__describe_subject_response__number_ranges,

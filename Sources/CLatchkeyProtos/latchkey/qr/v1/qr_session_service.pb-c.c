@@ -1945,7 +1945,7 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__risk__descriptor =
   (ProtobufCMessageInit) latchkey__qr__v1__risk__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__qr__v1__scan_session_response__field_descriptors[11] =
+static const ProtobufCFieldDescriptor latchkey__qr__v1__scan_session_response__field_descriptors[12] =
 {
   {
     "confirm_ticket",
@@ -2079,6 +2079,18 @@ static const ProtobufCFieldDescriptor latchkey__qr__v1__scan_session_response__f
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "needs_step_up",
+    12,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Qr__V1__ScanSessionResponse, needs_step_up),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__qr__v1__scan_session_response__field_indices_by_name[] = {
   10,   /* field[10] = action */
@@ -2089,6 +2101,7 @@ static const unsigned latchkey__qr__v1__scan_session_response__field_indices_by_
   9,   /* field[9] = issued_at */
   4,   /* field[4] = needs_check_code */
   5,   /* field[5] = needs_reauth */
+  11,   /* field[11] = needs_step_up */
   6,   /* field[6] = purpose */
   2,   /* field[2] = risk */
   8,   /* field[8] = scope */
@@ -2096,7 +2109,7 @@ static const unsigned latchkey__qr__v1__scan_session_response__field_indices_by_
 static const ProtobufCIntRange latchkey__qr__v1__scan_session_response__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 11 }
+  { 0, 12 }
 };
 const ProtobufCMessageDescriptor latchkey__qr__v1__scan_session_response__descriptor =
 {
@@ -2106,7 +2119,7 @@ const ProtobufCMessageDescriptor latchkey__qr__v1__scan_session_response__descri
   "Latchkey__Qr__V1__ScanSessionResponse",
   "latchkey.qr.v1",
   sizeof(Latchkey__Qr__V1__ScanSessionResponse),
-  11,
+  12,
   latchkey__qr__v1__scan_session_response__field_descriptors,
   latchkey__qr__v1__scan_session_response__field_indices_by_name,
   1,  latchkey__qr__v1__scan_session_response__number_ranges,

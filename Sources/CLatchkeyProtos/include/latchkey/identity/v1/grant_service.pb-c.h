@@ -187,10 +187,15 @@ struct  Latchkey__Identity__V1__DescribeSubjectResponse
    * Thumbprint of the device key that the session began with; empty when there is none or no such session.
    */
   ProtobufCBinaryData device_key_thumbprint;
+  /*
+   * A code or a transfer let that device in, and nobody proved there since who they are: what its key signs is not the
+   * owner's word.
+   */
+  protobuf_c_boolean device_key_let_in;
 };
 #define LATCHKEY__IDENTITY__V1__DESCRIBE_SUBJECT_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__describe_subject_response__descriptor) \
-    , {0,NULL}, {0,NULL} }
+    , {0,NULL}, {0,NULL}, 0 }
 
 
 struct  Latchkey__Identity__V1__CompleteMigrationRequest

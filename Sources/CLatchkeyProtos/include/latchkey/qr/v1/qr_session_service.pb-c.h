@@ -405,6 +405,9 @@ struct  Latchkey__Qr__V1__ScanSessionResponse
   Latchkey__Qr__V1__Risk *risk;
   int64_t expires_in;
   protobuf_c_boolean needs_check_code;
+  /*
+   * The person proves who they are before this is confirmed: by the phone's key (reauth_proof), or by a step-up.
+   */
   protobuf_c_boolean needs_reauth;
   Latchkey__Qr__V1__Purpose purpose;
   ProtobufCBinaryData client_id;
@@ -417,10 +420,15 @@ struct  Latchkey__Qr__V1__ScanSessionResponse
    * What is agreed to, for PURPOSE_CONFIRM_ACTION.
    */
   Latchkey__Qr__V1__Action *action;
+  /*
+   * With needs_reauth: this phone's own key will not do, for a code or a transfer let the phone in. Its owner steps up
+   * first (AuthService.StepUp), or signs in again.
+   */
+  protobuf_c_boolean needs_step_up;
 };
 #define LATCHKEY__QR__V1__SCAN_SESSION_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__qr__v1__scan_session_response__descriptor) \
-    , {0,NULL}, NULL, NULL, 0, 0, 0, LATCHKEY__QR__V1__PURPOSE__PURPOSE_UNSPECIFIED, {0,NULL}, {0,NULL}, NULL, NULL }
+    , {0,NULL}, NULL, NULL, 0, 0, 0, LATCHKEY__QR__V1__PURPOSE__PURPOSE_UNSPECIFIED, {0,NULL}, {0,NULL}, NULL, NULL, 0 }
 
 
 /*
@@ -454,8 +462,8 @@ struct  Latchkey__Qr__V1__ConfirmSessionRequest
    */
   ProtobufCBinaryData scope_subset;
   /*
-   * Needed when the scan said needs_reauth, unless the access token comes from a recent sign-in; CONFIRM_ACTION always
-   * needs it.
+   * Needed when the scan said needs_reauth, unless the access token comes from a recent sign-in or step-up;
+   * CONFIRM_ACTION always needs it. REAUTH_PROOF_INVALID for the key of a phone that needs_step_up.
    */
   Latchkey__Qr__V1__ReauthProof *reauth_proof;
 };

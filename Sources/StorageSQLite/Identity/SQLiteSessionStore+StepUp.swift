@@ -24,6 +24,8 @@ extension SQLiteSessionStore {
         generation: session.family.generation + 2, rotatedAt: now,
         idleExpiry: min(now + lifetimes.idle, session.family.absoluteExpiry),
         absoluteExpiry: session.family.absoluteExpiry)
+      // What was offered on an older proof does not become an offer on this one.
+      try db.execute("DELETE FROM transfers WHERE sid = ? AND redeemed_sid IS NULL", .id(session.id))
       try SessionRow.steppedUp(session, in: db)
       changes.confirmed.append(session.id)
       changes.notes.append(

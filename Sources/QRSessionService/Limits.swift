@@ -73,6 +73,9 @@ package enum Limits {
   /// identity. Each takes a code that was confirmed and the verifier that redeemed it.
   static let rememberedReuses = 50_000
 
+  /// Wrong verifiers of a code before it is polled with others no faster than its interval.
+  static let freeGuesses = 3
+
   /// Drawing new codes when one of them is taken: a collision of user codes has odds of one in 25,000 at a million
   /// live sessions, so a third attempt in a row is a fault of another kind.
   static let drawAttempts = 4

@@ -15,6 +15,12 @@ final class RedeemGate: Sendable {
     var clock = PollClock()
   }
 
+  private struct Guessed {
+    let challenge: PKCEChallenge
+    var count = 1
+    var clock = PollClock()
+  }
+
   private struct Waiter {
     let number: UInt64
     let continuation: CheckedContinuation<Bool, Never>
@@ -26,6 +32,8 @@ final class RedeemGate: Sendable {
     var answers: [QRSessionID: Answer] = [:]
     /// Codes that were used again, whose grants have ended.
     var reused: [QRSessionID: Reuse] = [:]
+    /// Codes that were polled with a verifier which is not theirs.
+    var guessed: [QRSessionID: Guessed] = [:]
     var nextNumber: UInt64 = 0
   }
 
@@ -62,6 +70,31 @@ final class RedeemGate: Sendable {
       var reuse = Reuse(verifier: verifier)
       _ = reuse.clock.poll(at: now, base: base)
       state.reused[session] = reuse
+    }
+  }
+
+  /// Somebody polled the code with a verifier that does not meet its challenge.
+  func noteGuess(of session: QRSessionID, _ challenge: PKCEChallenge) {
+    state.withLock { state in
+      guard state.guessed[session] == nil else { return }
+      if state.guessed.count >= Limits.rememberedReuses { state.guessed = [:] }
+      state.guessed[session] = Guessed(challenge: challenge)
+    }
+  }
+
+  /// Nil for a verifier that is the code's, and for the first few that are not; otherwise whether the code is guessed at
+  /// too fast. Whoever has the right verifier is never slowed by others' wrong ones.
+  func pollGuessed(
+    _ session: QRSessionID, by verifier: Digest256, base: Duration, at now: Timestamp
+  ) -> PollClock.Decision? {
+    state.withLock { state in
+      guard let guessed = state.guessed[session], !guessed.challenge.isMet(by: verifier) else { return nil }
+      // A client that mixed up its codes is told what is wrong, not only that it asks too often.
+      if guessed.count < Limits.freeGuesses {
+        state.guessed[session]?.count += 1
+        return nil
+      }
+      return state.guessed[session]?.clock.poll(at: now, base: base)
     }
   }
 

@@ -34,6 +34,11 @@ extension QRSessionAPI {
     case .accept: throw .alreadyUsed
     case .slowDown(let retryAfter, let interval): throw .slowDown(retryAfter: retryAfter, interval: interval)
     }
+    if case .slowDown(let retryAfter, let interval)? = gate.pollGuessed(
+      id, by: proof.verifier, base: settings.interval, at: clock.now())
+    {
+      throw .slowDown(retryAfter: retryAfter, interval: interval)
+    }
     let result = await gate.alone(in: id) {
       do throws(RPCError) {
         return Result<RedeemedGrant, RPCError>.success(try await self.redeemAlone(id, proof, context))
@@ -73,6 +78,7 @@ extension QRSessionAPI {
       gate.noteReuse(of: id, by: proof.verifier, base: settings.interval, at: clock.now())
       throw .alreadyUsed
     case .wrongVerifier:
+      gate.noteGuess(of: id, session.request.challenge)
       record(.wrongVerifier, session, address: context.peer.address)
       throw .wrongVerifier
     case .notRedeemable:

@@ -9,7 +9,7 @@ package struct SessionDraft: Sendable {
   package let scope: Scope?
   /// The network address that asks for it, for the record.
   package let address: String
-  package let boundKeyThumbprint: String?
+  package var boundKeyThumbprint: String?
   package let refreshSeed: RedactedSecret
   package let now: Timestamp
   private let lifetimes: TokenLifetimes

@@ -116,7 +116,12 @@ package struct SQLiteDeviceStore: DeviceStore {
         return .challengeUsed
       }
       try DeviceRow.register(replacement.device, at: now, in: db)
+      var draft = draft
       if choice == .transfer {
+        // Who was nothing without the old key is nothing without the new one, whatever this call proved.
+        if let guest = cloned.guest, try SessionRow.wasBound(of: guest, onDevice: old, in: db) {
+          draft.boundKeyThumbprint = new
+        }
         for user in try DeviceRow.users(of: old, in: db) {
           try SessionRow.endAll(of: user, onDevice: old, because: .cloned, at: now, in: db, noting: &changes)
         }

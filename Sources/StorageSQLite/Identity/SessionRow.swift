@@ -192,6 +192,19 @@ enum SessionRow {
     try db.first(selectOnDevice, .id(subject), .text(keyThumbprint)) { _ in true } ?? false
   }
 
+  /// Whether the newest session of a subject on the device with this key was bound to it.
+  static func wasBound(
+    of subject: SubjectID, onDevice keyThumbprint: String, in db: SQLiteConnection
+  ) throws(StorageError) -> Bool {
+    try db.first(
+      """
+      SELECT bound_key IS NOT NULL FROM sessions WHERE sub = ? AND device_key = ?
+      ORDER BY coalesce(began_at, authenticated_at) DESC LIMIT 1
+      """,
+      .id(subject), .text(keyThumbprint)
+    ) { $0.boolean(0) } ?? false
+  }
+
   private static func map(_ row: SQLiteRow) throws(StorageError) -> Session {
     guard let method = SignInMethod(rawValue: row.text(5)) else {
       throw StorageError(.corrupt, operation: "read a session", detail: "unknown method")

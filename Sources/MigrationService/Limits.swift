@@ -33,6 +33,11 @@ enum Limits {
   /// How long a plan can be started. Long enough for a person to read a summary and decide.
   static let planLifetime: Duration = .seconds(600)
 
+  /// Plans that an account may ask for in a minute. A plan counts all that two subjects have, on one of the store's two
+  /// readers; a person who signs in asks for one, and again when they change their mind. What a network asks for in all is
+  /// bounded by the accounts that it may register.
+  static let plansPerMinute = 12
+
   /// Overrides that a plan may carry; an app has tens of collections, not hundreds.
   static let policyOverrides = 64
 

@@ -21,6 +21,8 @@ package struct MigrationCore: Sendable {
   private let failures: StorageFailureLog
   /// Counts what becomes of migrations.
   package let meters: MigrationMeters?
+  /// How often accounts ask for plans.
+  let plans = RateLimiter<SubjectID>(Rate(Limits.plansPerMinute, per: .seconds(60)))
   /// Wakes whoever waits for work or for a migration to move.
   let signals: MigrationSignals
 

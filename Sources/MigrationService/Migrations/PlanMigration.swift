@@ -21,6 +21,11 @@ extension MigrationHandlers {
     // A guest that became the account a moment ago has nothing to move, and must not be frozen for it.
     guard guest != target else { throw .invalid("guest_proof", "must not be of the account itself") }
     let rules = core.rules.overriding(try RequestFields.overrides(request.policyOverrides))
+    // A service asks for those whom it let in: it has limits of its own.
+    if case .subject = context.caller, let wait = core.plans.spend(target, at: core.clock.now()) {
+      throw RPCError(
+        .resourceExhausted, "this account asked for too many plans", reason: "TOO_MANY_ATTEMPTS", retryAfter: wait)
+    }
     let outcome = try await core.stored { () throws(StorageError) in
       try await core.migrations.plan(
         guest: guest, target: target, rules: rules, isFirstLoginOnDevice: request.firstLoginOnDevice)

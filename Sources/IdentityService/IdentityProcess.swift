@@ -8,7 +8,9 @@ import Transfers
 /// The identity service as a process, in the order in which it starts.
 package enum IdentityProcess {
   package static let description = ServiceDescription(
-    name: "latchkey-identity", port: 7401, managementPort: 7501, keys: IdentityKeys().declarations)
+    name: "latchkey-identity", port: 7401, managementPort: 7501, keys: IdentityKeys().declarations,
+    policies: IdentityAccess.policies
+  )
 
   package static func make(_ resources: ServiceResources) async throws -> ServiceParts {
     let configuration = IdentityConfiguration(resources.configuration)

@@ -6,7 +6,9 @@ import StorageSQLite
 /// The migrator as a process: its configuration, its storage, its routes and what runs beside them.
 package enum MigratorProcess {
   package static let description = ServiceDescription(
-    name: "latchkey-migrator", port: 7403, managementPort: 7503, keys: MigratorKeys().declarations)
+    name: "latchkey-migrator", port: 7403, managementPort: 7503, keys: MigratorKeys().declarations,
+    policies: MigratorAccess.policies
+  )
 
   package static func make(_ resources: ServiceResources) async throws -> ServiceParts {
     let configuration = MigratorConfiguration(resources.configuration)

@@ -14,7 +14,8 @@ package enum QRProcess {
     port: 7402,
     managementPort: 7502,
     keys: QRKeys().declarations,
-    development: QRKeys().development
+    development: QRKeys().development,
+    policies: QRAccess.policies
   )
 
   package static func make(_ resources: ServiceResources) async throws -> ServiceParts {

@@ -9,9 +9,10 @@ import time
 import jwt
 
 
-def make(key, url, token=None, nonce=None):
-    """A proof by `key` (P-256, of the package cryptography) for one gRPC call: by `token`, or to begin a session."""
-    claims = {"jti": secrets.token_urlsafe(12), "htm": "POST", "htu": url, "iat": int(time.time())}
+def make(key, url, token=None, nonce=None, at=None):
+    """A proof by `key` (P-256, of the package cryptography) for one gRPC call: by `token`, or to begin a session. `at` is in
+    seconds, now if left out."""
+    claims = {"jti": secrets.token_urlsafe(12), "htm": "POST", "htu": url, "iat": int(time.time() if at is None else at)}
     if nonce:
         claims["nonce"] = nonce
     if token:

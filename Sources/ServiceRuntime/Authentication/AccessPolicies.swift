@@ -11,6 +11,8 @@ package import GRPC
 package struct AccessPolicies: Sendable {
   private var policies: [String: AccessPolicy] = [:]
 
+  package init() {}
+
   package init<Method: CaseIterable & RawRepresentable>(
     _ methods: Method.Type,
     _ policy: (Method) -> AccessPolicy
@@ -23,6 +25,11 @@ package struct AccessPolicies: Sendable {
     var sum = left
     sum.policies.merge(right.policies) { _, _ in preconditionFailure("a method has two access policies") }
     return sum
+  }
+
+  /// By path.
+  var sorted: [(path: String, policy: AccessPolicy)] {
+    policies.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
   }
 
   package subscript(method: RPCMethod) -> AccessPolicy? { policies[method.path] }

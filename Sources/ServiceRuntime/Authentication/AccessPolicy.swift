@@ -2,7 +2,7 @@
 /// says it for every method in an exhaustive switch.
 package struct AccessPolicy: Sendable, Equatable {
   /// Whose access token is taken.
-  package enum Persons: Sendable, Equatable {
+  package enum Persons: String, Sendable, Equatable {
     case nobody
     /// An account's: a guest is told `LOGIN_REQUIRED`.
     case account

@@ -9,6 +9,8 @@ struct CommandLineFlags {
     case print
     /// Ask the service that runs by the same configuration whether it serves, and exit.
     case probe
+    /// Show the table of methods and exit.
+    case access
     case help
     case version
   }
@@ -20,7 +22,7 @@ struct CommandLineFlags {
   var values: [String: String] = [:]
 
   private static let actions: [String: Action] = [
-    "--check-config": .check, "--print-config": .print, "--check-health": .probe,
+    "--check-config": .check, "--print-config": .print, "--print-access": .access, "--check-health": .probe,
     "--help": .help, "-h": .help, "--version": .version,
   ]
 

@@ -8,19 +8,23 @@ package struct ServiceDescription: Sendable {
   package let keys: [ConfigurationDeclaration]
   /// The defaults of keys, by name, for a service that runs with `dev`.
   package let development: [String: ConfigurationValue]
+  /// Who may call which of its methods, besides those that every service has.
+  package let policies: AccessPolicies
 
   package init(
     name: String,
     port: Int,
     managementPort: Int,
     keys: [ConfigurationDeclaration] = [],
-    development: [String: ConfigurationValue] = [:]
+    development: [String: ConfigurationValue] = [:],
+    policies: AccessPolicies = AccessPolicies()
   ) {
     self.name = name
     self.port = port
     self.managementPort = managementPort
     self.keys = keys
     self.development = development
+    self.policies = policies
     precondition(
       development.keys.allSatisfy { name in keys.contains { $0.name == name } }, "a value is for a key of the service")
   }

@@ -23,6 +23,9 @@ package enum ServiceInvocation: Sendable {
     case .version:
       self = .show("\(service.name) \(Version.current)")
       return
+    case .access:
+      self = .show(String(decoding: service.policies.json.encoded(), as: UTF8.self))
+      return
     case .run, .check, .print, .probe: break
     }
     let path = flags.file ?? environment[ServiceConfiguration.fileVariable]
@@ -63,6 +66,7 @@ package enum ServiceInvocation: Sendable {
         --config  JSON file to read (LATCHKEY_CONFIG)
         --check-config  validate the configuration and exit
         --print-config  show the effective values, secrets redacted, and exit
+        --print-access  show who may call which method, and exit
         --check-health  ask the service that runs by this configuration whether it serves; exit status 0 if so
         --version  show the version and exit
 

@@ -6,10 +6,12 @@ waits for any more is cancelled.
 """
 
 import asyncio
+import base64
 import functools
 import struct
 
 import hpack
+from google.rpc import error_details_pb2, status_pb2
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
@@ -29,9 +31,19 @@ class Unanswered(Exception):
 class Refused(Exception):
     """An answer with a status other than OK."""
 
-    def __init__(self, status, message):
+    def __init__(self, status, message, details=""):
         super().__init__(f"{status}: {message}")
-        self.status, self.message = status, message
+        self.status, self.message, self.details = status, message, details
+
+    @property
+    def reason(self):
+        """The reason in the error's details, or None."""
+        return info_of(self.details).reason or None
+
+    @property
+    def info(self):
+        """What the error's details say besides, by name."""
+        return {entry.key: entry.value for entry in info_of(self.details).metadata}
 
 
 def frame(kind, flags, stream, payload):
@@ -53,12 +65,22 @@ def field_block(authority, path, metadata):
 
 
 @functools.lru_cache(4096)
+def info_of(details):
+    info = error_details_pb2.ErrorInfo()
+    status = status_pb2.Status.FromString(base64.b64decode(details + "=" * (-len(details) % 4)))
+    next((detail for detail in status.details if detail.Unpack(info)), None)
+    return info
+
+
+@functools.lru_cache(4096)
 def status_of(block):
-    """The status and message in a block of trailers, or None. Without a dynamic table, equal blocks are equal fields."""
+    """The status, message and details in a block of trailers, or None. Without a dynamic table, equal blocks are equal fields."""
     decoder = hpack.Decoder()
     decoder.max_allowed_table_size = decoder.header_table_size = 0
     fields = dict(decoder.decode(block))
-    return (int(fields["grpc-status"]), fields.get("grpc-message", "")) if "grpc-status" in fields else None
+    if "grpc-status" not in fields:
+        return None
+    return int(fields["grpc-status"]), fields.get("grpc-message", ""), fields.get("grpc-status-details-bin", "")
 
 
 class Connection(asyncio.Protocol):

@@ -126,6 +126,51 @@ def test_deletes_are_asked_about(world, cli, answer, status, guests):
     assert cli(world, "phone", "session")["state"] == ("guest" if guests else "unknown")
 
 
+def test_an_account_is_deleted_after_a_question(world, cli, tmp_path):
+    """an account is deleted after a yes at a terminal, and by a script that says --yes alone"""
+    register(world, cli)
+    (tmp_path / "password").write_text(PASSWORD)
+    words = ["account", "delete", "--password-file", str(tmp_path / "password")]
+    for answer, state in (("n", "user"), ("y", "unknown")):
+        terminal = Terminal(people(cli, world, "phone", *words))
+        terminal.until("[y/N]")
+        terminal.type(answer)
+        assert terminal.end()[0] == (2 if answer == "n" else 0)
+        assert cli(world, "phone", "session")["state"] == state
+    register(world, cli, "other")
+    refused = run(people(cli, world, "other", *words))
+    assert refused.returncode == 64 and "--yes" in refused.stderr
+    assert cli(world, "other", "account", "delete", "--yes", "--password-file", str(tmp_path / "password"))["deleted"]
+
+
+def test_a_record_and_a_user_are_deleted_after_a_question(world, cli):
+    """a record, and somebody whom an administrator deletes, go after a yes alone where somebody sits at a terminal"""
+    sub = cli(world, "phone", "guest")["session"]["sub"]
+    put(world, cli, "phone")
+    secret = ["--service-token-file", str(world.fleet.data_directory / "service-token")]
+    for words in (["record", "delete", "cart", "0"], ["admin", "user", "delete", *secret, "--", sub]):
+        command = people(cli, world, "phone", *words)
+        if "--" in words:
+            # What follows it is no flag.
+            command = [command[0], *words[:-2], *command[1 + len(words) :], *words[-2:]]
+        terminal = Terminal(command)
+        terminal.until("[y/N]")
+        terminal.type("n")
+        assert terminal.end()[0] == 2
+    assert cli(world, "phone", "record", "get", "cart", "0")["value"] == "x"
+
+
+def test_switching_says_where_the_data_is(world, cli):
+    """who leaves a guest's data behind is told so, with the command that takes it along after all"""
+    name = register(world, cli, "old")
+    cli(world, "new", "guest")
+    put(world, cli, "new")
+    words = ["login", name, "--password-file", "-", "--on-conflict", "switch"]
+    said = run(people(cli, world, "new", *words), input=PASSWORD).stdout
+    command = next(command for command in offered(cli, said) if "plan" in command)
+    assert run(command).returncode == 0
+
+
 def test_yes_asks_nothing(world, cli):
     """--yes deletes without a question"""
     cli(world, "phone", "guest")
@@ -170,6 +215,31 @@ def test_new_password_is_typed_twice(world, cli, again, status):
         terminal.type(typed)
     ended, text = terminal.end()
     assert ended == status and "good long" not in text
+
+
+def test_a_changed_password_is_typed_twice(world, cli):
+    """the password that takes another's place is typed twice as well"""
+    register(world, cli)
+    terminal = Terminal(people(cli, world, "phone", "account", "password"))
+    for prompt, typed in (("Password:", PASSWORD.strip()), ("New password:", "a better password"), ("The same again:", "a bitter one")):
+        terminal.until(prompt)
+        time.sleep(0.3)
+        terminal.type(typed)
+    assert terminal.end()[0] == 65
+
+
+def test_refusing_too_late_is_said_truly(world, cli):
+    """a scan that was not decided about in time says so to confirm and to deny, and not that there is no such code"""
+    register(world, cli)
+    for verb in ("confirm", "deny"):
+        offer = cli(world, "desktop", "qr", "issue")
+        cli(world, "phone", "qr", "scan", offer["qr_payload"])
+        cli(world, "desktop", "qr", "cancel")
+        # The device's own clock says that the time is over.
+        note = cli.state_directory / "phone" / "qr-scan"
+        note.write_text(json.dumps(json.loads(note.read_text()) | {"end": 1}))
+        said = cli(world, "phone", "qr", verb, status=1)["error"]["message"]
+        assert "the time to agree is over" in said
 
 
 @pytest.mark.parametrize("words", [["guest", "delete"], ["migrate", "plan"]], ids=" ".join)

@@ -125,7 +125,9 @@ struct LoadCommand: AsyncParsableCommand {
     _ plan: LoadPlan,
     _ thresholds: [LoadThreshold]
   ) throws(CommandFailure) -> Int32 {
-    let loop = rate.map { "open loop, \(LoadReport.short($0)) a second" } ?? "closed loop"
+    let isPaced = plan.mode == .poll && plan.keepsInterval
+    let loop =
+      rate.map { "open loop, \(LoadReport.short($0)) a second" } ?? (isPaced ? "at the codes' interval" : "closed loop")
     let each = processes > 1 ? "\(processes) processes, each with " : ""
     var title = "\(mode), \(loop); \(each)\(LoadReport.counted(plan.connections, "connection")), "
     title += LoadReport.counted(plan.workers, "worker")
@@ -137,7 +139,7 @@ struct LoadCommand: AsyncParsableCommand {
       primary: plan.mode == .poll ? "poll" : "flow",
       ramp: plan.ramp,
       measured: run.signal == nil ? plan.duration : min(plan.duration, max(.zero, run.lasted - plan.ramp)),
-      isOpenLoop: plan.schedule != nil || (plan.mode == .poll && plan.keepsInterval),
+      isOpenLoop: plan.schedule != nil || isPaced,
       recorder: run.recorder,
       thresholds: thresholds
     )

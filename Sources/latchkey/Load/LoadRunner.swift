@@ -103,7 +103,7 @@ struct LoadRunner: Sendable {
     } catch {
       throw CommandFailure(
         .unavailable,
-        "cannot open \(channels.count + watching.count) connections to \(plan.client.qr): \(error.message)",
+        "cannot open \(LoadReport.counted(channels.count + watching.count, "connection")): \(error.message)",
         hint: "is the service running, and does it take as many connections?"
       )
     }

@@ -45,7 +45,7 @@ struct CommandFailure: Error, Equatable {
   /// An account is signed in, and what was asked for takes a guest.
   static let noGuest = CommandFailure(
     .refused, "an account uses this profile, and there is no guest of this device beside it",
-    hint: "to have one, and a key: `logout`, `guest`, and `login ACCOUNT` again")
+    hint: "`session show` says who is signed in; a guest comes with `logout`, `guest`, and `login ACCOUNT` again")
 
   static func usage(_ message: String) -> CommandFailure { CommandFailure(.usage, message) }
 }

@@ -64,7 +64,7 @@ struct NewPasswordOption: ParsableArguments {
   var keepOthers = false
 
   func password() throws(CommandFailure) -> String {
-    try PasswordOption.read(newPasswordFile, "new password", option: "--new-password-file")
+    try PasswordOption.read(newPasswordFile, "new password", option: "--new-password-file", isNew: true)
   }
 
   static func sentence(_ ended: Int) -> String {

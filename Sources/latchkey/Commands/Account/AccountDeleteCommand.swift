@@ -11,17 +11,16 @@ struct AccountDeleteCommand: DeviceCommand {
   @OptionGroup var options: DeviceOptions
   @OptionGroup var password: PasswordOption
 
-  @Flag(help: "Delete it, without another question.")
-  var yes = false
+  @OptionGroup var consent: ConsentOptions
 
   @Flag(help: "The account has no password; the sign-in has to be a moment ago.")
   var withoutPassword = false
 
-  func validate() throws {
-    guard yes else { throw ValidationError("--yes says that you mean it: nothing of the account can be brought back") }
-  }
-
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
+    guard consent.yes || Prompt.isPossible(output) else {
+      throw CommandFailure.usage("--yes says that you mean it: nothing of the account can be brought back")
+    }
+    try consent.require("Delete your account and everything in it, for good?", output)
     try await device.deleteAccount(password: withoutPassword ? "" : try password.password())
     output.result("The account is deleted.", ["deleted": true])
   }

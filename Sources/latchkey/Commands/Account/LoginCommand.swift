@@ -90,6 +90,7 @@ struct LoginCommand: DeviceCommand {
       return
     }
     var outcome: SignInOutcome
+    var chosen = onConflict
     let (onConflict, label) = (onConflict ?? .report, label ?? "latchkey command line")
     if let ticket {
       outcome = try await device.choose(onConflict, linkTicket: ticket, deviceLabel: label)
@@ -102,12 +103,17 @@ struct LoginCommand: DeviceCommand {
       guard let typed = Prompt.choice("What becomes of the guest's data?", among: choices),
         let choice = ConflictChoice(rawValue: typed)
       else { throw CommandFailure(.undecided, "nothing was chosen, and nobody is signed in") }
+      chosen = choice
       outcome = try await device.choose(choice, linkTicket: conflict.linkTicket, deviceLabel: label)
     }
     switch outcome {
     case .signedIn(let signIn):
       if let migration = signIn.change?.migrationID { try ProfileNote.merge.keep(migration, in: settings) }
-      output.result(Self.sentence(signIn, settings), JSONValue(signIn))
+      // Without a guest there is nothing that was left behind.
+      let left = chosen == .switch && signIn.change?.previousSubject != nil
+      let hint =
+        left ? " The guest's data stays with the guest; to take it along: \(settings.command("migrate plan"))" : ""
+      output.result(Self.sentence(signIn, settings) + hint, JSONValue(signIn))
     case .conflict(let conflict):
       output.result(
         Self.sentence(conflict) + "\n" + Self.commands(conflict, settings), JSONValue(conflict))

@@ -72,9 +72,11 @@ struct AdminUserCommand: AsyncParsableCommand {
 
     @OptionGroup var options: AdminOptions
     @OptionGroup var why: ReasonOption
+    @OptionGroup var consent: ConsentOptions
     @Argument(help: "A subject's id: an identifier is not enough for what cannot be undone.") var sub: String
 
     func run(_ service: AdminConnection, _ output: Output) async throws {
+      try consent.require("Delete \(sub) for good, with all records?", output)
       let answer = try await service.admin.deleteSubject(
         IdentityV1.DeleteSubjectRequest(sub: sub, reason: why.reason), options: service.options)
       output.result(

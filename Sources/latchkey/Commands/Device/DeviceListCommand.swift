@@ -16,7 +16,7 @@ struct DeviceListCommand: DeviceCommand {
     let rows = devices.map { device in
       [
         device.keyThumbprint, device.isCurrent ? "this" : "", device.label, device.platform, "\(device.sessions)",
-        device.lastSeenAt.map { RFC3339.text($0) } ?? "", device.binding.map(Self.text) ?? "",
+        device.lastSeenAt.map { Ago.text($0) } ?? "", device.binding.map(Self.text) ?? "",
       ]
     }
     output.result(
@@ -42,7 +42,7 @@ struct DeviceListCommand: DeviceCommand {
 
   private static func text(_ binding: DeviceBinding) -> String {
     let by = binding.confirmedByLabel.isEmpty ? binding.confirmedByKey : binding.confirmedByLabel
-    return "by QR code, \(binding.boundAt.map { RFC3339.text($0) } ?? "at some time") on \(by.isEmpty ? "a phone" : by)"
+    return "by QR code, \(binding.boundAt.map { Ago.text($0) } ?? "at some time") on \(by.isEmpty ? "a phone" : by)"
   }
 
   private static func json(_ binding: DeviceBinding) -> JSONValue {

@@ -23,19 +23,13 @@ struct QRConfirmCommand: DeviceCommand {
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let ticket = try Self.ticket(in: settings)
     let scanned = try ProfileNote.qrScan.bytes(in: settings).flatMap { ScannedCode($0) }
-    do throws(ClientError) {
+    try await Self.inTime(scanned) { () async throws(ClientError) in
       try await device.confirmQRCode(
         ticket: ticket,
         checkCode: checkCode,
         scopeSubset: scope,
         unlocked: unlock ? QRUnlock(action: scanned?.action, clientID: scanned?.clientID ?? "") : nil
       )
-    } catch {
-      // The service says of codes that are over that there are none, whoever asks; this device knows better.
-      guard case .call(let call) = error, call.code == "NOT_FOUND", scanned?.isOver == true else {
-        throw error
-      }
-      throw CommandFailure(.refused, "the time to agree is over", hint: "scan it again, or a new one: `qr scan CODE`")
     }
     try ProfileNote.qrConfirmTicket.remove(in: settings)
     try ProfileNote.qrScan.remove(in: settings)
@@ -43,6 +37,16 @@ struct QRConfirmCommand: DeviceCommand {
       scanned?.action == nil
       ? "The screen is being signed in." : "Agreed: \(TerminalText.line(scanned?.action?.text ?? ""))"
     output.result(said, ["state": "confirmed"])
+  }
+
+  /// The service says of codes that are over that there are none, whoever asks; this device knows better.
+  static func inTime(_ scanned: ScannedCode?, _ decide: () async throws(ClientError) -> Void) async throws {
+    do throws(ClientError) {
+      try await decide()
+    } catch {
+      guard case .call(let call) = error, call.code == "NOT_FOUND", scanned?.isOver == true else { throw error }
+      throw CommandFailure(.refused, "the time to agree is over", hint: "scan it again, or a new one: `qr scan CODE`")
+    }
   }
 
   static func ticket(in settings: Settings) throws(CommandFailure) -> String {

@@ -15,7 +15,11 @@ struct QRDenyCommand: DeviceCommand {
   var reportAbuse = false
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
-    try await device.denyQRCode(ticket: try QRConfirmCommand.ticket(in: settings), reportAbuse: reportAbuse)
+    let ticket = try QRConfirmCommand.ticket(in: settings)
+    let scanned = try ProfileNote.qrScan.bytes(in: settings).flatMap { ScannedCode($0) }
+    try await QRConfirmCommand.inTime(scanned) { () async throws(ClientError) in
+      try await device.denyQRCode(ticket: ticket, reportAbuse: reportAbuse)
+    }
     try ProfileNote.qrConfirmTicket.remove(in: settings)
     try ProfileNote.qrScan.remove(in: settings)
     output.result("Refused. The screen gets nothing.", ["state": "denied"])

@@ -9,6 +9,7 @@ struct RecordDeleteCommand: DeviceCommand {
   )
 
   @OptionGroup var options: DeviceOptions
+  @OptionGroup var consent: ConsentOptions
   @Argument var collection: String
   @Argument var key: String
 
@@ -16,6 +17,7 @@ struct RecordDeleteCommand: DeviceCommand {
   var expectedRevision: Int64 = 0
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
+    try consent.require("Delete this record?", output)
     let deleted = try await device.deleteRecord(
       collection: collection,
       key: key,

@@ -110,13 +110,17 @@ class Service:
     def wait_until_ready(self, seconds=20):
         deadline = time.monotonic() + seconds
         while not self.is_ready():
-            if self.process.poll() is not None:
-                status = self.process.returncode
-                self.process = None
-                raise StartError(f"latchkey-{self.name} ended with {status}:\n{self.log_tail()}")
-            if time.monotonic() > deadline:
-                raise StartError(f"latchkey-{self.name} is not ready after {seconds} s:\n{self.log_tail()}")
+            self.expect_life(deadline)
             time.sleep(0.01)
+
+    def expect_life(self, deadline):
+        """An error once it has ended, or should be ready by now."""
+        if self.process.poll() is not None:
+            status = self.process.returncode
+            self.process = None
+            raise StartError(f"latchkey-{self.name} ended with {status}:\n{self.log_tail()}")
+        if time.monotonic() > deadline:
+            raise StartError(f"latchkey-{self.name} is not ready in time:\n{self.log_tail()}")
 
     def is_ready(self):
         try:
@@ -196,15 +200,24 @@ class Fleet:
     def __getitem__(self, name):
         return self.services[name]
 
-    def start(self):
+    def start(self, seconds=60):
+        """Starts all three at once, and returns by how many seconds the last one was ready after the first."""
+        ready = {}
+        deadline = time.monotonic() + seconds
         try:
             for service in self.services.values():
                 service.start(wait=False)
-            for service in self.services.values():
-                service.wait_until_ready()
+            while len(ready) < len(self.services):
+                for name, service in self.services.items():
+                    if name not in ready and service.is_ready():
+                        ready[name] = time.monotonic()
+                    elif name not in ready:
+                        service.expect_life(deadline)
+                time.sleep(0.005)
         except BaseException:
             self.stop()
             raise
+        return max(ready.values()) - min(ready.values())
 
     def stop(self):
         """Stops what was started here, and nothing else. Returns the exit statuses by name."""

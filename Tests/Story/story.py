@@ -314,8 +314,9 @@ def main():
     status = 0
     try:
         with story.step("The three services start") as step:
-            fleet.start()
-            step.says(", ".join(f"{name} {fleet[name].address}" for name in services.NAMES))
+            apart = fleet.start()
+            addresses = ", ".join(f"{name} {fleet[name].address}" for name in services.NAMES)
+            step.says(f"{addresses}; ready within {apart * 1000:.0f} ms of each other")
         story.play()
         print(f"\nThe story took {time.monotonic() - story.started:.1f} s; all {story.steps} steps are as they should be.")
         print(f"Data: {fleet.data_directory}; logs: {folder}; picture: {folder / 'code.png'}")

@@ -1,9 +1,9 @@
+import Cryptography
 import GRPC
 import LatchkeyModel
 import Logging
 import ServiceRuntime
 import StorageSQLite
-import Cryptography
 
 /// What the service is made of besides its configuration: the process gives it, or a test.
 package struct IdentityResources: Sendable {

@@ -100,6 +100,11 @@ enum Limits {
   static let callsAhead = 1000
   static let bytesAhead = 16 * 1024 * 1024
 
+  /// Connections beyond the limit that are told so before they are closed, in a burst and a second, and how long they
+  /// have to be told: a handshake across the world and a call. More of them at a time would be a larger limit.
+  static let turnedAway = Budget.Rate(burst: 50, perSecond: 20)
+  static let turnedAwayTime = TimeAmount.seconds(1)
+
   /// When the kernel asks a silent peer of HTTP/1.1 for a sign of life, how often and how many times: it is gone after
   /// 80 seconds, as long as HTTP/2's keepalive takes.
   static let tcpKeepaliveSeconds = 60

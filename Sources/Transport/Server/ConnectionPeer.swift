@@ -18,7 +18,7 @@ struct ConnectionPeer {
 
   /// What the source of a request's client holds.
   func account(of client: Peer, _ budget: ServerBudget) -> SourceAccount {
-    proxy == nil ? account : budget.sources.account(of: NetworkAddress(client.address))
+    proxy == nil || account.isTurnedAway ? account : budget.sources.account(of: NetworkAddress(client.address))
   }
 
   /// The client of one request.

@@ -24,9 +24,12 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
   private var tlsNames: [String] = []
   private var proxyHeader: ProxyHeaderRead?
   private var isDecided = false
+  /// There is no place for the connection, and what it asks for is told so.
+  private var isTurnedAway: Bool
   private var timer: Scheduled<Void>?
 
-  init(environment: ServerEnvironment, executor: EventLoopTaskExecutor) {
+  init(environment: ServerEnvironment, executor: EventLoopTaskExecutor, isTurnedAway: Bool = false) {
+    self.isTurnedAway = isTurnedAway
     self.environment = environment
     self.executor = executor
   }
@@ -76,7 +79,9 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     if let header = event as? ProxyHeaderRead {
       proxyHeader = header
-      if let client = header.client { environment.connectionMoved(context.channel, to: client.address) }
+      guard let client = header.client, !isTurnedAway else { return }
+      isTurnedAway = !environment.connectionMoved(context.channel, to: client.address)
+      if isTurnedAway, !environment.turnAway(context.channel) { context.close(promise: nil) }
     } else if let handshake = event as? TLSHandshakeFinished {
       tlsNames = handshake.peerNames
       // RFC 9113 §3.3: HTTP/2 over TLS is what ALPN says, never what the bytes look like.
@@ -101,7 +106,7 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
     if let client = proxyHeader?.client {
       return ConnectionPeer(
         Peer(address: client.address.text, port: client.port, tlsNames: tlsNames),
-        account: environment.budget.sources.account(of: client.address)
+        account: account(of: client.address)
       )
     }
     let text = address?.ipAddress ?? ""
@@ -110,8 +115,12 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
     return ConnectionPeer(
       Peer(address: text, port: address?.port ?? 0, tlsNames: tlsNames),
       proxy: proxy,
-      account: environment.budget.sources.account(of: NetworkAddress(text))
+      account: account(of: NetworkAddress(text))
     )
+  }
+
+  private func account(of address: NetworkAddress?) -> SourceAccount {
+    isTurnedAway ? SourceAccount(isTurnedAway: true) : environment.budget.sources.account(of: address)
   }
 
   private func setUp(_ context: ChannelHandlerContext, isHTTP2: Bool) {

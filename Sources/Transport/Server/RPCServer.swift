@@ -128,7 +128,8 @@ package final class RPCServer: Sendable {
       )
       .childChannelInitializer { [self] channel in
         channel.eventLoop.makeCompletedFuture {
-          guard register(channel) else {
+          let place = register(channel)
+          guard place != .none else {
             channel.close(promise: nil)
             return
           }
@@ -144,7 +145,12 @@ package final class RPCServer: Sendable {
             let handler = try TLSHandler(server: tls, handshakeTimeout: Limits.handshakeTimeout, turns: turns)
             try pipeline.addHandler(handler)
           }
-          try pipeline.addHandler(ProtocolDetector(environment: environment, executor: EventLoopTaskExecutor(turns)))
+          let detector = ProtocolDetector(
+            environment: environment,
+            executor: EventLoopTaskExecutor(turns),
+            isTurnedAway: place == .doorstep
+          )
+          try pipeline.addHandler(detector)
         }
       }
     let listener = try await bootstrap.bind(host: configuration.host, port: configuration.port).get()
@@ -191,31 +197,45 @@ package final class RPCServer: Sendable {
   /// Connections that are open.
   package var connectionCount: Int { state.withLock { $0.connections.count } }
 
-  private func register(_ channel: any Channel) -> Bool {
+  private enum Place {
+    case own
+    /// For a moment, to be told that there is none.
+    case doorstep
+    case none
+  }
+
+  private func register(_ channel: any Channel) -> Place {
     let budget = environment.budget
     let table = budget.table
     var displaced: (any Channel)?
     switch table.admit(channel, from: channel.remoteAddress?.ipAddress.flatMap { NetworkAddress($0) }) {
     case .admitted: break
     case .inPlaceOf(let other): displaced = other
-    case .refused:
-      budget.connectionRefused()
-      return false
+    case .refused: return environment.turnAway(channel) && keep(channel, whenClosed: {}) ? .doorstep : .none
     }
+    let isKept = keep(channel) {
+      budget.connectionClosed()
+      table.remove(channel)
+    }
+    guard isKept else {
+      table.remove(channel)
+      return .none
+    }
+    if budget.connectionOpened() { askIdleToGo() }
+    if let displaced { environment.makeGo(displaced) }
+    return .own
+  }
+
+  /// Remembers a connection until it is closed. False: the server is shutting down.
+  private func keep(_ channel: any Channel, whenClosed: @escaping @Sendable () -> Void) -> Bool {
     let isWelcome = state.withLock { state in
       guard !state.isShuttingDown else { return false }
       state.connections[ObjectIdentifier(channel)] = channel
       return true
     }
-    guard isWelcome else {
-      table.remove(channel)
-      return false
-    }
-    if budget.connectionOpened() { askIdleToGo() }
-    if let displaced { environment.makeGo(displaced) }
+    guard isWelcome else { return false }
     channel.closeFuture.whenComplete { [self] _ in
-      budget.connectionClosed()
-      table.remove(channel)
+      whenClosed()
       let waiters = state.withLock { state in
         state.connections[ObjectIdentifier(channel)] = nil
         guard state.connections.isEmpty else { return [CheckedContinuation<Void, Never>]() }

@@ -1,5 +1,6 @@
 internal import Callers
 internal import GRPC
+internal import HTTP2
 internal import NIOCore
 internal import Synchronization
 
@@ -39,6 +40,7 @@ package final class ServerBudget: Sendable {
   let sources = SourceTable()
   let table: ConnectionTable
   private let shortage = Mutex(Shortage())
+  private let turnedAway = Mutex(Budget(Limits.turnedAway, now: .now()))
 
   /// What was found when the server last looked at who holds how much.
   private struct Shortage {
@@ -66,6 +68,12 @@ package final class ServerBudget: Sendable {
 
   func connectionRefused() {
     refusedConnections.add(1, ordering: .relaxed)
+  }
+
+  /// Whether a connection for which there is no place may be told so. There are few of them at a time: each costs what
+  /// any connection does.
+  func mayTurnAway() -> Bool {
+    turnedAway.withLock { $0.spend(now: .now()) }
   }
 
   func connectionClosed() {
@@ -99,6 +107,7 @@ package final class ServerBudget: Sendable {
   /// Whether there is room for a new call of a source, be it because others, which hold more than their share, are made
   /// to give some up.
   func hasRoom(for account: SourceAccount) -> Bool {
+    guard !account.isTurnedAway else { return false }
     let (calls, bytes) = (calls.load(ordering: .relaxed), bufferedBytes.load(ordering: .relaxed))
     guard calls >= bounds.calls || bytes >= bounds.bufferedBytes else { return true }
     return isGivenRoom(account, calls, bytes)

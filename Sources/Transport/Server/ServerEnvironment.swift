@@ -30,15 +30,26 @@ final class ServerEnvironment: Sendable {
     budget = ServerBudget(configuration.budget)
   }
 
-  /// A proxy has said whose a connection is.
-  func connectionMoved(_ channel: any Channel, to address: NetworkAddress) {
+  /// A proxy has said whose a connection is. False: its source has no place for it.
+  func connectionMoved(_ channel: any Channel, to address: NetworkAddress) -> Bool {
     switch budget.table.move(channel, to: address) {
-    case .admitted: break
-    case .inPlaceOf(let other): makeGo(other)
-    case .refused:
-      budget.connectionRefused()
-      channel.close(promise: nil)
+    case .admitted: return true
+    case .inPlaceOf(let other):
+      makeGo(other)
+      return true
+    case .refused: return false
     }
+  }
+
+  /// Keeps a connection for which there is no place for a moment, so that its calls are told why. False: there are
+  /// many of them, and this one has to be closed at once.
+  func turnAway(_ channel: any Channel) -> Bool {
+    budget.connectionRefused()
+    guard budget.mayTurnAway() else { return false }
+    channel.eventLoop.scheduleTask(in: Limits.turnedAwayTime) {
+      channel.pipeline.fireUserInboundEventTriggered(ServerDisplacement())
+    }
+    return true
   }
 
   /// Another source has the connection's place.

@@ -9,12 +9,15 @@ final class SourceAccount: Sendable {
   let calls = Atomic<Int>(0)
   /// Bytes of requests and answers that wait, on connections of the source's own.
   let bytes = Atomic<Int>(0)
+  /// Of a connection for which there is no place: nothing that waits has room here.
+  let isTurnedAway: Bool
   private let table: SourceTable?
 
   /// - Parameter table: nil for an account that stands for itself.
-  init(_ source: NetworkAddress? = nil, _ table: SourceTable? = nil) {
+  init(_ source: NetworkAddress? = nil, _ table: SourceTable? = nil, isTurnedAway: Bool = false) {
     self.source = source
     self.table = table
+    self.isTurnedAway = isTurnedAway
   }
 
   deinit {

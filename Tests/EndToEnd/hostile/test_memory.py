@@ -1,0 +1,37 @@
+"""Memory follows the load down: what a burst took is the system's again, with its connections open and after them."""
+
+import contextlib
+import time
+
+from frames import call
+
+CONNECTIONS, CALLS = 300, 100
+# Answered by a handler, which has an object of its own on its stream: an error, for the request is empty.
+POLL, INVALID_ARGUMENT = "/latchkey.qr.v1.QrSessionService/PollSession", 3
+# What an idle connection may keep, and what the process may for itself.
+PER_CONNECTION = 48 * 1024
+SLACK = 8 * 1024 * 1024
+# Connections free what they keep for more calls after 5 s, and the pages are given back within 15 s after that.
+PATIENCE = 60
+
+
+def wait_until_below(target, bytes_more, before):
+    end = time.monotonic() + PATIENCE
+    while target.resident - before > bytes_more:
+        assert time.monotonic() < end, f"{(target.resident - before) >> 10} KiB more, not {bytes_more >> 10}"
+        time.sleep(0.5)
+
+
+def test_memory_after_a_burst(tls_target):
+    """Connections that have made a hundred calls at once and idle keep 48 KiB each, and nothing when they are closed"""
+    burst = b"".join(call(number, POLL) for number in range(1, 2 * CALLS, 2))
+    tls_target.call()
+    before = tls_target.resident
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(tls_target.connect()) for _ in range(CONNECTIONS)]
+        for client in clients:
+            client.send(burst)
+        for client in clients:
+            assert all(client.status(number) == INVALID_ARGUMENT for number in range(1, 2 * CALLS, 2))
+        wait_until_below(tls_target, CONNECTIONS * PER_CONNECTION + SLACK, before)
+    wait_until_below(tls_target, SLACK, before)

@@ -86,5 +86,8 @@ package struct Limits: Sendable {
   /// Stream objects that a session keeps for the next streams: as many as are open at once.
   static let keptStreams = 128
 
+  /// Those that it keeps when there have been no streams for a while: for a client with a few calls at a time.
+  static let keptWhenQuiet = 4
+
   package init() {}
 }

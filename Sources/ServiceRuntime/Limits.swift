@@ -100,6 +100,12 @@ package enum Limits {
   static let healthTimeout: Duration = .seconds(2)
   /// How often the health status is brought in step with what the service needs: well below what a probe notices.
   static let readinessInterval: Duration = .milliseconds(200)
+  /// How often the load is looked at, to give freed memory back once it has fallen: twice this is longer than connections
+  /// keep memory after a burst. What of a step is little, a quarter of a core, and after how many such steps it is done
+  /// again: connections that are given up end within a minute and a half.
+  static let trimInterval: Duration = .seconds(5)
+  static let trimLoad: Duration = .milliseconds(1250)
+  static let trimSteps = 6
   /// How long the management port's watchers are waited for at the end.
   static let managementDrain: Duration = .seconds(1)
   /// What shutdown may take beyond `drainTimeout` before the process ends regardless, with status 1.

@@ -149,6 +149,14 @@ enum Limits {
   /// second's wait for those who come, and ten attempts a second.
   static let acceptPause = TimeAmount.milliseconds(100)
 
+  /// How long there must have been no stream before what a connection keeps for the next ones is freed, unless it is for
+  /// so many at most as a client with a few calls at a time has. Whoever polls comes back sooner.
+  static let quietTime = TimeAmount.seconds(5)
+  static let streamsKeptWhenQuiet = 4
+
+  /// The largest buffer for reading that a connection keeps: some dozens of short calls.
+  static let keptReadBytes = 4 * 1024
+
   /// Bytes that one read may take: two full bursts of a connection's streams, and the largest TLS record.
   static let readBytes = 64 * 1024
 }

@@ -43,6 +43,35 @@ import Testing
     #expect(pair.server.undecided == 0)
   }
 
+  @Test("What a burst of streams leaves behind for the next ones can be freed, and calls go on as before")
+  func spares() throws {
+    let pair = try directPair()
+    for _ in 0..<2 {
+      let handlers = (0..<50).map { _ in RecordingHandler() }
+      for handler in handlers {
+        let stream = try pair.request(handler, endStream: false)
+        pair.client.write(stream, ByteBuffer(string: "else"))
+        pair.client.finish(stream)
+      }
+      try pair.run()
+      #expect(handlers.allSatisfy { $0.body == Array("handled".utf8) && $0.closed == .noError })
+      #expect(pair.server.hasSpares)
+      weak let spare = pair.serverEvents.opened.last?.stream
+      pair.serverEvents.opened = []
+      pair.server.freeSpares()
+      #expect(!pair.server.hasSpares && spare == nil)
+      // With a stream open there are fewer to free.
+      let open = RecordingHandler()
+      let stream = try pair.request(open, endStream: false)
+      try pair.run()
+      pair.server.freeSpares()
+      pair.client.write(stream, ByteBuffer(string: "ping"))
+      pair.client.finish(stream)
+      try pair.run()
+      #expect(open.body == Array("pong".utf8))
+    }
+  }
+
   @Test("A body in two frames, and one that is cut off, are a handler's business")
   func undecided() throws {
     let pair = try directPair()

@@ -367,6 +367,18 @@ package import NIOCore
     reset(stream, .enhanceYourCalm)
   }
 
+  /// Stream objects that wait for their next stream.
+  var spareStreams: Int { freeCount }
+
+  func freeStreams() {
+    // One after the other: each holds the next.
+    while let stream = firstFree {
+      firstFree = stream.nextFree
+      stream.nextFree = nil
+    }
+    freeCount = 0
+  }
+
   // MARK: Windows of ours
 
   /// Counts DATA against the connection's window. False when the peer had no right to it.
@@ -447,8 +459,7 @@ package import NIOCore
     readyHead = 0
     blocked = []
     undecided = 0
-    firstFree = nil
-    freeCount = 0
+    freeStreams()
     for stream in streams {
       stream.id = 0
       let handler = stream.handler

@@ -137,6 +137,7 @@ package enum ServiceProcess {
     let (configuration, logger) = (resources.configuration, resources.logger)
     var tasks = parts.tasks
     tasks.append(BackgroundTask("policy document") { await resources.policies.run() })
+    tasks.append(BackgroundTask("freed memory") { await FreedMemory().run() })
     tasks.append(BackgroundTask("proof horizon") { await horizon.run() })
     let trust = Trust(parts, resources)
     tasks += trust.tasks

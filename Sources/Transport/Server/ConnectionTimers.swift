@@ -15,6 +15,8 @@ struct ConnectionTimers {
     /// A peer that was too fast has waited.
     case pause
     case closing
+    /// Streams have gone, and what they used is kept for the next ones.
+    case spares
     /// The peer has been silent for a while, or has not answered when it was asked.
     case keepalive
     case keepaliveAnswer

@@ -122,10 +122,7 @@ package final class RPCServer: Sendable {
       .childChannelOption(.allowRemoteHalfClosure, value: true)
       // One read each time the socket has bytes: a second one would mostly find nothing.
       .childChannelOption(.maxMessagesPerRead, value: 1)
-      .childChannelOption(
-        .recvAllocator,
-        value: AdaptiveRecvByteBufferAllocator(minimum: 1024, initial: 4096, maximum: Limits.readBytes)
-      )
+      .childChannelOption(.recvAllocator, value: ReadAllocator())
       .childChannelInitializer { [self] channel in
         channel.eventLoop.makeCompletedFuture {
           let place = register(channel)

@@ -308,6 +308,10 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
       timers[.blockedStreams] = eventLoop.now + blockedInterval
       rearm()
     }
+    if session.hasSpares || free.count > Limits.streamsKeptWhenQuiet, timers[.spares] == nil {
+      timers[.spares] = eventLoop.now + Limits.quietTime
+      rearm()
+    }
     closeIfOver(session, context)
   }
 
@@ -514,6 +518,17 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
     if isWritable { wantOutput() } else { context?.close(promise: nil) }
   }
 
+  // MARK: Memory
+
+  /// Frees what is kept for streams to come, which have not for a while.
+  private func freeSpares(_ session: HTTP2ServerSession) {
+    let spares = Set(free.map(ObjectIdentifier.init))
+    streams = streams.filter { !spares.contains(ObjectIdentifier($0)) }
+    free = []
+    directAnswer = ByteBuffer()
+    session.freeSpares()
+  }
+
   // MARK: Drain
 
   private func beginDrain() {
@@ -630,6 +645,9 @@ final class ServerConnection: ChannelDuplexHandler, HTTP2ServerSessionDelegate, 
       guard lastRead > lastAsked else { return context.close(promise: nil) }
       timers[.keepalive] = lastRead + environment.configuration.keepalive.interval
     case .blockedStreams: session.lookAtBlockedStreams()
+    case .spares:
+      let end = session.lastStream + Limits.quietTime
+      if end > now { timers[.spares] = end } else { freeSpares(session) }
     case .pause:
       isPaused = false
       readOn()

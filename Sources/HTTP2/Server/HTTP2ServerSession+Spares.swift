@@ -1,0 +1,17 @@
+internal import NIOCore
+
+/// What the session keeps for streams to come.
+extension HTTP2ServerSession {
+  /// Whether that is more than a client with a few calls at a time has use for.
+  package var hasSpares: Bool { spareStreams > Limits.keptWhenQuiet }
+
+  /// Frees it, and the memory that a burst has left behind.
+  package func freeSpares() {
+    freeStreams()
+    blocks = RequestBlockCache()
+    if table.count == 0 { table.removeAll() }
+    if ready.isEmpty { ready = [] }
+    if blocked.isEmpty { blocked = [] }
+    if output.readableBytes == 0 { output = ByteBuffer() }
+  }
+}

@@ -37,7 +37,7 @@ def arguments():
         "--sessions", type=int, default=1_000_000, help="live QR sessions while polling; default: 1,000,000"
     )
     parser.add_argument("--shapes", nargs="+", type=shape, default=list(polls.SHAPES), help="such as 50x100 500x1")
-    parser.add_argument("--idle", type=int, default=10_000, help="idle TLS connections; default: 10,000")
+    parser.add_argument("--idle", type=int, default=14_000, help="idle TLS connections; default: 14,000")
     parser.add_argument(
         "--accounts", type=int, default=1_000_000, help="accounts that a sign-in is measured with; default: 1,000,000"
     )

@@ -9,7 +9,7 @@
 //   passwords N sign-ins by password as user-<number>@example.com, numbers below --devices drawn at random
 //   issue     N QR sessions; writes their device codes to --out
 //   poll      N polls of the device codes in --in, drawn at random
-//   idle      C connections that made one call each; says "ready", and ends when standard input does
+//   idle      C connections that made S calls each, at once; says "ready", and ends when standard input does
 //   keys      prints the public keys of devices 0 to N-1: key thumbprint, x, y, a line each; needs no server
 //
 // A line of the log is, as h2load's: start in microseconds since the epoch, HTTP status, microseconds to the answer.
@@ -384,13 +384,15 @@ void idle(const Options& options) {
   long answered = 0;
   for (size_t i = 0; i < pool.size(); ++i) {
     // Any answer will do: an empty request to gRPC servers, an unknown file to others.
-    pool.at(i).call(kPollSession, "", [&answered](const Answer& answer) {
-      if (answer.http_status.empty()) fail("a connection was not answered");
-      ++answered;
-    });
+    for (int stream = 0; stream < options.streams; ++stream) {
+      pool.at(i).call(kPollSession, "", [&answered](const Answer& answer) {
+        if (answer.http_status.empty()) fail("a connection was not answered");
+        ++answered;
+      });
+    }
     pool.at(i).work();
   }
-  pool.run([&] { return answered == long(pool.size()); });
+  pool.run([&] { return answered == long(pool.size()) * options.streams; });
   std::puts("ready");
   std::fflush(stdout);
   char end;

@@ -44,12 +44,12 @@ package final class SQLiteDatabase: Sendable {
     let (writes, reads, statistics, threads) = (writes, reads, statisticsSource, threads)
     var isStarted = threads.start(writer) { connection in
       var writer = SQLiteWriter(connection: connection, queue: writes, statistics: statistics)
-      writer.run()
+      await writer.run()
     }
     for reader in readers {
       isStarted =
         threads.start(reader) { connection in
-          SQLiteReader(connection: connection, queue: reads, statistics: statistics).run()
+          await SQLiteReader(connection: connection, queue: reads, statistics: statistics).run()
         } && isStarted
     }
     guard isStarted else {
@@ -68,7 +68,7 @@ package final class SQLiteDatabase: Sendable {
   /// Runs `body` in a transaction and returns when it is durable. When `body` throws, nothing of it is stored.
   package func write<Value: Sendable>(
     _ name: String = #function,
-    _ body: @escaping @Sendable (SQLiteConnection) throws(StorageError) -> Value
+    _ body: @escaping @Sendable (SQLiteConnection) async throws(StorageError) -> Value
   ) async throws(StorageError) -> Value {
     try await SQLiteOperation(name: name, isInterruptible: false, body: body).perform(in: writes)
   }
@@ -76,7 +76,7 @@ package final class SQLiteDatabase: Sendable {
   /// Runs `body` on one state of the database, beside writers and other readers.
   package func read<Value: Sendable>(
     _ name: String = #function,
-    _ body: @escaping @Sendable (SQLiteConnection) throws(StorageError) -> Value
+    _ body: @escaping @Sendable (SQLiteConnection) async throws(StorageError) -> Value
   ) async throws(StorageError) -> Value {
     try await SQLiteOperation(name: name, isInterruptible: true, body: body).perform(in: reads)
   }
@@ -134,17 +134,32 @@ private final class RunningThreads: Sendable {
 
   private let state = Mutex(State())
 
-  func start(_ handover: Handover, _ body: @escaping @Sendable (SQLiteConnection) -> Void) -> Bool {
+  func start(_ handover: Handover, _ body: @escaping @Sendable (SQLiteConnection) async -> Void) -> Bool {
     state.withLock { $0.running += 1 }
     let isStarted = WorkerThread.start { [self] in
-      do {
-        // The connection closes at the end of this scope, before anyone is told that the thread ended.
-        if let connection = handover.take() { body(connection) }
-      }
+      Self.runTask(handover, body)
       threadEnded()
     }
     if !isStarted { threadEnded() }
     return isStarted
+  }
+
+  /// Runs all that a thread does as one task, which never suspends: what is `async` in an operation is so for other
+  /// engines, and whatever it awaits here returns at once. Only so does the connection stay on its thread.
+  private static func runTask(
+    _ handover: Handover, _ body: @escaping @Sendable (SQLiteConnection) async -> Void
+  ) {
+    let end = TaskEnd()
+    // Runs here and now; the connection closes at its end, before anyone is told that the thread ended.
+    Task.immediate {
+      if let connection = handover.take() { await body(connection) }
+      end.hasCome.withLock { $0 = true }
+    }
+    precondition(end.hasCome.withLock { $0 }, "an operation awaited something besides its transaction")
+  }
+
+  private final class TaskEnd: Sendable {
+    let hasCome = Mutex(false)
   }
 
   private func threadEnded() {

@@ -5,8 +5,8 @@ import Synchronization
 protocol QueuedOperation: AnyObject, Sendable {
   /// False: the caller went away while it waited, and has been answered.
   func begin(on connection: SQLiteConnection) -> Bool
-  /// Does the work and keeps its result. Returns the error that it ended with.
-  func run(on connection: SQLiteConnection) -> StorageError?
+  /// Does the work and keeps its result. Returns the error that it ended with. Never suspends.
+  func run(on connection: SQLiteConnection) async -> StorageError?
   /// Answers the caller: with `failure`, or with the result that `run` kept.
   func finish(_ failure: StorageError?)
 }
@@ -20,7 +20,8 @@ protocol QueuedOperation: AnyObject, Sendable {
 /// A cancelled reader that already runs is interrupted; a cancelled writer that already runs is finished, because its
 /// caller must learn whether the change was made.
 final class SQLiteOperation<Value: Sendable>: QueuedOperation {
-  typealias Body = @Sendable (SQLiteConnection) throws(StorageError) -> Value
+  /// May be `async` so that it can be written for engines that are far away as well; here it awaits nothing that suspends.
+  typealias Body = @Sendable (SQLiteConnection) async throws(StorageError) -> Value
   typealias Answer = CheckedContinuation<Result<Value, StorageError>, Never>
 
   private enum State: Sendable {
@@ -98,11 +99,11 @@ final class SQLiteOperation<Value: Sendable>: QueuedOperation {
     }
   }
 
-  func run(on connection: SQLiteConnection) -> StorageError? {
+  func run(on connection: SQLiteConnection) async -> StorageError? {
     connection.operation = name
     let result: Result<Value, StorageError>
     do throws(StorageError) {
-      result = .success(try body(connection))
+      result = .success(try await body(connection))
     } catch {
       result = .failure(error)
     }

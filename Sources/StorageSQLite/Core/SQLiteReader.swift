@@ -14,13 +14,13 @@ struct SQLiteReader: ~Copyable {
   }
 
   /// Returns when the queue is closed and drained.
-  func run() {
+  func run() async {
     while let operation = queue.pop(upTo: 1).first {
       guard operation.begin(on: connection) else { continue }
       var failure: StorageError?
       do throws(StorageError) {
         try connection.execute("BEGIN")
-        failure = operation.run(on: connection)
+        failure = await operation.run(on: connection)
         // A reader has nothing to keep; ending the transaction lets checkpoints pass.
         if connection.isInTransaction { try connection.execute("ROLLBACK") }
       } catch {

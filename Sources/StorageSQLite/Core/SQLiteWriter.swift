@@ -24,22 +24,22 @@ struct SQLiteWriter: ~Copyable {
   }
 
   /// Returns when the queue is closed and drained.
-  mutating func run() {
+  mutating func run() async {
     while true {
       let waiting = queue.pop(upTo: Limits.groupOperations)
       if waiting.isEmpty { return }
-      commit(waiting)
+      await commit(waiting)
     }
   }
 
-  private mutating func commit(_ first: [any QueuedOperation]) {
+  private mutating func commit(_ first: [any QueuedOperation]) async {
     let started = clock.now
     var arrivals = first
     // Operations that ran in the open transaction, each with the error that undid it.
     var group: [(operation: any QueuedOperation, failure: StorageError?)] = []
     repeat {
       for operation in arrivals where operation.begin(on: connection) {
-        runInGroup(operation, &group)
+        await runInGroup(operation, &group)
       }
       guard group.count < Limits.groupOperations, clock.now - started < Limits.groupDuration else { break }
       arrivals = queue.popAvailable(upTo: Limits.groupOperations - group.count)
@@ -56,7 +56,7 @@ struct SQLiteWriter: ~Copyable {
   private func runInGroup(
     _ operation: any QueuedOperation,
     _ group: inout [(operation: any QueuedOperation, failure: StorageError?)]
-  ) {
+  ) async {
     do throws(StorageError) {
       if !connection.isInTransaction { try connection.execute("BEGIN IMMEDIATE") }
       try connection.execute("SAVEPOINT operation")
@@ -70,7 +70,7 @@ struct SQLiteWriter: ~Copyable {
       }
       return
     }
-    let failure = operation.run(on: connection)
+    let failure = await operation.run(on: connection)
     guard connection.isInTransaction else {
       // The engine gave the whole transaction up (disk full, I/O error): nothing of the group is stored.
       let error = failure ?? StorageError(.misuse, operation: connection.operation, detail: "ended the transaction")

@@ -112,6 +112,8 @@ let package = Package(
     module("Cryptography", ["CCrypto", "CArgon2", "JSON", "LatchkeyModel"]),
     module("LatchkeyModel"),
     module("Storage", ["LatchkeyModel"]),
+    module("Domain", ["Storage", "LatchkeyModel"]),
+    module("StorageMemory", ["Storage", "LatchkeyModel"]),
     module("StorageSQLite", ["Storage", "LatchkeyModel", "CSQLite", deque]),
 
     // Other people's servers.
@@ -128,7 +130,7 @@ let package = Package(
       "IdentityService",
       [
         "Callers", "ServiceRuntime", "JSON", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography",
-        "Storage", "StorageSQLite", "Transfers", nio, logging,
+        "Domain", "Storage", "StorageSQLite", "Transfers", nio, logging,
       ]),
     module(
       "QRSessionService",
@@ -196,6 +198,12 @@ let package = Package(
     tests("JSON"),
     tests("Cryptography", ["JSON", "LatchkeyModel"]),
     tests("LatchkeyModel"),
+    tests("Domain", ["Storage", "StorageMemory", "StorageSQLite", "LatchkeyModel"]),
+    .testTarget(
+      name: "StorageConformanceTests",
+      dependencies: ["Storage", "StorageMemory", "StorageSQLite", "LatchkeyModel", "TestSupport"],
+      path: "Tests/StorageConformance",
+      swiftSettings: strict),
     tests("StorageSQLite", ["Storage", "LatchkeyModel"]),
     tests(
       "ServiceRuntime",

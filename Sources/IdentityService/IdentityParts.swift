@@ -38,8 +38,7 @@ struct IdentityParts: Sendable {
     endedSessions = EndedSessions(
       keepingFor: tokens.lifetimes.access + Cryptography.Limits.clockSkew, clock: clock)
     stores = IdentityStores(
-      IdentityDatabase(
-        resources.database, audit: auditChain, listeners: [endedSessions, sessionEvents, guideWatches]))
+      resources.database, audit: auditChain, listeners: [endedSessions, sessionEvents, guideWatches])
     endedSessions.remember(try await stores.sessions.ended(since: clock.now() - endedSessions.retention))
     guides = try GuideFile(path: configuration.guidesFile ?? "\(folder)/guides.json", logger: logger)
     let challenges = ChallengeBook(

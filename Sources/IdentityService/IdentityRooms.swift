@@ -28,14 +28,14 @@ package struct IdentityRooms: Sendable {
     let (surroundings, challenges) = (resources.surroundings, parts.evidence.challenges)
     let exempt = configuration.service[CommonKeys.exemptNetworks]
     auth = AuthHandlers(
-      accounts: stores.accounts, sessions: stores.sessions,
+      domain: stores.domain, accounts: stores.accounts,
       methods: LoginMethods(
         evidence, accounts: stores.accounts, unlocks: stores.unlocks, sessions: stores.sessions, links: stores.links,
         tokens: tokens),
       tokens: tokens, callers: callers, admission: SignInAdmission(configuration, challenges, parts.replayKey),
       migrator: parts.migrator, surroundings: surroundings)
     guests = GuestHandlers(
-      guests: stores.guests,
+      domain: stores.domain,
       newGuests: NewGuests(
         challenges: challenges, admission: GuestAdmission(perHour: configuration.guestsPerHour, exempt: exempt),
         room: parts.guestRoom),
@@ -45,13 +45,15 @@ package struct IdentityRooms: Sendable {
         guides: parts.guides, guideProgress: stores.guides, records: parts.records, surroundings: surroundings),
       removal: parts.removal, tokens: tokens, callers: callers, surroundings: surroundings)
     grants = GrantHandlers(
-      qrGrants: stores.qrGrants, merges: stores.merges, links: stores.links, sessions: stores.sessions,
+      domain: stores.domain, qrGrants: stores.qrGrants, merges: stores.merges, links: stores.links,
       endedSessions: parts.endedSessions, guideWatches: parts.guideWatches, tokens: tokens, surroundings: surroundings)
     sessions = SessionHandlers(
-      sessions: stores.sessions, sessionEvents: parts.sessionEvents, endedSessions: parts.endedSessions,
+      domain: stores.domain, sessions: stores.sessions, sessionEvents: parts.sessionEvents,
+      endedSessions: parts.endedSessions,
       callers: callers, surroundings: surroundings)
     devices = DeviceHandlers(
-      devices: stores.devices, sessions: stores.sessions, challenges: challenges, tokens: tokens, callers: callers,
+      domain: stores.domain, devices: stores.devices, sessions: stores.sessions, challenges: challenges, tokens: tokens,
+      callers: callers,
       surroundings: surroundings)
     transfers = TransferHandlers(
       transfers: stores.transfers,

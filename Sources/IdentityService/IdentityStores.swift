@@ -1,9 +1,10 @@
+import Domain
 import Storage
 import StorageSQLite
 
 /// Every store of the service, over one database.
 struct IdentityStores: Sendable {
-  let guests: any GuestStore
+  let domain: IdentityDomain
   let accounts: any AccountStore
   let attempts: any AttemptStore
   let sessions: any SessionStore
@@ -19,8 +20,9 @@ struct IdentityStores: Sendable {
   let audit: any AuditStore
   let guides: any GuideStore
 
-  init(_ database: IdentityDatabase) {
-    guests = SQLiteGuestStore(database)
+  init(_ file: SQLiteDatabase, audit chain: AuditChain, listeners: [any SessionListener]) {
+    domain = IdentityDomain(SQLiteIdentityStorage(file), audit: chain, listeners: listeners)
+    let database = IdentityDatabase(file, audit: chain, listeners: listeners)
     accounts = SQLiteAccountStore(database)
     attempts = SQLiteAttemptStore(database)
     sessions = SQLiteSessionStore(database)

@@ -21,9 +21,6 @@ LONG_FILES = {
 # Likewise for functions.
 LONG_FUNCTIONS = {
     "Sources/HTTP2/Client/HTTP2ClientSession+Callbacks.swift makeCallbacks": "one C callback after the other",
-    "Sources/StorageSQLite/Identity/SQLiteAccountStore.swift register": "a rule, until it stands in the domain",
-    "Sources/StorageSQLite/Identity/SQLiteAccountStore.swift signIn": "a rule, until it stands in the domain",
-    "Sources/StorageSQLite/Identity/SubjectMove.swift run": "a rule, until it stands in the domain",
 }
 
 

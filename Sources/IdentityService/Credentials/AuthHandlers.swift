@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -5,9 +6,9 @@ import ServiceRuntime
 import Storage
 
 /// Answers `latchkey.identity.v1.AuthService`, one file for each method.
-package struct AuthHandlers: IdentityV1.AuthService, Surrounded {
+package struct AuthHandlers: IdentityV1.AuthService, Deciding {
+  let domain: IdentityDomain
   let accounts: any AccountStore
-  let sessions: any SessionStore
   let methods: LoginMethods
   let tokens: TokenIssuer
   let callers: CallerChecks

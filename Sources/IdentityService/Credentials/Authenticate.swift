@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -103,10 +104,9 @@ extension AuthHandlers {
       throw .invalid("on_conflict", "must be MERGE or SWITCH with a link ticket")
     }
     let hash = try LinkTicketText.hash(asked.message.linkTicket)
-    let found = try await stored { () throws(StorageError) in
-      try await accounts.ticket(hash, of: guest, at: clock.now())
+    guard let found = try await look(FindTicket(hash, of: guest, at: clock.now())) else {
+      throw try await isOver(guest) ? .sessionRevoked : .linkTicketInvalid
     }
-    guard let found else { throw try await isOver(guest) ? .sessionRevoked : .linkTicketInvalid }
     return (.ticket(hash: hash), found.authority.method)
   }
 
@@ -126,8 +126,7 @@ extension AuthHandlers {
       source: context.source,
       replay: asked.replay
     )
-    let outcome = try await stored { () throws(StorageError) in try await accounts.signIn(signIn) }
-    switch outcome {
+    switch try await perform(signIn) {
     case .signedIn(let signedIn):
       let answer = try await answer(signedIn, at: now)
       await login?.afterwards()
@@ -167,7 +166,7 @@ extension AuthHandlers {
     _ context: ServerContext
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
     let now = clock.now()
-    let registration = Registration(
+    let registration = Register(
       identifier: newcomer.identifier,
       secretHash: nil,
       challenge: newcomer.challenge,
@@ -180,8 +179,7 @@ extension AuthHandlers {
       source: context.source,
       replay: asked.replay
     )
-    let outcome = try await stored { () throws(StorageError) in try await accounts.register(registration) }
-    switch outcome {
+    switch try await perform(registration) {
     case .registered(let signedIn): return try await answer(signedIn, at: now)
     // Two first sign-ins of one person met: the other one made the account, and a try again signs in to it.
     case .identifierTaken, .identifierUnproven:
@@ -232,15 +230,11 @@ extension AuthHandlers {
     let now = clock.now()
     if let guest {
       let text = LinkTicketText.make(for: replay, key: admission.replayKey)
-      let ticket = try await stored { () throws(StorageError) in
-        try await accounts.ticket(text.hash, of: guest, at: now)
+      if let ticket = try await look(FindTicket(text.hash, of: guest, at: now)) {
+        return try await conflict(ticket, text, at: now)
       }
-      if let ticket { return try await conflict(ticket, text, at: now) }
     }
-    let first = try await stored { () throws(StorageError) in
-      try await accounts.signedIn(replaying: replay.key, at: now)
-    }
-    guard let first else { return nil }
+    guard let first = try await look(FindSignedIn(replaying: replay.key, at: now)) else { return nil }
     return try await answer(first, at: now)
   }
 
@@ -291,10 +285,7 @@ extension AuthHandlers {
       qrSession: login.qrSession,
       expiry: now + tokens.lifetimes.linkTicket
     )
-    let outcome = try await stored { () throws(StorageError) in
-      try await accounts.keep(ticket, for: login.proof, challenge: login.challenge, at: now)
-    }
-    switch outcome {
+    switch try await perform(KeepTicket(ticket, for: login.proof, challenge: login.challenge, at: now)) {
     case .kept: return try await conflict(ticket, text, at: now)
     case .credentialChanged: throw .codeVoid
     case .challengeUsed: throw .challengeInvalid
@@ -307,9 +298,7 @@ extension AuthHandlers {
     _ text: LinkTicketText,
     at now: LatchkeyModel.Timestamp
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
-    let session = try await stored { () throws(StorageError) in
-      try await sessions.session(ticket.guestSession)
-    }
+    let session = try await look(FindSession(ticket.guestSession))
     guard let session else { throw .sessionRevoked }
     let subject = try await stored { () throws(StorageError) in
       try await accounts.subject(session.subject)

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -14,7 +15,7 @@ extension AuthHandlers {
   ) async throws(RPCError) -> IdentityV1.CreateWebSessionResponse {
     let caller = try context.callerSession()
     let now = clock.now()
-    let session = try await stored { () throws(StorageError) in try await sessions.session(caller) }
+    let session = try await look(FindSession(caller))
     guard let session, session.isLive(at: now) else { throw .sessionRevoked }
     let cookies = tokens.cookies
     let cookie = cookies.make(for: session, at: now)

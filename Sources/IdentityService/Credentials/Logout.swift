@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -38,7 +39,7 @@ extension AuthHandlers {
       )
     }
     let logOut = LogOut(session: caller, reach: reach, nextGuest: nextGuest, now: now)
-    switch try await stored({ () throws(StorageError) in try await sessions.logOut(logOut) }) {
+    switch try await perform(logOut) {
     case .sessionEnded: throw .sessionRevoked
     case .unconfirmed: throw .sessionUnconfirmed
     case .noDevice:

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -25,19 +26,13 @@ extension AuthHandlers {
     _ provenKey: String?,
     at now: LatchkeyModel.Timestamp
   ) async throws(RPCError) -> IdentityV1.RefreshResponse {
-    let outcome = try await stored { () throws(StorageError) in
-      try await sessions.refresh(
-        token.session,
-        generation: token.generation,
-        at: now,
-        lifetimes: tokens.lifetimes,
-        isGenuine: { [mint = tokens.refresh] session in
-          // A token that is bound to a key is nothing without it, and rotates for nobody else (R21).
-          mint.isGenuine(token, of: session) && Self.isAllowed(session, provenKey)
-        }
-      )
-    }
-    switch outcome {
+    let refresh = Refresh(
+      session: token.session, generation: token.generation, lifetimes: tokens.lifetimes, at: now,
+      isGenuine: { [mint = tokens.refresh] session in
+        // A token that is bound to a key is nothing without it, and rotates for nobody else (R21).
+        mint.isGenuine(token, of: session) && Self.isAllowed(session, provenKey)
+      })
+    switch try await perform(refresh) {
     case .refreshed(let session):
       return IdentityV1.RefreshResponse(tokens: try tokens.tokens(of: session, at: now))
     case .reused(let session):

@@ -1,4 +1,5 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -77,7 +78,7 @@ extension AuthHandlers {
     let requester = Requester(guestSession: guest, provenKey: asked.boundKey, source: context.source)
     let credential = try await credential(asked.message, requester)
     let now = clock.now()
-    let registration = Registration(
+    let registration = Register(
       identifier: credential.identifier,
       secretHash: credential.secretHash,
       code: credential.code,
@@ -98,8 +99,7 @@ extension AuthHandlers {
       source: context.source,
       replay: asked.replay
     )
-    let outcome = try await stored { () throws(StorageError) in try await accounts.register(registration) }
-    switch outcome {
+    switch try await perform(registration) {
     case .registered(let signedIn): return try answer(signedIn, at: now)
     case .identifierTaken: throw .identityInUse
     case .identifierUnproven: throw .identityUnproven
@@ -112,10 +112,7 @@ extension AuthHandlers {
 
   private func answered(_ replay: SignIn.Replay) async throws(RPCError) -> IdentityV1.RegisterResponse? {
     let now = clock.now()
-    let first = try await stored { () throws(StorageError) in
-      try await accounts.signedIn(replaying: replay.key, at: now)
-    }
-    guard let first else { return nil }
+    guard let first = try await look(FindSignedIn(replaying: replay.key, at: now)) else { return nil }
     return try answer(first, at: now)
   }
 

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -12,9 +13,7 @@ extension AuthHandlers {
     let text = try RequestFields.token(request.token, "token")
     guard let session = try await tokenSession(text)?.session else { return IdentityV1.RevokeResponse() }
     let now = clock.now()
-    _ = try await stored { () throws(StorageError) in
-      try await sessions.end(session.id, because: .revoked, at: now)
-    }
+    _ = try await perform(EndSession(session.id, because: .revoked, at: now))
     return IdentityV1.RevokeResponse()
   }
 }

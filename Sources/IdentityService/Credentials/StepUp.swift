@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -21,7 +22,7 @@ extension AuthHandlers {
     let stepUp = StepUp(
       session: try context.callerSession(), proof: proven.proof, challenge: proven.challenge,
       lifetimes: tokens.lifetimes, address: context.peer.address, now: clock.now())
-    switch try await stored({ () throws(StorageError) in try await sessions.stepUp(stepUp) }) {
+    switch try await perform(stepUp) {
     case .steppedUp(let session):
       return IdentityV1.StepUpResponse(tokens: try tokens.tokens(of: session, at: stepUp.now))
     case .sessionEnded: throw .sessionRevoked

@@ -1,4 +1,5 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import Storage
@@ -32,6 +33,6 @@ extension AuthHandlers {
   }
 
   func session(_ id: SessionID) async throws(RPCError) -> Session? {
-    try await stored { () throws(StorageError) in try await sessions.session(id) }
+    try await look(FindSession(id))
   }
 }

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -27,10 +28,9 @@ extension GrantHandlers {
   ) async throws(RPCError) -> (thumbprint: String, isLetIn: Bool)? {
     guard !text.isEmpty else { return nil }
     let id = try RequestFields.sessionID(text, "sid")
-    let session = try await stored { () throws(StorageError) in try await sessions.session(id) }
-    guard let session, session.subject == subject, session.isLive(at: clock.now()),
+    guard let session = try await look(FindSession(id)), session.subject == subject, session.isLive(at: clock.now()),
       let key = session.device.keyThumbprint
     else { return nil }
-    return (key, try await stored { () throws(StorageError) in try await sessions.isLetIn(id) })
+    return (key, try await look(IsLetIn(id)))
   }
 }

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyProtos
 import Storage
@@ -11,9 +12,7 @@ extension GrantHandlers {
     let qrSession = try RequestFields.foreignID(request.qrSessionID, "qr_session_id")
     let reason = try RequestFields.displayText(request.reason, "reason")
     let now = clock.now()
-    let ended = try await stored { () throws(StorageError) in
-      try await qrGrants.revoke(qrSession: qrSession, at: now)
-    }
+    let ended = try await perform(RevokeCode(qrSession, at: now))
     logger.notice(
       "what a QR session granted was revoked",
       metadata: ["qr_session": "\(qrSession)", "ended": "\(ended)", "reason": "\(reason?.description ?? "")"])

@@ -1,10 +1,11 @@
+import Domain
 import LatchkeyProtos
 import ServiceRuntime
 import Storage
 
 /// Answers `latchkey.identity.v1.GuestService`, one file for each method.
-package struct GuestHandlers: IdentityV1.GuestService, Surrounded {
-  let guests: any GuestStore
+package struct GuestHandlers: IdentityV1.GuestService, Deciding {
+  let domain: IdentityDomain
   let newGuests: NewGuests
   let policies: PolicyFile
   let export: SubjectExport

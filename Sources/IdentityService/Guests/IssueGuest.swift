@@ -1,4 +1,5 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -38,10 +39,9 @@ extension GuestHandlers {
       DeviceProof.message(
         client: client, deviceID: deviceID, challenge: request.challenge, counter: request.counter)
     }
-    let issue = GuestIssue(
+    let start = StartGuest(
       device: proven.device,
-      challengeHash: proven.challenge.hash,
-      challengeExpiry: proven.challenge.expiry,
+      challenge: UsedChallenge(hash: proven.challenge.hash, expiry: proven.challenge.expiry),
       newSubject: SubjectID(from: random),
       locale: locale,
       counter: request.counter,
@@ -58,19 +58,19 @@ extension GuestHandlers {
       ),
       mayBeNew: !newGuests.room.isFull
     )
-    switch try await stored({ () throws(StorageError) in try await guests.issue(issue) }) {
+    switch try await perform(start) {
     case .challengeUsed: throw .challengeInvalid
     case .cloned: throw .deviceCloned
     case .disabled: throw .subjectDisabled
     case .full: throw .noRoomForGuests
-    case .issued(let guest):
+    case .started(let guest):
       if guest.isNew { newGuests.room.added() }
       return try response(guest, at: now)
     }
   }
 
   private func response(
-    _ guest: IssuedGuest,
+    _ guest: StartedGuest,
     at now: LatchkeyModel.Timestamp
   ) throws(RPCError) -> IdentityV1.IssueGuestResponse {
     IdentityV1.IssueGuestResponse(

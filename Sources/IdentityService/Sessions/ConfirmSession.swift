@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyProtos
 import Storage
@@ -11,10 +12,7 @@ extension SessionHandlers {
     let id = try RequestFields.sessionID(request.sid, "sid")
     let caller = try context.callerSession()
     let now = clock.now()
-    let outcome = try await stored { () throws(StorageError) in
-      try await sessions.confirm(id, by: caller, at: now)
-    }
-    switch outcome {
+    switch try await perform(ConfirmSession(id, by: caller, at: now)) {
     case .changed, .already: return IdentityV1.ConfirmSessionResponse()
     case .notFound: throw .sessionNotFound
     case .unconfirmed: throw .sessionUnconfirmed

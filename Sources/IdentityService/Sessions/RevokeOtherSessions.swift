@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyProtos
 import Storage
@@ -9,7 +10,7 @@ extension SessionHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RevokeOtherSessionsResponse {
     let logOut = LogOut(session: try context.callerSession(), reach: .others, nextGuest: nil, now: clock.now())
-    switch try await stored({ () throws(StorageError) in try await sessions.logOut(logOut) }) {
+    switch try await perform(logOut) {
     case .loggedOut(let ended, _): return IdentityV1.RevokeOtherSessionsResponse(sessionsEnded: Int64(ended))
     case .unconfirmed: throw .sessionUnconfirmed
     case .sessionEnded, .noDevice: throw .sessionRevoked

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyProtos
 import Storage
@@ -12,10 +13,7 @@ extension SessionHandlers {
     let caller = try context.callerSession()
     if id != caller { try callers.require(IdentityAccess.ownersWord, of: context) }
     let now = clock.now()
-    let outcome = try await stored { () throws(StorageError) in
-      try await sessions.revoke(id, by: caller, at: now)
-    }
-    switch outcome {
+    switch try await perform(RevokeSession(id, by: caller, at: now)) {
     case .changed: return IdentityV1.RevokeSessionResponse(ended: true)
     case .already: return IdentityV1.RevokeSessionResponse(ended: false)
     case .notFound: throw .sessionNotFound

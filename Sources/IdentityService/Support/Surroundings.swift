@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import Logging
@@ -29,6 +30,23 @@ package struct Surroundings: Sendable {
       failures.note(error, at: clock.now())
       throw RPCError(storage: error)
     }
+  }
+}
+
+/// A room whose calls are commands of the domain.
+protocol Deciding: Surrounded {
+  var domain: IdentityDomain { get }
+}
+
+extension Deciding {
+  /// Runs a command, and turns what went wrong with the store into what the client may know.
+  func perform<Command: IdentityCommand>(_ command: Command) async throws(RPCError) -> Command.Outcome {
+    try await stored { () throws(StorageError) in try await domain.perform(command) }
+  }
+
+  /// Looks something up, likewise.
+  func look<Query: IdentityOperation>(_ query: Query) async throws(RPCError) -> Query.Outcome {
+    try await stored { () throws(StorageError) in try await domain.look(query) }
   }
 }
 

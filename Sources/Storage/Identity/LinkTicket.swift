@@ -8,8 +8,8 @@ package struct LinkTicket: Sendable, Equatable {
   package var account: SubjectID
   /// What the credential gave that it stands for.
   package var authority: Authority
-  /// The credential, as storage names it; storage sets it.
-  package var credential: [UInt8]?
+  /// The credential, set by the command that keeps the ticket.
+  package var credential: LineageMember?
   package var accountMask: String
   /// For a sign-in by a QR code, the session that the code began.
   package var qrSession: SessionID?
@@ -20,7 +20,7 @@ package struct LinkTicket: Sendable, Equatable {
     guestSession: SessionID,
     account: SubjectID,
     authority: Authority,
-    credential: [UInt8]? = nil,
+    credential: LineageMember? = nil,
     accountMask: String,
     qrSession: SessionID? = nil,
     expiry: Timestamp

@@ -10,7 +10,4 @@ package protocol QRGrantStore: Sendable {
   func confirmer(
     _ session: SessionID, of subject: SubjectID, for qrSession: String, at now: Timestamp
   ) async throws(StorageError) -> QRConfirmerOutcome
-
-  /// Ends what was issued from a QR session, and lets nothing be issued from it later. Returns how many sessions ended.
-  func revoke(qrSession: String, at now: Timestamp) async throws(StorageError) -> Int
 }

@@ -1,7 +1,8 @@
 import LatchkeyModel
 import Storage
 
-/// The identity service's database file, and who is told when sessions begin and end.
+/// The identity service's database file, for the operations that still decide in their store, and who is told when
+/// sessions begin and end. What moved to the domain runs through `SQLiteIdentityStorage`.
 package struct IdentityDatabase: Sendable {
   private let database: SQLiteDatabase
   let audit: AuditChain
@@ -19,17 +20,24 @@ package struct IdentityDatabase: Sendable {
     _ name: String = #function,
     _ body: @escaping @Sendable (SQLiteConnection, inout SessionChanges) throws(StorageError) -> Value
   ) async throws(StorageError) -> Value {
-    let (value, changes) = try await database.write(name) {
-      [audit] db throws(StorageError) -> (Value, SessionChanges) in
-      var changes = SessionChanges()
-      let value = try body(db, &changes)
-      try AuditRow.append(changes.auditNotes, audit, in: db)
-      return (value, changes)
+    let audit = audit
+    let (value, changes) = try await database.write(name) { db async throws(StorageError) in
+      try await Self.record(body, audit, in: db)
     }
     if !changes.isEmpty {
       for listener in listeners { listener.sessionsChanged(changes) }
     }
     return value
+  }
+
+  private static func record<Value>(
+    _ body: (SQLiteConnection, inout SessionChanges) throws(StorageError) -> Value, _ audit: AuditChain,
+    in db: SQLiteConnection
+  ) async throws(StorageError) -> (Value, SessionChanges) {
+    var changes = SessionChanges()
+    let value = try body(db, &changes)
+    try await audit.append(changes.auditNotes, to: SQLiteAudit(db: db))
+    return (value, changes)
   }
 
   func read<Value: Sendable>(

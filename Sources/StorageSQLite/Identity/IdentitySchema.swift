@@ -376,7 +376,7 @@ extension SQLiteSchema {
     -- Null for sessions of before, which began at authenticated_at.
     ALTER TABLE sessions ADD COLUMN began_at INTEGER;
     CREATE TABLE lineage (
-      -- What was there first: a session, a code or a transfer; see LineageRow.
+      -- What was there first: a session, a code or a transfer; see LineageMember.
       ancestor   BLOB NOT NULL,
       -- What came of it, through whatever chain: a session, an unlock or an identity.
       descendant BLOB NOT NULL,

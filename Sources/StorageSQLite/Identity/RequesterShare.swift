@@ -11,19 +11,22 @@ enum RequesterShare {
   /// Stands for all strangers.
   static let everybody = ""
 
+  /// A network that was not signed in from for this long is as any other.
+  private static let networkLifetime: Duration = .seconds(90 * 86_400)
+
   static func find(
     _ requester: Requester, of account: SubjectID?, at now: Timestamp, in db: SQLiteConnection
   ) throws(StorageError) -> RequesterShare {
     guard let account else { return .stranger("net \(requester.source)") }
-    if let key = requester.provenKey, try SessionRow.hasSession(of: account, onDevice: key, in: db) {
+    if let key = requester.provenKey, try db.sessions.wasUsed(account, onDevice: key) {
       return .known(key)
     }
-    if let guest = requester.guestSession, let key = try SessionRow.live(guest, at: now, in: db)?.device.keyThumbprint,
-      try SessionRow.hasSession(of: account, onDevice: key, in: db)
+    if let guest = requester.guestSession, let key = try db.sessions.live(guest, at: now)?.device.keyThumbprint,
+      try db.sessions.wasUsed(account, onDevice: key)
     {
       return .known(key)
     }
-    if try SourceRow.isKnown(requester.source, of: account, at: now, in: db) {
+    if let last = try SQLiteSources(db: db).find(requester.source, of: account), last > now - networkLifetime {
       return .known("known \(requester.source)")
     }
     return .stranger("net \(requester.source)")

@@ -14,12 +14,12 @@ package struct SQLiteAuditStore: AuditStore {
   }
 
   package func checkpoint() async throws(StorageError) -> AuditCheckpoint? {
-    try await database.read { db throws(StorageError) in try AuditRow.checkpoint(in: db) }
+    try await database.read { db throws(StorageError) in try SQLiteAudit(db: db).checkpoint() }
   }
 
   package func trim(before time: Timestamp, limit: Int, at now: Timestamp) async throws(StorageError) -> Int {
     try await database.write { [chain = database.audit] db, _ throws(StorageError) in
-      try AuditRow.trim(before: time, limit: limit, at: now, chain, in: db)
+      try SQLiteAudit(db: db).trim(before: time, limit: limit, at: now, chain)
     }
   }
 
@@ -36,7 +36,7 @@ package struct SQLiteAuditStore: AuditStore {
     after sequence: Int64, of subject: SubjectID?, limit: Int
   ) async throws(StorageError) -> [AuditEvent] {
     try await database.read { db throws(StorageError) in
-      try AuditRow.events(after: sequence, of: subject, limit: limit, in: db)
+      try SQLiteAudit(db: db).events(after: sequence, of: subject, limit: limit)
     }
   }
 }

@@ -22,7 +22,7 @@ package struct SQLiteGuideStore: GuideStore {
   package func report(_ report: GuideReport) async throws(StorageError) -> GuideReportOutcome {
     try await database.write { db, changes throws(StorageError) in
       // A guest that has just become part of an account must leave nothing behind that nobody will find.
-      guard let session = try SessionRow.live(report.session, at: report.now, in: db) else { return .callerEnded }
+      guard let session = try db.sessions.live(report.session, at: report.now) else { return .callerEnded }
       var row =
         try GuideRow.find(report.guide.id, of: session.subject, in: db)
         ?? StoredGuideProgress(guide: report.guide.id, progress: GuideProgress(), updatedAt: report.now)

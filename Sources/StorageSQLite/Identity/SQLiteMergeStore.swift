@@ -10,11 +10,11 @@ package struct SQLiteMergeStore: MergeStore {
   }
 
   package func due(at now: Timestamp, limit: Int) async throws(StorageError) -> [PendingMerge] {
-    try await database.read { db throws(StorageError) in try MergeRow.due(at: now, limit: limit, in: db) }
+    try await database.read { db throws(StorageError) in try db.merges.due(at: now, limit: limit) }
   }
 
   package func merge(_ id: MergeID) async throws(StorageError) -> PendingMerge? {
-    try await database.read { db throws(StorageError) in try MergeRow.find(id, in: db) }
+    try await database.read { db throws(StorageError) in try db.merges.find(id) }
   }
 
   package func notePlan(_ plan: PendingMerge.Plan?, of id: MergeID) async throws(StorageError) {
@@ -53,7 +53,7 @@ package struct SQLiteMergeStore: MergeStore {
 
   package func abandon(_ id: MergeID, reason: String, at now: Timestamp) async throws(StorageError) {
     try await database.write { db, changes throws(StorageError) in
-      guard let merge = try MergeRow.find(id, in: db) else { return }
+      guard let merge = try db.merges.find(id) else { return }
       let count = try db.execute(
         "UPDATE merges SET state = 3, last_error = ?, changed_at = ? WHERE merge_id = ? AND state = 0",
         .text(reason), .time(now), .id(id)
@@ -67,7 +67,7 @@ package struct SQLiteMergeStore: MergeStore {
   ) async throws(StorageError) -> Bool {
     try await database.write { db, changes throws(StorageError) in
       // By its number or, when the answer with the number was lost, by who moves where.
-      guard var merge = try MergeRow.openMerge(of: guest, in: db), merge.target == target,
+      guard var merge = try db.merges.open(of: guest), merge.target == target,
         merge.migration == nil || merge.migration == migration
       else { return false }
       merge.migration = migration
@@ -95,7 +95,7 @@ package struct SQLiteMergeStore: MergeStore {
     guest: SubjectID, from target: SubjectID, at now: Timestamp
   ) async throws(StorageError) -> RestoreOutcome {
     try await database.write { db, changes throws(StorageError) in
-      guard var subject = try SubjectRow.find(guest, in: db) else { return .unknownGuest }
+      guard var subject = try db.subjects.find(guest) else { return .unknownGuest }
       switch subject.restore(from: target) {
       case .already: return .already
       case .refused: return .refused
@@ -104,14 +104,14 @@ package struct SQLiteMergeStore: MergeStore {
       let keys = try db.all(Self.selectDevices, .id(guest)) { $0.text(0) }
       var isReachable = false
       for key in keys {
-        guard let device = try DeviceRow.find(key, in: db) else { continue }
+        guard let device = try db.devices.find(key) else { continue }
         // Whoever uses that device as a guest by now would lose what they made.
         guard device.guest == nil else { return .replaced }
         isReachable = true
       }
       guard isReachable else { return .replaced }
-      try SubjectRow.update(subject, at: now, in: db)
-      for key in keys { try DeviceRow.setGuest(guest, of: key, in: db) }
+      try db.subjects.change(subject, usedAt: now)
+      for key in keys { try db.devices.change(key, guest: guest) }
       try db.execute(Self.forgetDevices, .id(guest))
       changes.notes.append(AuditNote(.guestRestored, at: now, subject: guest, detail: "from \(target)"))
       return .restored
@@ -130,18 +130,18 @@ package struct SQLiteMergeStore: MergeStore {
     migration: String, guest: SubjectID, target: SubjectID, at now: Timestamp
   ) async throws(StorageError) -> CompletionOutcome {
     try await database.write { db, changes throws(StorageError) in
-      guard var subject = try SubjectRow.find(guest, in: db) else { return .unknownGuest }
-      guard let account = try SubjectRow.find(target, in: db), account.isAccount else { return .unknownTarget }
+      guard var subject = try db.subjects.find(guest) else { return .unknownGuest }
+      guard let account = try db.subjects.find(target), account.isAccount else { return .unknownTarget }
       switch subject.merge(into: target) {
       case .already: return .already
       case .refused: return .refused
       case .done: break
       }
-      try SubjectRow.update(subject, at: now, in: db)
+      try db.subjects.change(subject, usedAt: now)
       try db.execute(Self.noteDevices, .id(guest), .time(now))
-      try DeviceRow.releaseGuest(guest, in: db)
+      try db.devices.removeGuest(guest)
       try GuideRow.merge(guest, into: target, at: now, in: db)
-      try SessionRow.endAll(of: guest, because: .merged, at: now, in: db, noting: &changes)
+      changes.ended += try db.sessions.end(of: guest, because: .merged, at: now)
       try db.execute(
         "UPDATE merges SET state = 2, migration_id = ?, changed_at = ? WHERE guest_sub = ? AND state IN (0, 1)",
         .text(migration), .time(now), .id(guest)

@@ -84,19 +84,6 @@ package struct SQLiteOneTimeCodeStore: OneTimeCodeStore {
     }
   }
 
-  /// Spends the code; false when that happened already or it is not the one on record.
-  static func spend(_ code: OneTimeCode, at now: Timestamp, in db: SQLiteConnection) throws(StorageError) -> Bool {
-    // The row stays: it counts what was sent in this hour.
-    try db.execute(
-      """
-      UPDATE one_time_codes SET attempts_left = 0, elsewhere_left = 0, code_hash = x''
-      WHERE identifier_hash = ? AND handle_hash = ? AND code_hash = ? AND expires_at > ?
-        AND attempts_left + elsewhere_left > 0
-      """,
-      .blob(code.identifierHash), .blob(code.handleHash), .blob(code.codeHash), .time(now)
-    ) == 1
-  }
-
   // MARK: Rows
 
   private struct Kept {
@@ -161,16 +148,11 @@ package struct SQLiteOneTimeCodeStore: OneTimeCodeStore {
     _ code: OneTimeCode?, _ identifierHash: [UInt8], _ share: String, _ sends: Sends, under policy: OneTimeCodePolicy,
     at now: Timestamp, in db: SQLiteConnection
   ) throws(StorageError) {
-    try db.execute(
-      """
-      INSERT OR REPLACE INTO one_time_codes (identifier_hash, share, handle_hash, code_hash, expires_at, attempts_left,
-        elsewhere_left, sent_at, window_began_at, sends)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-      """,
-      .blob(identifierHash), .text(share), .blob(code?.handleHash ?? []), .blob(code?.codeHash ?? []),
-      .time(now + policy.lifetime), .integer(code == nil ? 0 : policy.attempts),
-      .integer(code == nil ? 0 : policy.attemptsFromElsewhere), .time(now), .time(sends.windowBeganAt),
-      .integer(sends.count + 1)
-    )
+    try db.codes.put(
+      StoredCode(
+        code: code ?? OneTimeCode(identifierHash: identifierHash, codeHash: [], handleHash: []), share: share,
+        expiry: now + policy.lifetime, attemptsLeft: code == nil ? 0 : policy.attempts,
+        elsewhereLeft: code == nil ? 0 : policy.attemptsFromElsewhere, sentAt: now,
+        windowBeganAt: sends.windowBeganAt, sends: sends.count + 1))
   }
 }

@@ -13,11 +13,11 @@ package struct SQLiteOwnerStore: OwnerStore {
     by caller: SessionID, at now: Timestamp, _ change: @escaping @Sendable (inout Profile) -> Void
   ) async throws(StorageError) -> Profile? {
     try await database.write { db, changes throws(StorageError) in
-      guard let own = try SessionRow.live(caller, at: now, in: db),
-        var subject = try SubjectRow.find(own.subject, in: db), subject.isAccount
+      guard let own = try db.sessions.live(caller, at: now),
+        var subject = try db.subjects.find(own.subject), subject.isAccount
       else { return nil }
       change(&subject.profile)
-      try SubjectRow.update(subject, at: now, in: db)
+      try db.subjects.change(subject, usedAt: now)
       return subject.profile
     }
   }
@@ -31,16 +31,16 @@ package struct SQLiteOwnerStore: OwnerStore {
       var kept: Session?
       switch change.authority {
       case .session(let caller):
-        guard let own = try SessionRow.live(caller, at: now, in: db), !own.isGuest else { return .callerEnded }
+        guard let own = try db.sessions.live(caller, at: now), !own.isGuest else { return .callerEnded }
         account = own.subject
         kept = own
         guard try Self.hash(of: account, in: db) == change.currentHash else { return .stale }
       case .code(let subject, let identifier, let code):
-        guard let (identity, owner) = try IdentityRow.find(identifier, in: db), owner == subject, identity.isProven,
-          let found = try SubjectRow.find(subject, in: db), found.isAccount
+        guard let (identity, owner) = try db.identities.find(identifier), owner == subject, identity.isProven,
+          let found = try db.subjects.find(subject), found.isAccount
         else { return .codeSpent }
         if found.isDisabled { return .disabled }
-        guard try SQLiteOneTimeCodeStore.spend(code, at: now, in: db) else { return .codeSpent }
+        guard try db.codes.spend(code, at: now) else { return .codeSpent }
         account = subject
       }
       if change.newHash == nil, try !Self.hasOtherWayIn(account, in: db) { return .lastWayIn }
@@ -54,11 +54,9 @@ package struct SQLiteOwnerStore: OwnerStore {
       // What was begun by the old password is not finished by it.
       try db.execute("DELETE FROM link_tickets WHERE account_sub = ?", .id(account))
       if change.endsOthers {
-        try UnlockRow.removeAll(
-          of: account, exceptDevice: kept?.device.keyThumbprint, at: now, in: db, noting: &changes)
+        try changes.removeUnlocks(of: account, exceptDevice: kept?.device.keyThumbprint, at: now, in: db)
         try db.execute("DELETE FROM transfers WHERE sub = ?", .id(account))
-        try SessionRow.endAll(
-          of: account, except: kept?.id, because: .loggedOut, at: now, in: db, noting: &changes)
+        changes.ended += try db.sessions.end(of: account, except: kept?.id, because: .loggedOut, at: now)
       }
       let kind: AuditNote.Kind = change.newHash == nil ? .passwordRemoved : .passwordChanged
       var detail = ""
@@ -72,12 +70,12 @@ package struct SQLiteOwnerStore: OwnerStore {
     _ identifier: AccountIdentifier, by caller: SessionID, code: OneTimeCode, at now: Timestamp
   ) async throws(StorageError) -> VerificationOutcome {
     try await database.write { db, changes throws(StorageError) in
-      guard let own = try SessionRow.live(caller, at: now, in: db), !own.isGuest else { return .callerEnded }
-      guard let (identity, owner) = try IdentityRow.find(identifier, in: db), owner == own.subject else {
+      guard let own = try db.sessions.live(caller, at: now), !own.isGuest else { return .callerEnded }
+      guard let (identity, owner) = try db.identities.find(identifier), owner == own.subject else {
         return .notFound
       }
-      guard try SQLiteOneTimeCodeStore.spend(code, at: now, in: db) else { return .codeSpent }
-      try IdentityRow.verify(identifier, of: own.subject, at: now, in: db, noting: &changes)
+      guard try db.codes.spend(code, at: now) else { return .codeSpent }
+      try changes.verify(identifier, of: own.subject, at: now, in: db)
       return identity.isProven ? .already : .verified
     }
   }

@@ -11,7 +11,7 @@ package struct SQLiteSubjectStore: SubjectStore {
 
   package func standing(of subject: SubjectID) async throws(StorageError) -> SubjectStanding? {
     try await database.read { db throws(StorageError) in
-      guard let found = try SubjectRow.find(subject, in: db) else { return nil }
+      guard let found = try db.subjects.find(subject) else { return nil }
       let times = try db.first("SELECT last_seen_at, exported_at FROM subjects WHERE sub = ?", .id(subject)) { row in
         (row.timestamp(0), row.optionalInteger(1).map { Timestamp(millisecondsSinceEpoch: $0) })
       }
@@ -21,7 +21,7 @@ package struct SQLiteSubjectStore: SubjectStore {
   }
 
   package func owner(of identifier: AccountIdentifier) async throws(StorageError) -> SubjectID? {
-    try await database.read { db throws(StorageError) in try IdentityRow.find(identifier, in: db)?.owner }
+    try await database.read { db throws(StorageError) in try db.identities.find(identifier)?.owner }
   }
 
   // MARK: Ends
@@ -30,16 +30,16 @@ package struct SQLiteSubjectStore: SubjectStore {
     try await database.write { db, changes throws(StorageError) in
       let (id, now) = (deletion.subject, deletion.now)
       changes.address = deletion.address
-      guard let subject = try SubjectRow.find(id, in: db), subject.isGuest || subject.isAccount else {
+      guard let subject = try db.subjects.find(id), subject.isGuest || subject.isAccount else {
         return .notFound
       }
       var detail = ""
       switch deletion.authority {
       case .guest(let caller):
-        guard let own = try SessionRow.live(caller, at: now, in: db), own.subject == id else { return .callerEnded }
+        guard let own = try db.sessions.live(caller, at: now), own.subject == id else { return .callerEnded }
         guard subject.isGuest else { return .notGuest }
       case .account(let caller):
-        guard let own = try SessionRow.live(caller, at: now, in: db), own.subject == id else { return .callerEnded }
+        guard let own = try db.sessions.live(caller, at: now), own.subject == id else { return .callerEnded }
         guard subject.isAccount else { return .notAccount }
       case .administrator(let word): detail = word
       case .unused(let before):
@@ -47,8 +47,8 @@ package struct SQLiteSubjectStore: SubjectStore {
         guard try Self.lastUse(of: id, in: db) < before else { return .used }
         detail = "unused"
       }
-      if subject.isGuest, try MergeRow.openMerge(of: id, in: db) != nil { return .merging }
-      try SessionRow.endAll(of: id, because: .subjectDeleted, at: now, in: db, noting: &changes)
+      if subject.isGuest, try db.merges.open(of: id) != nil { return .merging }
+      changes.ended += try db.sessions.end(of: id, because: .subjectDeleted, at: now)
       for statement in Self.removals { try db.execute(statement, .id(id)) }
       try db.execute(
         "UPDATE subjects SET deleted_at = ?, nickname = NULL, avatar_url = NULL, locale = NULL WHERE sub = ?",
@@ -86,7 +86,7 @@ package struct SQLiteSubjectStore: SubjectStore {
     _ isDisabled: Bool, _ subject: SubjectID, detail: String, at now: Timestamp
   ) async throws(StorageError) -> Int? {
     try await database.write { db, changes throws(StorageError) in
-      guard let found = try SubjectRow.find(subject, in: db), found.isGuest || found.isAccount else { return nil }
+      guard let found = try db.subjects.find(subject), found.isGuest || found.isAccount else { return nil }
       if found.isDisabled != isDisabled {
         try db.execute(
           "UPDATE subjects SET disabled_at = ? WHERE sub = ?", isDisabled ? .time(now) : .null, .id(subject))
@@ -94,8 +94,8 @@ package struct SQLiteSubjectStore: SubjectStore {
           AuditNote(isDisabled ? .subjectDisabled : .subjectEnabled, at: now, subject: subject, detail: detail))
       }
       if isDisabled {
-        try SessionRow.endAll(of: subject, because: .subjectDisabled, at: now, in: db, noting: &changes)
-        try TicketRow.voidAll(of: subject, in: db)
+        changes.ended += try db.sessions.end(of: subject, because: .subjectDisabled, at: now)
+        try db.tickets.remove(of: subject)
       }
       return changes.ended.count
     }
@@ -105,9 +105,9 @@ package struct SQLiteSubjectStore: SubjectStore {
     of subject: SubjectID, detail: String, at now: Timestamp
   ) async throws(StorageError) -> Int? {
     try await database.write { db, changes throws(StorageError) in
-      guard let found = try SubjectRow.find(subject, in: db), found.isGuest || found.isAccount else { return nil }
-      try SessionRow.endAll(of: subject, because: .administrator, at: now, in: db, noting: &changes)
-      try TicketRow.voidAll(of: subject, in: db)
+      guard let found = try db.subjects.find(subject), found.isGuest || found.isAccount else { return nil }
+      changes.ended += try db.sessions.end(of: subject, because: .administrator, at: now)
+      try db.tickets.remove(of: subject)
       changes.notes.append(AuditNote(.adminChanged, at: now, subject: subject, detail: "ended sessions: \(detail)"))
       return changes.ended.count
     }
@@ -117,7 +117,7 @@ package struct SQLiteSubjectStore: SubjectStore {
     begunUntil time: Timestamp, limit: Int, at now: Timestamp
   ) async throws(StorageError) -> Int {
     try await database.write { db, changes throws(StorageError) in
-      try SessionRow.endSome(begunUntil: time, limit: limit, because: .administrator, at: now, in: db, noting: &changes)
+      changes.ended += try db.sessions.end(begunUntil: time, limit: limit, because: .administrator, at: now)
       return changes.ended.count
     }
   }

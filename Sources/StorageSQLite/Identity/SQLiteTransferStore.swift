@@ -14,9 +14,9 @@ package struct SQLiteTransferStore: TransferStore {
 
   package func create(_ offer: TransferOffer, by caller: SessionID) async throws(StorageError) -> OwnSessionOutcome {
     try await database.write { db, changes throws(StorageError) in
-      guard let own = try SessionRow.live(caller, at: offer.createdAt, in: db) else { return .callerEnded }
+      guard let own = try db.sessions.live(caller, at: offer.createdAt) else { return .callerEnded }
       guard own.isConfirmed else { return .unconfirmed }
-      if own.isGuest, try MergeRow.openMerge(of: own.subject, in: db) != nil { return .already }
+      if own.isGuest, try db.merges.open(of: own.subject) != nil { return .already }
       try db.execute("DELETE FROM transfers WHERE sid = ?", .id(own.id))
       try db.execute(
         """
@@ -63,9 +63,9 @@ package struct SQLiteTransferStore: TransferStore {
       guard let row = try TransferRow.find(redemption.secretHash, at: now, in: db) else { return .unknown }
       if let redeemed = row.redeemed {
         guard redeemed.challengeHash == redemption.challengeHash,
-          let session = try SessionRow.live(redeemed.session, at: now, in: db),
+          let session = try db.sessions.live(redeemed.session, at: now),
           session.device.keyThumbprint == redemption.device.keyThumbprint,
-          let subject = try SubjectRow.find(session.subject, in: db)
+          let subject = try db.subjects.find(session.subject)
         else { return .unknown }
         return .moved(
           MovedSubject(
@@ -89,12 +89,13 @@ package struct SQLiteTransferStore: TransferStore {
         try row.countTry(in: db)
         return .otherNetwork
       }
-      if try LineageRow.isTooDeep(.session(standing.from.id), in: db) { return .unknown }
-      if standing.isGuest, try MergeRow.openMerge(of: standing.subject, in: db) != nil { return .merging }
-      guard try ChallengeRow.spend(redemption.challengeHash, until: redemption.challengeExpiry, in: db) else {
+      if try db.lineage.isTooDeep(.session(standing.from.id)) { return .unknown }
+      if standing.isGuest, try db.merges.open(of: standing.subject) != nil { return .merging }
+      guard try db.challenges.insert(UsedChallenge(hash: redemption.challengeHash, expiry: redemption.challengeExpiry))
+      else {
         return .challengeUsed
       }
-      try DeviceRow.register(redemption.device, at: now, in: db)
+      try db.devices.put(redemption.device, at: now)
       let moved = try SubjectMove(
         from: standing.from,
         toDevice: redemption.device.keyThumbprint,

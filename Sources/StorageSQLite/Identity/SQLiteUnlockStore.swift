@@ -12,21 +12,21 @@ package struct SQLiteUnlockStore: UnlockStore {
   package func enrol(_ enrolment: UnlockEnrolment) async throws(StorageError) -> UnlockEnrolment.Outcome {
     try await database.write { db, changes throws(StorageError) in
       let now = enrolment.now
-      guard let caller = try SessionRow.live(enrolment.session, at: now, in: db),
-        try SubjectRow.find(caller.subject, in: db)?.isAccount == true
+      guard let caller = try db.sessions.live(enrolment.session, at: now),
+        try db.subjects.find(caller.subject)?.isAccount == true
       else { return .callerEnded }
       guard caller.authority.isOwners else { return .unconfirmed }
       guard let device = caller.device.keyThumbprint,
         enrolment.kind == .key || enrolment.keyThumbprint == device
       else { return .notThisDevice }
-      let earlier = try UnlockRow.find(enrolment.kind, enrolment.keyThumbprint, in: db)
+      let earlier = try db.unlocks.find(enrolment.kind, enrolment.keyThumbprint)
       if enrolment.kind == .key, let earlier, earlier.account != caller.subject { return .taken }
       if earlier?.account != caller.subject,
-        try UnlockRow.all(of: caller.subject, in: db).count >= UnlockRow.mostPerAccount
+        try db.unlocks.all(of: caller.subject).count >= SQLiteUnlocks.mostPerAccount
       {
         return .full
       }
-      guard try ChallengeRow.spend(enrolment.challenge, in: db) else { return .challengeUsed }
+      guard try db.challenges.insert(enrolment.challenge) else { return .challengeUsed }
       let unlock = Unlock(
         kind: enrolment.kind,
         keyThumbprint: enrolment.keyThumbprint,
@@ -35,10 +35,10 @@ package struct SQLiteUnlockStore: UnlockStore {
         secretHash: enrolment.secretHash,
         enrolledAt: now
       )
-      try UnlockRow.put(unlock, in: db)
-      let member = LineageRow.Member.unlock(unlock.kind, key: unlock.keyThumbprint)
-      try LineageRow.forget(member, in: db)
-      try LineageRow.note(member, cameOf: [.session(caller.id)], in: db)
+      try db.unlocks.put(unlock)
+      let member = LineageMember.unlock(unlock.kind, key: unlock.keyThumbprint)
+      try db.lineage.remove(ancestorsOf: member)
+      try db.lineage.note(member, cameOf: [.session(caller.id)])
       changes.notes.append(
         AuditNote(
           .credentialEnrolled,
@@ -53,36 +53,36 @@ package struct SQLiteUnlockStore: UnlockStore {
   }
 
   package func unlocks(of account: SubjectID) async throws(StorageError) -> [Unlock] {
-    try await database.read { db throws(StorageError) in try UnlockRow.all(of: account, in: db) }
+    try await database.read { db throws(StorageError) in try db.unlocks.all(of: account) }
   }
 
   package func key(_ keyThumbprint: String) async throws(StorageError) -> (unlock: Unlock, mask: String)? {
     try await database.read { db throws(StorageError) in
-      guard let unlock = try UnlockRow.find(.key, keyThumbprint, in: db) else { return nil }
-      return (unlock, try IdentityRow.mask(of: unlock.account, in: db))
+      guard let unlock = try db.unlocks.find(.key, keyThumbprint) else { return nil }
+      return (unlock, try db.identities.first(of: unlock.account)?.mask ?? "")
     }
   }
 
   package func tryPattern(_ keyThumbprint: String) async throws(StorageError) -> (unlock: Unlock, mask: String)? {
     try await database.write { db, _ throws(StorageError) in
-      guard let unlock = try UnlockRow.takeTry(keyThumbprint, in: db) else { return nil }
-      return (unlock, try IdentityRow.mask(of: unlock.account, in: db))
+      guard let unlock = try db.unlocks.takeTry(keyThumbprint) else { return nil }
+      return (unlock, try db.identities.first(of: unlock.account)?.mask ?? "")
     }
   }
 
   package func patternNotTried(_ keyThumbprint: String) async throws(StorageError) {
-    try await database.write { db, _ throws(StorageError) in try UnlockRow.returnTry(keyThumbprint, in: db) }
+    try await database.write { db, _ throws(StorageError) in try db.unlocks.returnTry(keyThumbprint) }
   }
 
   package func patternHeld(_ keyThumbprint: String) async throws(StorageError) {
-    try await database.write { db, _ throws(StorageError) in try UnlockRow.resetTries(keyThumbprint, in: db) }
+    try await database.write { db, _ throws(StorageError) in try db.unlocks.resetTries(keyThumbprint) }
   }
 
   package func remove(_ unlock: Unlock, at now: Timestamp) async throws(StorageError) -> Bool {
     try await database.write { db, changes throws(StorageError) in
-      guard try UnlockRow.remove(unlock, in: db) else { return false }
-      try LineageRow.forget(.unlock(unlock.kind, key: unlock.keyThumbprint), in: db)
-      try TicketRow.voidAll(of: unlock.account, in: db)
+      guard try db.unlocks.remove(unlock.kind, unlock.keyThumbprint, of: unlock.account) else { return false }
+      try db.lineage.remove(ancestorsOf: .unlock(unlock.kind, key: unlock.keyThumbprint))
+      try db.tickets.remove(of: unlock.account)
       changes.notes.append(
         AuditNote(.credentialRemoved, at: now, subject: unlock.account, detail: unlock.kind.name)
       )

@@ -8,7 +8,7 @@ struct SubjectMove {
   let keepsOld: Bool
   let draft: SessionDraft
   /// The code or the transfer by which it moves, and when its owner agreed.
-  let by: LineageRow.Member
+  let by: LineageMember
   let agreedAt: Timestamp
 
   /// The new device is on record. Nil when there is nobody to move.
@@ -16,52 +16,41 @@ struct SubjectMove {
     in db: SQLiteConnection,
     noting changes: inout SessionChanges
   ) throws(StorageError) -> MovedSubject? {
-    guard let subject = try SubjectRow.find(from.subject, in: db), subject.isUsable else { return nil }
+    guard let subject = try db.subjects.find(from.subject), subject.isUsable else { return nil }
     let now = draft.now
-    let known = try DeviceRow.find(toDevice, in: db)
+    let known = try db.devices.find(toDevice)
     var previous = known?.lastAccount
     if subject.isGuest {
       if let guest = known?.guest, guest != subject.id {
         // The device's own guest gives its place. Its data stays on record until the retention ends.
         previous = guest
-        try SessionRow.endAll(
-          of: guest,
-          onDevice: toDevice,
-          because: .switchedAway,
-          at: now,
-          in: db,
-          noting: &changes
-        )
+        changes.ended += try db.sessions.end(of: guest, onDevice: toDevice, because: .switchedAway, at: now)
       }
-      try DeviceRow.setGuest(subject.id, of: toDevice, in: db)
+      try db.devices.change(toDevice, guest: subject.id)
     } else {
       previous = known?.guest ?? previous
     }
-    try SessionRow.endAll(of: subject.id, onDevice: toDevice, because: .replaced, at: now, in: db, noting: &changes)
+    changes.ended += try db.sessions.end(of: subject.id, onDevice: toDevice, because: .replaced, at: now)
     let before = changes.ended.count
     if !keepsOld {
       if let old = from.device.keyThumbprint {
-        try SessionRow.endAll(of: subject.id, onDevice: old, because: .transferred, at: now, in: db, noting: &changes)
-        if subject.isGuest { try DeviceRow.releaseGuest(subject.id, from: old, in: db) }
+        changes.ended += try db.sessions.end(of: subject.id, onDevice: old, because: .transferred, at: now)
+        if subject.isGuest { try db.devices.removeGuest(subject.id, from: old) }
       }
-      try SessionRow.end(from.id, because: .transferred, at: now, in: db, noting: &changes)
+      try changes.end(from.id, because: .transferred, at: now, in: db)
     }
     let ended = changes.ended.count - before
     // Where the old device gave its place there is nobody left to confirm the new one.
     let session = draft.session(
       of: subject.id, isGuest: subject.isGuest, deviceKeyThumbprint: toDevice,
       by: draft.handedOn(by: from, agreedAt: agreedAt, takesPlace: !keepsOld))
-    try SessionRow.insert(session, into: db, noting: &changes)
-    try LineageRow.note(.session(session.id), cameOf: [by, .session(from.id)], in: db)
-    try SubjectRow.touch(subject.id, at: now, in: db)
+    try changes.begin(session, in: db)
+    try db.lineage.note(.session(session.id), cameOf: [by, .session(from.id)])
+    try db.subjects.change(subject.id, usedAt: now)
     if subject.isAccount {
-      let mask = try IdentityRow.all(of: subject.id, in: db).first?.mask ?? ""
-      try DeviceRow.noteLogin(
-        LastLoginHint(method: session.method, accountMask: mask, at: now),
-        account: subject.id,
-        of: toDevice,
-        in: db
-      )
+      let mask = try db.identities.all(of: subject.id).first?.mask ?? ""
+      try db.devices.change(
+        toDevice, lastAccount: subject.id, LastLoginHint(method: session.method, accountMask: mask, at: now))
     }
     changes.notes.append(
       AuditNote(

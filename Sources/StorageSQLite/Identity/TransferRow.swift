@@ -64,8 +64,8 @@ struct TransferRow {
 
   /// The offer with whom it moves; nil when they or the session that offers them are gone.
   func standing(at now: Timestamp, in db: SQLiteConnection) throws(StorageError) -> StoredTransfer? {
-    guard let from = try SessionRow.live(session, at: now, in: db),
-      let found = try SubjectRow.find(subject, in: db), found.isUsable
+    guard let from = try db.sessions.live(session, at: now),
+      let found = try db.subjects.find(subject), found.isUsable
     else { return nil }
     return StoredTransfer(offer: offer, subject: subject, isGuest: found.isGuest, from: from)
   }

@@ -1,3 +1,4 @@
+import Domain
 import LatchkeyModel
 import Storage
 

@@ -1,4 +1,5 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -35,8 +36,7 @@ extension KeyReplacement {
     self.init(
       oldKey: oldName,
       device: proven.device,
-      challengeHash: proven.challenge.hash,
-      challengeExpiry: proven.challenge.expiry,
+      challenge: UsedChallenge(hash: proven.challenge.hash, expiry: proven.challenge.expiry),
       address: address,
       now: now
     )

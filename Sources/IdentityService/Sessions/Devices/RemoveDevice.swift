@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyProtos
 import Storage
@@ -11,10 +12,7 @@ extension DeviceHandlers {
     let key = try Self.keyThumbprint(request.keyThumbprint)
     let caller = try context.callerSession()
     let now = clock.now()
-    let outcome = try await stored { () throws(StorageError) in
-      try await devices.remove(key, by: caller, at: now)
-    }
-    switch outcome {
+    switch try await perform(RemoveDevice(key, by: caller, at: now)) {
     case .removed(let ended): return IdentityV1.RemoveDeviceResponse(sessionsEnded: Int64(ended))
     case .unconfirmed: throw .sessionUnconfirmed
     case .callerEnded: throw .sessionRevoked

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -22,7 +23,7 @@ extension DeviceHandlers {
     at now: LatchkeyModel.Timestamp
   ) async throws(RPCError) -> IdentityV1.ResolveCloneResponse {
     let client = try RequestFields.clientID(request.clientID)
-    let choice: CloneChoice
+    let choice: ResolveClone.Choice
     switch request.choice {
     case .split: choice = .split
     case .transfer: choice = .transfer
@@ -43,11 +44,8 @@ extension DeviceHandlers {
       at: now,
       random: random
     )
-    let newSubject = SubjectID(from: random)
-    let outcome = try await stored { () throws(StorageError) in
-      try await devices.resolveClone(replacement, choice, newSubject: newSubject, draft: draft)
-    }
-    switch outcome {
+    let resolve = ResolveClone(replacement, choice, newSubject: SubjectID(from: random), draft: draft)
+    switch try await perform(resolve) {
     case .resolved(let guest):
       return IdentityV1.ResolveCloneResponse(
         tokens: try tokens.tokens(of: guest.session, at: now),

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -14,10 +15,7 @@ extension DeviceHandlers {
       client: try RequestFields.clientID(request.clientID), oldKey: request.oldKey, device: request.device,
       challenge: request.challenge, solution: request.powSolution, oldProof: request.oldProof,
       newProof: request.newProof, challenges, address: context.peer.address, at: clock.now())
-    let outcome = try await stored { () throws(StorageError) in
-      try await devices.rotate(replacement, by: caller)
-    }
-    switch outcome {
+    switch try await perform(RotateKey(replacement, by: caller)) {
     case .rotated(let moved):
       return IdentityV1.RotateDeviceKeyResponse(
         keyThumbprint: replacement.device.keyThumbprint, sessionsMoved: Int64(moved))

@@ -1,0 +1,39 @@
+import LatchkeyModel
+import Storage
+
+/// The table `qr_grants`.
+struct SQLiteGrants: QRGrantRows {
+  let db: SQLiteConnection
+
+  func lock(_ qrSession: String) throws(StorageError) -> QRGrantRecord? {
+    try db.first(
+      "SELECT sid, created_at, revoked_at FROM qr_grants WHERE qr_session_id = ?", .text(qrSession)
+    ) { row throws(StorageError) in
+      QRGrantRecord(session: try row.optionalID(0), createdAt: row.timestamp(1), isRevoked: !row.isNull(2))
+    }
+  }
+
+  func put(_ qrSession: String, session: SessionID, at now: Timestamp) throws(StorageError) {
+    try db.execute(
+      """
+      INSERT INTO qr_grants (qr_session_id, sid, created_at) VALUES (?, ?, ?)
+      ON CONFLICT (qr_session_id) DO UPDATE SET sid = excluded.sid
+      """,
+      .text(qrSession), .id(session), .time(now)
+    )
+  }
+
+  func revoke(_ qrSession: String, at now: Timestamp) throws(StorageError) {
+    try db.execute(
+      """
+      INSERT INTO qr_grants (qr_session_id, created_at, revoked_at) VALUES (?, ?, ?)
+      ON CONFLICT (qr_session_id) DO UPDATE SET revoked_at = coalesce(revoked_at, excluded.revoked_at)
+      """,
+      .text(qrSession), .time(now), .time(now)
+    )
+  }
+
+  func change(_ session: SessionID, to other: SessionID) throws(StorageError) {
+    try db.execute("UPDATE qr_grants SET sid = ? WHERE sid = ?", .id(other), .id(session))
+  }
+}

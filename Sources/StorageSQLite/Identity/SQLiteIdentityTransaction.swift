@@ -1,0 +1,22 @@
+import Storage
+
+/// A transaction on the writer's or a reader's connection, for the time that one operation runs.
+struct SQLiteIdentityTransaction: IdentityTransaction {
+  let db: SQLiteConnection
+
+  var subjects: SQLiteSubjects { SQLiteSubjects(db: db) }
+  var devices: SQLiteDevices { SQLiteDevices(db: db) }
+  var sessions: SQLiteSessions { SQLiteSessions(db: db) }
+  var identities: SQLiteIdentities { SQLiteIdentities(db: db) }
+  var challenges: SQLiteChallenges { SQLiteChallenges(db: db) }
+  var codes: SQLiteCodes { SQLiteCodes(db: db) }
+  var unlocks: SQLiteUnlocks { SQLiteUnlocks(db: db) }
+  var tickets: SQLiteTickets { SQLiteTickets(db: db) }
+  var lineage: SQLiteLineage { SQLiteLineage(db: db) }
+  var merges: SQLiteMerges { SQLiteMerges(db: db) }
+  var sources: SQLiteSources { SQLiteSources(db: db) }
+  var replays: SQLiteReplays { SQLiteReplays(db: db) }
+  var transfers: SQLiteTransfers { SQLiteTransfers(db: db) }
+  var grants: SQLiteGrants { SQLiteGrants(db: db) }
+  var audit: SQLiteAudit { SQLiteAudit(db: db) }
+}

@@ -1,0 +1,517 @@
+import LatchkeyModel
+import Storage
+import StorageMemory
+
+@testable import Domain
+
+/// A transaction whose rows are far away: each load waits for the next round trip of its group, and changes are sent with
+/// the group's last one. Under it is the engine in memory.
+struct FarTransaction<Near: IdentityTransaction>: IdentityTransaction {
+  let near: Near
+  let batch: Batch
+
+  var subjects: FarSubjects<Near.Subjects> { FarSubjects(near: near.subjects, batch: batch) }
+  var devices: FarDevices<Near.Devices> { FarDevices(near: near.devices, batch: batch) }
+  var sessions: FarSessions<Near.Sessions> { FarSessions(near: near.sessions, batch: batch) }
+  var identities: FarIdentities<Near.Identities> { FarIdentities(near: near.identities, batch: batch) }
+  var challenges: FarChallenges<Near.Challenges> { FarChallenges(near: near.challenges, batch: batch) }
+  var codes: FarCodes<Near.Codes> { FarCodes(near: near.codes, batch: batch) }
+  var unlocks: FarUnlocks<Near.Unlocks> { FarUnlocks(near: near.unlocks, batch: batch) }
+  var tickets: FarTickets<Near.Tickets> { FarTickets(near: near.tickets, batch: batch) }
+  var lineage: FarLineage<Near.Lineage> { FarLineage(near: near.lineage, batch: batch) }
+  var merges: FarMerges<Near.Merges> { FarMerges(near: near.merges, batch: batch) }
+  var sources: FarSources<Near.Sources> { FarSources(near: near.sources, batch: batch) }
+  var replays: FarReplays<Near.Replays> { FarReplays(near: near.replays, batch: batch) }
+  var transfers: FarTransfers<Near.Transfers> { FarTransfers(near: near.transfers, batch: batch) }
+  var grants: FarGrants<Near.Grants> { FarGrants(near: near.grants, batch: batch) }
+  var audit: FarAudit<Near.Audit> { FarAudit(near: near.audit, batch: batch) }
+}
+
+struct FarSubjects<Near: SubjectRows>: SubjectRows {
+  let near: Near
+  let batch: Batch
+
+  func find(_ id: SubjectID) async throws(StorageError) -> Subject? {
+    await batch.load()
+    return try await near.find(id)
+  }
+
+  func lock(_ id: SubjectID) async throws(StorageError) -> Subject? {
+    await batch.load()
+    return try await near.lock(id)
+  }
+
+  func insert(_ subject: Subject) async throws(StorageError) {
+    try await near.insert(subject)
+  }
+
+  func change(_ subject: Subject, usedAt now: Timestamp) async throws(StorageError) {
+    try await near.change(subject, usedAt: now)
+  }
+
+  func change(_ id: SubjectID, usedAt now: Timestamp) async throws(StorageError) {
+    try await near.change(id, usedAt: now)
+  }
+
+}
+
+struct FarDevices<Near: DeviceRows>: DeviceRows {
+  let near: Near
+  let batch: Batch
+
+  func find(_ keyThumbprint: String) async throws(StorageError) -> StoredDevice? {
+    await batch.load()
+    return try await near.find(keyThumbprint)
+  }
+
+  func lock(_ keyThumbprint: String) async throws(StorageError) -> StoredDevice? {
+    await batch.load()
+    return try await near.lock(keyThumbprint)
+  }
+
+  func put(_ device: DeviceRegistration, counter: ProofCounter?, at now: Timestamp) async throws(StorageError) {
+    try await near.put(device, counter: counter, at: now)
+  }
+
+  func change(_ keyThumbprint: String, guest: SubjectID?) async throws(StorageError) {
+    try await near.change(keyThumbprint, guest: guest)
+  }
+
+  func change(_ keyThumbprint: String, clonedAt time: Timestamp) async throws(StorageError) {
+    try await near.change(keyThumbprint, clonedAt: time)
+  }
+
+  func change(_ keyThumbprint: String, lastAccount: SubjectID, _ hint: LastLoginHint) async throws(StorageError) {
+    try await near.change(keyThumbprint, lastAccount: lastAccount, hint)
+  }
+
+  func removeGuest(_ guest: SubjectID) async throws(StorageError) {
+    try await near.removeGuest(guest)
+  }
+
+  func removeGuest(_ guest: SubjectID, from keyThumbprint: String) async throws(StorageError) {
+    try await near.removeGuest(guest, from: keyThumbprint)
+  }
+
+  func resetCounter(_ keyThumbprint: String) async throws(StorageError) {
+    try await near.resetCounter(keyThumbprint)
+  }
+
+  func move(_ keyThumbprint: String, to other: String) async throws(StorageError) {
+    try await near.move(keyThumbprint, to: other)
+  }
+
+}
+
+struct FarSessions<Near: SessionRows>: SessionRows {
+  let near: Near
+  let batch: Batch
+
+  func newest(of subject: SubjectID, onDevice keyThumbprint: String) async throws(StorageError) -> Session? {
+    await batch.load()
+    return try await near.newest(of: subject, onDevice: keyThumbprint)
+  }
+
+  func find(_ id: SessionID) async throws(StorageError) -> Session? {
+    await batch.load()
+    return try await near.find(id)
+  }
+
+  func lock(_ id: SessionID) async throws(StorageError) -> Session? {
+    await batch.load()
+    return try await near.lock(id)
+  }
+
+  func live(of subject: SubjectID, at now: Timestamp, limit: Int) async throws(StorageError) -> [Session] {
+    await batch.load()
+    return try await near.live(of: subject, at: now, limit: limit)
+  }
+
+  func wasUsed(_ account: SubjectID, onDevice keyThumbprint: String) async throws(StorageError) -> Bool {
+    await batch.load()
+    return try await near.wasUsed(account, onDevice: keyThumbprint)
+  }
+
+  func insert(_ session: Session) async throws(StorageError) {
+    try await near.insert(session)
+  }
+
+  func changeFamily(of session: Session) async throws(StorageError) {
+    try await near.changeFamily(of: session)
+  }
+
+  func change(_ session: Session) async throws(StorageError) {
+    try await near.change(session)
+  }
+
+  func end(_ id: SessionID, because why: Session.End, at now: Timestamp) async throws(StorageError) -> EndedSession? {
+    await batch.load()
+    return try await near.end(id, because: why, at: now)
+  }
+
+  func end(of subject: SubjectID, except kept: SessionID?, because why: Session.End, at now: Timestamp)
+    async throws(StorageError) -> [EndedSession]
+  {
+    await batch.load()
+    return try await near.end(of: subject, except: kept, because: why, at: now)
+  }
+
+  func end(of subject: SubjectID, onDevice keyThumbprint: String, because why: Session.End, at now: Timestamp)
+    async throws(StorageError) -> [EndedSession]
+  {
+    await batch.load()
+    return try await near.end(of: subject, onDevice: keyThumbprint, because: why, at: now)
+  }
+
+  func changeDevice(of subject: SubjectID, _ keyThumbprint: String, to other: String) async throws(StorageError) -> Int
+  {
+    await batch.load()
+    return try await near.changeDevice(of: subject, keyThumbprint, to: other)
+  }
+
+  func device(of subject: SubjectID, leftAt time: Timestamp, because why: Session.End) async throws(StorageError)
+    -> String?
+  {
+    await batch.load()
+    return try await near.device(of: subject, leftAt: time, because: why)
+  }
+
+}
+
+struct FarIdentities<Near: IdentityRows>: IdentityRows {
+  let near: Near
+  let batch: Batch
+
+  func find(_ identifier: AccountIdentifier) async throws(StorageError) -> (identity: Identity, owner: SubjectID)? {
+    await batch.load()
+    return try await near.find(identifier)
+  }
+
+  func lock(_ identifier: AccountIdentifier) async throws(StorageError) -> (identity: Identity, owner: SubjectID)? {
+    await batch.load()
+    return try await near.lock(identifier)
+  }
+
+  func account(for identifier: AccountIdentifier) async throws(StorageError) -> PasswordAccount? {
+    await batch.load()
+    return try await near.account(for: identifier)
+  }
+
+  func all(of account: SubjectID) async throws(StorageError) -> [Identity] {
+    await batch.load()
+    return try await near.all(of: account)
+  }
+
+  func first(of account: SubjectID) async throws(StorageError) -> Identity? {
+    await batch.load()
+    return try await near.first(of: account)
+  }
+
+  func insert(_ identity: Identity, secretHash: String?, of account: SubjectID) async throws(StorageError) -> Bool {
+    await batch.load()
+    return try await near.insert(identity, secretHash: secretHash, of: account)
+  }
+
+  func remove(_ kind: AccountIdentifier.Kind, _ value: String, of account: SubjectID) async throws(StorageError) -> Bool
+  {
+    await batch.load()
+    return try await near.remove(kind, value, of: account)
+  }
+
+  func putPassword(_ hash: String, of account: SubjectID, at now: Timestamp) async throws(StorageError) {
+    try await near.putPassword(hash, of: account, at: now)
+  }
+
+  func change(_ identifier: AccountIdentifier, secretHash: String) async throws(StorageError) {
+    try await near.change(identifier, secretHash: secretHash)
+  }
+
+}
+
+struct FarChallenges<Near: ChallengeRows>: ChallengeRows {
+  let near: Near
+  let batch: Batch
+
+  func isUsed(_ challenge: UsedChallenge) async throws(StorageError) -> Bool {
+    await batch.load()
+    return try await near.isUsed(challenge)
+  }
+
+  func insert(_ challenge: UsedChallenge) async throws(StorageError) -> Bool {
+    await batch.load()
+    return try await near.insert(challenge)
+  }
+
+}
+
+struct FarCodes<Near: OneTimeCodeRows>: OneTimeCodeRows {
+  let near: Near
+  let batch: Batch
+
+  func put(_ code: StoredCode) async throws(StorageError) {
+    try await near.put(code)
+  }
+
+  func spend(_ code: OneTimeCode, at now: Timestamp) async throws(StorageError) -> Bool {
+    await batch.load()
+    return try await near.spend(code, at: now)
+  }
+
+}
+
+struct FarUnlocks<Near: UnlockRows>: UnlockRows {
+  let near: Near
+  let batch: Batch
+
+  func find(_ kind: Unlock.Kind, _ keyThumbprint: String) async throws(StorageError) -> Unlock? {
+    await batch.load()
+    return try await near.find(kind, keyThumbprint)
+  }
+
+  func all(of account: SubjectID) async throws(StorageError) -> [Unlock] {
+    await batch.load()
+    return try await near.all(of: account)
+  }
+
+  func put(_ unlock: Unlock) async throws(StorageError) {
+    try await near.put(unlock)
+  }
+
+  func remove(_ kind: Unlock.Kind, _ keyThumbprint: String, of account: SubjectID) async throws(StorageError) -> Bool {
+    await batch.load()
+    return try await near.remove(kind, keyThumbprint, of: account)
+  }
+
+  func remove(of account: SubjectID, onDevice keyThumbprint: String) async throws(StorageError) -> Int {
+    await batch.load()
+    return try await near.remove(of: account, onDevice: keyThumbprint)
+  }
+
+  func remove(of account: SubjectID, exceptDevice keyThumbprint: String?) async throws(StorageError) -> Int {
+    await batch.load()
+    return try await near.remove(of: account, exceptDevice: keyThumbprint)
+  }
+
+  func bound(by qrSession: String) async throws(StorageError) -> Unlock? {
+    await batch.load()
+    return try await near.bound(by: qrSession)
+  }
+
+  func changeKey(ofBinding keyThumbprint: String, to other: String) async throws(StorageError) {
+    try await near.changeKey(ofBinding: keyThumbprint, to: other)
+  }
+
+  func changeDevice(_ keyThumbprint: String, to other: String) async throws(StorageError) {
+    try await near.changeDevice(keyThumbprint, to: other)
+  }
+
+  func remove(ofKey keyThumbprint: String) async throws(StorageError) {
+    try await near.remove(ofKey: keyThumbprint)
+  }
+
+}
+
+struct FarTickets<Near: LinkTicketRows>: LinkTicketRows {
+  let near: Near
+  let batch: Batch
+
+  func find(_ hash: [UInt8]) async throws(StorageError) -> LinkTicket? {
+    await batch.load()
+    return try await near.find(hash)
+  }
+
+  func lock(_ hash: [UInt8]) async throws(StorageError) -> LinkTicket? {
+    await batch.load()
+    return try await near.lock(hash)
+  }
+
+  func put(_ ticket: LinkTicket) async throws(StorageError) {
+    try await near.put(ticket)
+  }
+
+  func remove(_ hash: [UInt8]) async throws(StorageError) {
+    try await near.remove(hash)
+  }
+
+  func remove(of account: SubjectID) async throws(StorageError) {
+    try await near.remove(of: account)
+  }
+
+}
+
+struct FarLineage<Near: LineageRows>: LineageRows {
+  let near: Near
+  let batch: Batch
+
+  func ancestors(of member: LineageMember) async throws(StorageError) -> [LineageMember] {
+    await batch.load()
+    return try await near.ancestors(of: member)
+  }
+
+  func descendants(of member: LineageMember) async throws(StorageError) -> [LineageMember] {
+    await batch.load()
+    return try await near.descendants(of: member)
+  }
+
+  func insert(_ member: LineageMember, cameOf ancestor: LineageMember) async throws(StorageError) {
+    try await near.insert(member, cameOf: ancestor)
+  }
+
+  func insert(_ member: LineageMember, cameOfAncestorsOf source: LineageMember) async throws(StorageError) {
+    try await near.insert(member, cameOfAncestorsOf: source)
+  }
+
+  func insert(descendantsOf earlier: LineageMember, cameOf member: LineageMember) async throws(StorageError) {
+    try await near.insert(descendantsOf: earlier, cameOf: member)
+  }
+
+  func remove(ancestorsOf member: LineageMember) async throws(StorageError) {
+    try await near.remove(ancestorsOf: member)
+  }
+
+}
+
+struct FarMerges<Near: MergeRows>: MergeRows {
+  let near: Near
+  let batch: Batch
+
+  func find(_ id: MergeID) async throws(StorageError) -> PendingMerge? {
+    await batch.load()
+    return try await near.find(id)
+  }
+
+  func open(of guest: SubjectID) async throws(StorageError) -> PendingMerge? {
+    await batch.load()
+    return try await near.open(of: guest)
+  }
+
+  func insert(_ merge: PendingMerge, dueAt: Timestamp, at now: Timestamp) async throws(StorageError) {
+    try await near.insert(merge, dueAt: dueAt, at: now)
+  }
+
+  func changeSessions(of merge: PendingMerge, at now: Timestamp) async throws(StorageError) {
+    try await near.changeSessions(of: merge, at: now)
+  }
+
+}
+
+struct FarSources<Near: SignInSourceRows>: SignInSourceRows {
+  let near: Near
+  let batch: Batch
+
+  func find(_ source: String, of account: SubjectID) async throws(StorageError) -> Timestamp? {
+    await batch.load()
+    return try await near.find(source, of: account)
+  }
+
+  func put(_ source: String, of account: SubjectID, at now: Timestamp) async throws(StorageError) {
+    try await near.put(source, of: account, at: now)
+  }
+
+  func remove(of account: SubjectID, allBut count: Int) async throws(StorageError) {
+    try await near.remove(of: account, allBut: count)
+  }
+
+}
+
+struct FarReplays<Near: SignInReplayRows>: SignInReplayRows {
+  let near: Near
+  let batch: Batch
+
+  func find(_ key: [UInt8]) async throws(StorageError) -> SignInReplay? {
+    await batch.load()
+    return try await near.find(key)
+  }
+
+  func lock(_ key: [UInt8]) async throws(StorageError) -> SignInReplay? {
+    await batch.load()
+    return try await near.lock(key)
+  }
+
+  func put(_ replay: SignInReplay, _ key: [UInt8]) async throws(StorageError) {
+    try await near.put(replay, key)
+  }
+
+  func removeExpired(at now: Timestamp, limit: Int) async throws(StorageError) {
+    try await near.removeExpired(at: now, limit: limit)
+  }
+
+}
+
+struct FarGrants<Near: QRGrantRows>: QRGrantRows {
+  let near: Near
+  let batch: Batch
+
+  func change(_ session: SessionID, to other: SessionID) async throws(StorageError) {
+    try await near.change(session, to: other)
+  }
+
+  func put(_ qrSession: String, session: SessionID, at now: Timestamp) async throws(StorageError) {
+    try await near.put(qrSession, session: session, at: now)
+  }
+
+  func lock(_ qrSession: String) async throws(StorageError) -> QRGrantRecord? {
+    await batch.load()
+    return try await near.lock(qrSession)
+  }
+
+  func revoke(_ qrSession: String, at now: Timestamp) async throws(StorageError) {
+    try await near.revoke(qrSession, at: now)
+  }
+
+}
+
+struct FarAudit<Near: AuditRows>: AuditRows {
+  let near: Near
+  let batch: Batch
+
+  func lockLast() async throws(StorageError) -> (sequence: Int64, link: [UInt8])? {
+    await batch.load()
+    return try await near.lockLast()
+  }
+
+  func insert(_ event: AuditEvent) async throws(StorageError) {
+    try await near.insert(event)
+  }
+
+}
+
+struct FarTransfers<Near: TransferRows>: TransferRows {
+  let near: Near
+  let batch: Batch
+
+  func find(_ secretHash: [UInt8]) async throws(StorageError) -> TransferRecord? {
+    await batch.load()
+    return try await near.find(secretHash)
+  }
+
+  func lock(_ secretHash: [UInt8]) async throws(StorageError) -> TransferRecord? {
+    await batch.load()
+    return try await near.lock(secretHash)
+  }
+
+  func lock(_ id: TransferID) async throws(StorageError) -> TransferRecord? {
+    await batch.load()
+    return try await near.lock(id)
+  }
+
+  func put(_ record: TransferRecord) async throws(StorageError) {
+    try await near.put(record)
+  }
+
+  func change(_ id: TransferID, triesLeft: Int64) async throws(StorageError) {
+    try await near.change(id, triesLeft: triesLeft)
+  }
+
+  func change(_ id: TransferID, redeemed: TransferRecord.Redeemed) async throws(StorageError) {
+    try await near.change(id, redeemed: redeemed)
+  }
+
+  func remove(_ id: TransferID) async throws(StorageError) {
+    try await near.remove(id)
+  }
+
+  func remove(offerOf session: SessionID) async throws(StorageError) {
+    try await near.remove(offerOf: session)
+  }
+}

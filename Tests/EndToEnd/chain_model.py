@@ -224,12 +224,13 @@ class Model:
         tokens = self.tokens[by]
         session = self.sessions[tokens.session]
         asked = self.refusal(by, "account", confirmed=True, told=False)
-        if asked or not lets_in:
+        if asked:
             return asked
-        if signed and self.rule("signature"):
-            let_in = any(member[0] in "qt" for member in session.ancestors)
-            if let_in and session.proven <= session.began and self.rule("signature-of-the-let-in"):
-                return "REAUTH_PROOF_INVALID"
+        # A signature that is sent has to hold, needed or not.
+        let_in = any(member[0] in "qt" for member in session.ancestors) and session.proven <= session.began
+        if signed and let_in and self.rule("signature-of-the-let-in"):
+            return "REAUTH_PROOF_INVALID"
+        if not lets_in or (signed and self.rule("signature")):
             return None
         return self.refusal(by, "account", recent=True, confirmed=True, told=False)
 

@@ -50,11 +50,7 @@ _generate_stubs()
 
 import services  # noqa: E402
 
-from world import UNTHROTTLED, World  # noqa: E402
-
-
-# Proxies on this machine may say whom they ask for; who says nothing of the kind is who it is.
-TRUSTING = ["--proxies-trusted", "127.0.0.1"]
+from world import TRUSTING, UNTHROTTLED, World  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -6,10 +6,9 @@ import secrets
 import grpc
 import pytest
 import services
-from conftest import TRUSTING
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
 from moved_clock import MovedClock
-from world import CLIENT_ID, Failure, World, base64url, refused
+from world import CLIENT_ID, TRUSTING, Failure, World, base64url, refused
 
 CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 # What a network may type wrongly in a code's life (QRSessionService's Limits).

@@ -51,8 +51,16 @@ package struct OpaqueIDValue: Sendable, Hashable, Comparable {
   package init(from random: RandomSource) {
     let bytes = random.identifier()
     precondition(bytes.count == 16, "a random source gives as many bytes as it was asked for")
-    high = bytes[0..<8].reduce(0) { $0 << 8 | UInt64($1) }
+    high = Self.startingAsWord(bytes)[0..<8].reduce(0) { $0 << 8 | UInt64($1) }
     low = bytes[8..<16].reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  /// The bytes with another first bit where their base64url form would begin with a hyphen: every command line takes such
+  /// a word for an option. It costs a sixty-fourth of a bit.
+  package static func startingAsWord(_ bytes: [UInt8]) -> [UInt8] {
+    var bytes = bytes
+    if let first = bytes.first, first >> 2 == 62 { bytes[0] = first & 0x7f }
+    return bytes
   }
 
   package var bytes: [UInt8] {

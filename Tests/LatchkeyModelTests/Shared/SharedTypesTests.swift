@@ -19,6 +19,16 @@ struct SharedTypesTests {
     #expect(SubjectID(bytes: Array(bytes.dropLast())) == nil)
   }
 
+  @Test("No new id begins with a hyphen, which a command line takes for an option")
+  func idsAreWords() {
+    for first in UInt8.min...UInt8.max {
+      let random = RandomSource { count in [first] + (1..<count).map { _ in UInt8.random(in: 0...255) } }
+      let id = SubjectID(from: random)
+      #expect(!id.description.hasPrefix("-"))
+      #expect(SubjectID(id.description) == id)
+    }
+  }
+
   @Test("Neighbouring identifiers share their beginning in groups of 64, and nothing else")
   func neighbouringIdentifiers() {
     let random = RandomSource { count in (0..<count).map { _ in UInt8.random(in: 0...255) } }

@@ -48,6 +48,6 @@ package struct LinkHandlers: IdentityV1.LinkService, Surrounded {
   }
 
   private static func id(_ text: String) -> String {
-    Base64URL.encode(Array(SHA256Hash.hash(Array(text.utf8))[..<16]))
+    Base64URL.encode(OpaqueIDValue.startingAsWord(Array(SHA256Hash.hash(Array(text.utf8))[..<16])))
   }
 }

@@ -49,12 +49,10 @@ package struct IdentityRooms: Sendable {
       endedSessions: parts.endedSessions, guideWatches: parts.guideWatches, tokens: tokens, surroundings: surroundings)
     sessions = SessionHandlers(
       domain: stores.domain, sessions: stores.sessions, sessionEvents: parts.sessionEvents,
-      endedSessions: parts.endedSessions,
-      callers: callers, surroundings: surroundings)
+      endedSessions: parts.endedSessions, callers: callers, surroundings: surroundings)
     devices = DeviceHandlers(
       domain: stores.domain, devices: stores.devices, sessions: stores.sessions, challenges: challenges, tokens: tokens,
-      callers: callers,
-      surroundings: surroundings)
+      callers: callers, surroundings: surroundings)
     transfers = TransferHandlers(
       transfers: stores.transfers,
       transferTries: NetworkTally(Limits.transferTriesPerHour, per: .seconds(3600), exempt: exempt),

@@ -92,7 +92,7 @@ def test_rooms_depend_on_little():
 
 def test_documents_name_files_that_exist():
     """Every file of Swift that a document names is there"""
-    there = ["/" + path.relative_to(ROOT).as_posix() for path in tracked("Sources/*.swift", "Package.swift")]
+    there = ["/" + path.relative_to(ROOT).as_posix() for path in tracked("Sources/*.swift", "Tests/*.swift", "Package.swift")]
     missing = []
     for page in tracked("*.md"):
         for name in re.findall(r"`([\w+/]+\.swift)`", page.read_text()):

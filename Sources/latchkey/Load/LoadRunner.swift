@@ -101,9 +101,10 @@ struct LoadRunner: Sendable {
         _ = try await HealthV1.HealthClient(channel: channel).check(HealthV1.HealthCheckRequest(), options: options)
       }
     } catch {
+      let connections = LoadReport.counted(channels.count + watching.count, "connection")
       throw CommandFailure(
         .unavailable,
-        "cannot open \(LoadReport.counted(channels.count + watching.count, "connection")): \(error.message)",
+        "cannot open \(connections) to \(plan.client.qr): \(error.message)",
         hint: "is the service running, and does it take as many connections?"
       )
     }

@@ -54,7 +54,8 @@ struct WebTarget: FuzzTarget {
     let place = WebCall.Place(
       environment: environment,
       executor: EventLoopTaskExecutor(loop),
-      peer: Peer(address: "127.0.0.1", port: 1)
+      peer: Peer(address: "127.0.0.1", port: 1),
+      account: SourceAccount()
     )
     let call = WebCall(format, head, place, sink: sink)
     call.begin(head)

@@ -152,7 +152,7 @@ class Chain:
             said = self.tokens_as_said(tokens) if tokens and tokens.access_token else "ok"
         except Refused as refused:
             answer, said = None, refused.reason or refused.message
-        self.events.append(Event(self.now - self.began, op, args, ENDED if said in OVER else said, lags))
+        self.events.append(Event(self.now - self.began, op, args, ENDED if said in OVER else said, lags, said))
         return answer
 
     def tokens_as_said(self, tokens):
@@ -224,7 +224,7 @@ class Chain:
         return things[-1 - min(number % len(things), number // 2 % len(things))] if things else None
 
     def living(self, holdings, number):
-        """Those that nobody was told are over, but for now and then."""
+        """Those of which nobody was told that they are over; now and then all the same one that is."""
         living = [holding for holding in holdings if not holding.is_over]
         return living if living and number % 8 else holdings
 
@@ -516,8 +516,9 @@ class Chain:
         except Refused as refused:
             # Behind the table's line there is nothing to be found.
             said = "ok" if refused.status in (INVALID_ARGUMENT, NOT_FOUND) else refused.reason
-        said = ENDED if said in OVER else said
-        self.events.append(Event(self.now - self.began, "probe" if service == "identity" else "probe-elsewhere", args, said))
+        reason, said = said, ENDED if said in OVER else said
+        op = "probe" if service == "identity" else "probe-elsewhere"
+        self.events.append(Event(self.now - self.began, op, args, said, said=reason))
         if recent:
             self.changes_who_gets_in("probe", by, said == "ok" or None)
         self.check_over(by, said)

@@ -471,10 +471,13 @@ class Event:
     args: dict
     answer: str
     lags: bool = False
+    # The reason in the services' words, where the model has one word for several.
+    said: str = ""
 
     def __str__(self):
         given = " ".join(f"{name}={value}" for name, value in self.args.items())
-        return f"{self.at / 1000:>12.0f} s  {self.op:<15} {given}  ->  {self.answer}"
+        said = f" ({self.said})" if self.said not in ("", self.answer) else ""
+        return f"{self.at / 1000:>12.0f} s  {self.op:<15} {given}  ->  {self.answer}{said}"
 
 
 def disagreement(events, without=()):

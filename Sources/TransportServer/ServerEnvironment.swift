@@ -1,5 +1,6 @@
 internal import Callers
 internal import GRPC
+internal import HTTP2
 internal import Logging
 internal import NIOCore
 
@@ -12,6 +13,7 @@ final class ServerEnvironment: Sendable {
   let statusDetailsEncoder: RPCServer.StatusDetailsEncoder
   let logger: Logger
   let budget: ServerBudget
+  private let commonAnswers: [HTTP2CommonAnswer]
 
   init(
     configuration: RPCServer.Configuration,
@@ -28,7 +30,12 @@ final class ServerEnvironment: Sendable {
     self.statusDetailsEncoder = statusDetailsEncoder
     self.logger = logger
     budget = ServerBudget(configuration.budget)
+    commonAnswers = ServerFields.commonAnswers(refusing: ServerBudget.refusals, statusDetailsEncoder)
   }
+
+  /// The fields that a connection's answers share. Not all connections tell those whom they refuse to come back after
+  /// the same time.
+  var commonAnswer: HTTP2CommonAnswer { commonAnswers.randomElement() ?? ServerFields.common }
 
   /// A proxy has said whose a connection is. False: its source has no place for it.
   func connectionMoved(_ channel: any Channel, to address: NetworkAddress) -> Bool {

@@ -23,16 +23,23 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable 
   /// Tasks that wait for their connection's next turn.
   private var paused: [CheckedContinuation<Void, Never>] = []
   private var isWaiting = false
+  /// The work for others that was done when the wait for a turn began.
+  private var waitBegin = TimeAmount.zero
   /// When the connection's turn has to end.
   var turnEnd = NIODeadline.uptimeNanoseconds(0)
   /// Since when the turns are counted that the connection took without waiting, and how long they were.
   private var countedFrom = NIODeadline.uptimeNanoseconds(0)
   private var taken = TimeAmount.zero
+  /// How long all work for the connection took.
+  private var ownWork = TimeAmount.zero
   /// Called when the work of the connection no longer has to wait.
   var caughtUp: (() -> Void)?
 
   /// Whether something of the connection waits for its turn.
   var isBehind: Bool { isWaiting }
+
+  /// How long the loop has worked for other connections.
+  var othersWork: TimeAmount { turns.total - ownWork }
 
   init(_ turns: LoopTurns) {
     self.turns = turns
@@ -41,6 +48,24 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable 
 
   convenience init(_ eventLoop: any EventLoop) {
     self.init(LoopTurns(eventLoop))
+  }
+
+  /// How long the loop has worked for others while tasks of the connection wait for their turn.
+  var waited: TimeAmount { isWaiting ? othersWork - waitBegin : .zero }
+
+  /// Work for the connection was done.
+  func worked(from start: NIODeadline, until end: NIODeadline) {
+    ownWork = ownWork + (end - start)
+    turns.worked(from: start, until: end)
+  }
+
+  /// Does `work` for the connection at once if there is time for it. False when it has to wait.
+  func promptly(_ work: () -> Void) -> Bool {
+    turns.promptly {
+      let start = eventLoop.now
+      work()
+      ownWork = ownWork + (eventLoop.now - start)
+    }
   }
 
   func enqueue(_ job: consuming ExecutorJob) {
@@ -79,21 +104,26 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable 
     let hasMore = takeJobs(until: turns.end(ofTurnFrom: now))
     let end = eventLoop.now
     taken = taken + (end - now)
-    turns.worked(from: now, until: end)
+    worked(from: now, until: end)
     if hasMore { wait() }
   }
 
   private func wait() {
     guard !isWaiting else { return }
     isWaiting = true
+    waitBegin = othersWork
     turns.wait(self)
   }
 
   func takeTurn(until end: NIODeadline) -> Bool {
+    let start = eventLoop.now
     let tasks = paused
     paused = []
     for task in tasks { task.resume() }
-    guard !takeJobs(until: end) else { return true }
+    let hasMore = takeJobs(until: end)
+    worked(from: start, until: eventLoop.now)
+    waitBegin = othersWork
+    guard !hasMore else { return true }
     isWaiting = false
     caughtUp?()
     return false

@@ -1,4 +1,5 @@
 internal import NIOCore
+internal import Transport
 
 /// Shares one event loop between its connections.
 ///
@@ -7,7 +8,7 @@ internal import NIOCore
 /// that asks for much waits for itself, and one that asks for little does not wait for it.
 ///
 ///     look at the sockets ──▶ prompt work, of all together ──▶ a round: turns, then chores ──▶ look at the sockets
-final class LoopTurns: @unchecked Sendable {
+final class LoopTurns: ChoreQueue, @unchecked Sendable {
   // Unchecked: only touched on its event loop.
   let eventLoop: any EventLoop
   private var waiting = CircularBuffer<any TurnTaker>()
@@ -19,6 +20,8 @@ final class LoopTurns: @unchecked Sendable {
   private var taken = TimeAmount.zero
   /// Pieces of work that were counted.
   private var works = 0
+  /// How long all that was counted took since the loop began.
+  private(set) var total = TimeAmount.zero
   /// Whether the work that is being done is counted as a whole.
   private var isCounting = false
 
@@ -56,6 +59,7 @@ final class LoopTurns: @unchecked Sendable {
     guard !isCounting else { return }
     countAgain(at: start)
     taken = taken + (end - start)
+    total = total + (end - start)
     works &+= 1
   }
 

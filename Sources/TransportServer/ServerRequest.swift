@@ -12,7 +12,6 @@ final class ServerRequest {
   let verdict: RequestHead.Verdict
   /// How to answer within the read pass; nil when it takes a handler's task.
   let direct: DirectCalls?
-
   init(_ block: HTTP2RequestBlock, _ environment: ServerEnvironment, _ connection: ConnectionPeer) {
     var head = RequestHead()
     let router = environment.router
@@ -26,5 +25,16 @@ final class ServerRequest {
     account = connection.account(of: peer, environment.budget)
     verdict = head.verdict
     direct = DirectCalls(verdict, head.fields, environment, peer)
+  }
+
+  /// How long a call may take that may be refused while there is too much to do; nil of any other.
+  func refusable(within configuration: RPCServer.Configuration) -> TimeAmount? {
+    guard case .call(let route, let timeout) = verdict, !route.isEssential else { return nil }
+    switch route.method.kind {
+    case .unary, .serverStreaming: break
+    case .clientStreaming, .bidirectional: return nil
+    }
+    let limit = route.timeLimit ?? configuration.timeLimit(route.method.kind) ?? .seconds(3600)
+    return TimeAmount(min(timeout ?? limit, limit))
   }
 }

@@ -2,6 +2,7 @@ internal import Callers
 internal import GRPC
 internal import NIOCore
 internal import NIOHTTP1
+internal import Transport
 
 /// Finds out what a new connection speaks, sets up its pipeline and leaves.
 ///

@@ -1,0 +1,195 @@
+internal import GRPC
+internal import NIOCore
+
+/// A gRPC call in the form that browsers can make: one request message, and the status at the end of the body.
+///
+/// The body is what gRPC sends over HTTP/2, the trailers as one more frame whose flag is 0x80, and in the text format
+/// all of it in base64. Source: gRPC-Web "Protocol differences vs gRPC over HTTP2".
+final class WebCall: CallCarrier, @unchecked Sendable {
+  // Unchecked: only touched on its event loop, which is also the executor that its task prefers.
+
+  /// What the call needs of its connection.
+  struct Place {
+    let environment: ServerEnvironment
+    let executor: EventLoopTaskExecutor
+    let peer: Peer
+    let account: SourceAccount
+  }
+
+  /// The flag of the frame that holds the trailers.
+  private static let trailersFlag: UInt8 = 0x80
+
+  private let place: Place
+  private let format: WebFormat
+  private let origin: String?
+  private let runner: CallRunner
+  private weak var sink: (any WebCallSink)?
+  private var base64 = Base64Body()
+  /// Bytes of the body that the call keeps, in whatever form.
+  private(set) var heldBytes = 0
+  private var hasAnswered = false
+  private var timer: Scheduled<Void>?
+  /// Where the frames that were sent end in the body, and how long they are for the outbox.
+  private var unwritten = CircularBuffer<(end: Int, bytes: Int)>()
+  private var sentBytes = 0
+  private var writtenBytes = 0
+
+  init(_ format: WebFormat, _ head: RequestHead, _ place: Place, sink: any WebCallSink) {
+    self.format = format
+    self.place = place
+    self.sink = sink
+    runner = CallRunner(environment: place.environment, executor: place.executor)
+    origin = head.fields.first("origin")
+  }
+
+  var now: NIODeadline { place.executor.eventLoop.now }
+
+  var hasRoom: Bool { place.environment.budget.hasRoom(for: place.account) }
+
+  /// Whose call waits; nil while it has not had to, or is over.
+  var waitingAccount: SourceAccount? { runner.waitingAccount }
+
+  var isHandlerRunning: Bool { runner.isHandlerRunning }
+
+  /// Takes the call that the header block asks for.
+  func begin(_ head: RequestHead) {
+    switch head.webVerdict {
+    case .call(let route, let timeout):
+      switch route.method.kind {
+      case .unary, .serverStreaming: break
+      case .clientStreaming, .bidirectional:
+        let error = RPCError(.unimplemented, "gRPC-Web has no streams of requests: use gRPC over HTTP/2")
+        return runner.refuse(error, carriedBy: self)
+      }
+      let request = CallRunner.Request(
+        head: head, route: route, timeout: timeout, peer: place.peer, account: place.account)
+      runner.begin(request, carriedBy: self)
+    case .refuse(let error): runner.refuse(error, carriedBy: self)
+    case .unsupportedMediaType:
+      runner.refuse(RPCError(.internal, "the request is not a call"), carriedBy: self)
+    }
+  }
+
+  // MARK: The request
+
+  /// Takes a part of the body.
+  func receive(_ bytes: UnsafeRawBufferPointer) {
+    guard runner.isTakingBytes else { return }
+    heldBytes += bytes.count
+    switch format {
+    // The pointers are read before `receive` returns.
+    case .binary: _ = unsafe runner.receive(bytes)
+    case .text:
+      guard let decoded = unsafe base64.decode(bytes) else { return runner.end(Self.notBase64) }
+      _ = unsafe decoded.withUnsafeBytes { bytes in unsafe runner.receive(bytes) }
+    }
+  }
+
+  /// The body is complete.
+  func receivedEnd() {
+    guard base64.isComplete else { return runner.end(Self.notBase64) }
+    runner.receivedEnd()
+  }
+
+  private static let notBase64 = RPCError(.internal, "the request body is not base64")
+
+  /// Ends the call from outside: the deadline passed, or the client is gone.
+  func end(_ error: RPCError) { runner.end(error) }
+
+  // MARK: Of the carrier
+
+  func callEnds(at end: NIODeadline?) {
+    timer?.cancel()
+    timer = end.map { end in
+      place.executor.eventLoop.assumeIsolated().scheduleTask(deadline: end) {
+        self.end(RPCError(.deadlineExceeded, "the deadline passed"))
+      }
+    }
+  }
+
+  /// There are no streams of requests.
+  func callTookMessages() {}
+
+  func callKeepsLittle() { heldBytes = 0 }
+
+  func handlerReturned() {
+    runner.release()
+    sink?.webCallReturned(self)
+  }
+
+  // MARK: The answer
+
+  /// So many bytes of the body have left.
+  func wrote(_ bytes: Int) {
+    writtenBytes += bytes
+    while let first = unwritten.first, first.end <= writtenBytes {
+      unwritten.removeFirst()
+      runner.call.outbox?.sent(first.bytes)
+    }
+  }
+
+  func send(_ frames: [ByteBuffer]) {
+    for frame in frames {
+      sendHead()
+      send(frame)
+      unwritten.append((end: sentBytes, bytes: frame.readableBytes))
+    }
+  }
+
+  private func sendHead() {
+    guard !hasAnswered else { return }
+    hasAnswered = true
+    var headers: [(name: String, value: String)] = [("content-type", format.contentType)]
+    if runner.call.context?.settledCoding == .gzip { headers.append(("grpc-encoding", "gzip")) }
+    let metadata = runner.call.context?.initialMetadata.carriedFields ?? []
+    for field in metadata { headers.append((field.name, String(decoding: field.value, as: UTF8.self))) }
+    headers += place.environment.pages.cors.fields(origin: origin, exposing: metadata.map(\.name))
+    sink?.webCall(self, answers: headers)
+  }
+
+  private func send(_ bytes: ByteBuffer) {
+    let body: ByteBuffer
+    switch format {
+    case .binary: body = bytes
+    case .text:
+      let letters = BinaryMetadata.encode(Array(bytes.readableBytesView))
+      body = ByteBuffer(bytes: letters + [UInt8](repeating: UInt8(ascii: "="), count: -letters.count & 3))
+    }
+    sentBytes += body.readableBytes
+    sink?.webCall(self, sends: body)
+  }
+
+  func send(_ failure: RPCError?, of call: ServerCall) {
+    sendHead()
+    if failure == nil, call.answer.readableBytes > 0 { send(call.answer) }
+    send(trailers(failure))
+    sink?.webCallEnded(self)
+  }
+
+  /// The last frame: what HTTP/2 would send as trailers, written as HTTP/1.1 writes fields.
+  private func trailers(_ failure: RPCError?) -> ByteBuffer {
+    var fields: [(name: String, value: [UInt8])] = [
+      ("grpc-status", Array(String((failure?.code ?? .ok).rawValue).utf8))
+    ]
+    if let failure {
+      if !failure.message.isEmpty { fields.append(("grpc-message", PercentEncoding.encode(failure.message))) }
+      if let details = place.environment.statusDetailsEncoder(failure) {
+        fields.append(("grpc-status-details-bin", BinaryMetadata.encode(details)))
+      }
+      fields += failure.metadata.carriedFields
+    }
+    fields += runner.call.context?.trailingMetadata.carriedFields ?? []
+    var text = ByteBuffer()
+    for field in fields {
+      text.writeString("\(field.name): ")
+      text.writeBytes(field.value)
+      text.writeString("\r\n")
+    }
+    var frame = ByteBuffer()
+    frame.writeInteger(Self.trailersFlag)
+    // A few fields, each within the limits of header lists.
+    frame.writeInteger(UInt32(truncatingIfNeeded: text.readableBytes))
+    frame.writeBuffer(&text)
+    return frame
+  }
+}

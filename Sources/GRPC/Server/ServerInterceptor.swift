@@ -13,6 +13,9 @@ package protocol ServerInterceptor: Sendable {
 
   /// Runs once for every call that `willHandle` saw, when its status is known.
   func didFinish(_ context: ServerContext, status: StatusCode, duration: Duration)
+
+  /// So many calls were refused for want of room or time, before `willHandle`. Neither it nor `didFinish` hears of them.
+  func didRefuse(_ calls: Int, of method: RPCMethod, status: StatusCode)
 }
 
 /// What an interceptor says of all calls with one header block.
@@ -37,4 +40,42 @@ extension ServerInterceptor {
   package func willHandle(_ context: ServerContext) throws(RPCError) {}
 
   package func didFinish(_ context: ServerContext, status: StatusCode, duration: Duration) {}
+
+  package func didRefuse(_ calls: Int, of method: RPCMethod, status: StatusCode) {}
+}
+
+/// What interceptors said together of calls that may be answered within their read pass.
+package struct DirectCallTerms: Sendable {
+  package let conditions: [@Sendable () -> Bool]
+  package let tallies: [any CallTally]
+}
+
+extension [any ServerInterceptor] {
+  /// Asks each, the first one first, until one refuses.
+  package func willHandle(_ context: ServerContext) throws(RPCError) {
+    for interceptor in self { try interceptor.willHandle(context) }
+  }
+
+  /// Nil when one of them has to look at every call.
+  package func directCalls(_ context: ServerContext) -> DirectCallTerms? {
+    var conditions: [@Sendable () -> Bool] = []
+    var tallies: [any CallTally] = []
+    for interceptor in self {
+      switch interceptor.directCalls(context) {
+      case .look: return nil
+      case .pass(let condition): if let condition { conditions.append(condition) }
+      case .count(let tally): tallies.append(tally)
+      }
+    }
+    return DirectCallTerms(conditions: conditions, tallies: tallies)
+  }
+
+  /// Tells each of the status of a call that `willHandle` saw.
+  package func didFinish(_ context: ServerContext, status: StatusCode, duration: Duration) {
+    for interceptor in self { interceptor.didFinish(context, status: status, duration: duration) }
+  }
+
+  package func didRefuse(_ calls: Int, of method: RPCMethod, status: StatusCode) {
+    for interceptor in self { interceptor.didRefuse(calls, of: method, status: status) }
+  }
 }

@@ -1,0 +1,26 @@
+internal import GRPC
+
+/// Calls of one kind that a pass refused before any interceptor saw them, counted so that the interceptors are told of
+/// many at a time: a refusal has to cost next to nothing.
+struct RefusedCalls {
+  private var request: ServerRequest?
+  private var count = 0
+
+  mutating func add(_ request: ServerRequest, _ environment: ServerEnvironment) {
+    if self.request !== request {
+      // A pass rarely refuses calls of two kinds.
+      report(to: environment)
+      self.request = request
+    }
+    count += 1
+  }
+
+  mutating func report(to environment: ServerEnvironment) {
+    guard count > 0 else { return }
+    if let request, case .call(let route, _) = request.verdict {
+      environment.interceptors.didRefuse(count, of: route.method, status: .resourceExhausted)
+    }
+    count = 0
+    request = nil
+  }
+}

@@ -1,0 +1,177 @@
+internal import HTTP2
+internal import NIOCore
+
+/// The bounds of this module, each with the reason for its number.
+enum Limits {
+  /// How long a new connection may take to say what it speaks: the client preface or the first line of a request. As
+  /// long as a TLS handshake may take, which comes before.
+  static let prefaceTimeout = TimeAmount.seconds(5)
+
+  /// How long a peer may take for its TLS handshake. Two round trips across the world and a slow phone's signature
+  /// fit several times; a peer that sends a byte now and then does not.
+  static let handshakeTimeout = TimeAmount.seconds(5)
+
+  /// How long a peer may take to acknowledge our SETTINGS: RFC 9113 §6.5.3 leaves it to us; twice the preface.
+  static let settingsTimeout = TimeAmount.seconds(10)
+
+  /// How long one header block may take. It fits a few packets; slower is an attack that holds the connection.
+  static let headerBlockTimeout = TimeAmount.seconds(5)
+
+  /// How long the socket may refuse every byte before the connection is given up: several retransmissions.
+  static let stalledWriteTimeout = TimeAmount.seconds(30)
+
+  /// How long a connection is not read whose peer cancels more calls than it lets be answered. Others behind the same
+  /// proxy wait as long, and hardly notice.
+  static let overrunPause = TimeAmount.milliseconds(250)
+
+  /// What has to leave within that time where more waits: a frame of HTTP/2's usual size, which is half a kilobyte a
+  /// second. A peer that takes less holds what waits for longer than any person would.
+  static let stallProgress = 16 * 1024
+
+  /// How long the last bytes after a GOAWAY may take. The peer has broken the rules: it gets no more patience.
+  static let closingTimeout = TimeAmount.seconds(5)
+
+  /// Calls of one connection whose handlers have not returned, counting those that the client has cancelled. Twice
+  /// the concurrent streams: a cancelled handler ends soon, and a peer that only cancels gets no further.
+  static let handlersPerConnection = 200
+
+  /// Bytes of a request to a page over HTTP/1.1 or HTTP/2: a form of a few fields.
+  static let pageBodyBytes = 64 * 1024
+
+  /// Bytes and number of the header fields of a request over HTTP/1.1: as many bytes as over HTTP/2, and more fields
+  /// than a browser sends.
+  static let pageHeaderBytes = 16 * 1024
+  static let pageHeaderFields = 100
+
+  /// How long a request over HTTP/1.1 may take to arrive, from its first byte or, for the first one, from the protocol's
+  /// being known. It is small; one that drips is an attack that holds the connection.
+  static let pageRequestTimeout = TimeAmount.seconds(10)
+
+  /// How long a client of pages may be silent: browsers open spare connections, and keep them for their next click.
+  static let pageIdleTimeout = TimeAmount.seconds(30)
+
+  /// PING frames without any of our DATA or HEADERS in between that come too early, before the connection ends with
+  /// `too_many_pings`. Source: gRPC A8.
+  static let pingStrikes = 2
+
+  /// How often a client may ping while it has no call open, and while it has. A8 says five minutes; a minute with open
+  /// calls lets phones keep their watches through their carriers' tables.
+  static let idlePingInterval = TimeAmount.minutes(5)
+  static let busyPingInterval = TimeAmount.minutes(1)
+
+  /// How long the client has to answer the PING between the two steps of a drain. A round trip across the world and
+  /// a lost packet.
+  static let drainRoundTrip = TimeAmount.seconds(1)
+
+  /// Output capacity that a connection keeps for the next pass: the answers of a few short calls.
+  static let keptOutputCapacity = 2 * 1024
+
+  /// How often a peer with open streams is asked for a sign of life while it is silent, and how long it may take: a
+  /// connection that a broken network left behind is gone after 80 seconds. Source: gRPC A9, which leaves the numbers to
+  /// us; streams here are people waiting for a code to be scanned.
+  static let keepaliveInterval = Duration.seconds(60)
+  static let keepaliveTimeout = Duration.seconds(20)
+
+  /// How long one message of a request may take to arrive, and what it may take beyond that for its size: a bad
+  /// connection of a phone manages more than 16 KiB a second.
+  static let messageTimeout = TimeAmount.seconds(10)
+  static let messageBytesPerSecond = 16 * 1024
+
+  /// DATA frames of few bytes that complete no message, in a burst and a second: libraries cut messages at 16 KiB, so a
+  /// frame of a few bytes ends a message but for rare cuts.
+  static let smallDataBytes = 64
+  static let smallDataFrames = Budget.Rate(burst: 500, perSecond: 50)
+
+  /// The change in what a connection holds that the server's budget is told of: small beside the budget, and large
+  /// enough that a connection at work rarely has to.
+  static let budgetStep = 16 * 1024
+
+  /// How often connections that do nothing are asked to go when the server is nearly full, and how long they must have
+  /// done nothing. Asking ten thousand takes some milliseconds; a client that called a moment ago may call again.
+  static let pressureInterval = TimeAmount.seconds(1)
+  static let pressureIdleTime = TimeAmount.seconds(10)
+
+  /// How often it is looked at who holds how much when there is no room, which part of all that is made free then, and
+  /// how many of the largest sources and of their connections are asked: a look at twenty thousand sources takes some
+  /// milliseconds, and asking a thousand connections one.
+  static let shedInterval = TimeAmount.milliseconds(50)
+  static let shedPart = 16
+  static let shedSources = 100
+  static let shedConnections = 1000
+
+  /// Calls and bytes beyond the budget and a quarter of it, until what others gave up is free: of a small budget a quarter
+  /// is what two clients ask for between two looks.
+  static let callsAhead = 1000
+  static let bytesAhead = 16 * 1024 * 1024
+
+  /// Connections beyond the limit that are told so before they are closed, in a burst and a second, and how long they
+  /// have to be told: a handshake across the world and a call. More of them at a time would be a larger limit.
+  static let turnedAway = Budget.Rate(burst: 50, perSecond: 20)
+  static let turnedAwayTime = TimeAmount.seconds(1)
+
+  /// When the kernel asks a silent peer of HTTP/1.1 for a sign of life, how often and how many times: it is gone after
+  /// 80 seconds, as long as HTTP/2's keepalive takes.
+  static let tcpKeepaliveSeconds = 60
+  static let tcpProbeSeconds = 10
+  static let tcpProbes = 2
+
+  /// How long a connection may keep its event loop to itself: hundreds of short calls, and less than anybody notices.
+  static let turn = TimeAmount.microseconds(500)
+
+  /// How long all connections together may work between two looks at the sockets before what can wait does so, their
+  /// turns counted: two turns, so that a loop which only answers honest calls rarely comes to it.
+  static let promptWork = TimeAmount.milliseconds(1)
+
+  /// What is left of a turn when many connections have more to do than their turns allow: some calls, so that going
+  /// from one to the next costs little beside them.
+  static let shortestTurn = TimeAmount.microseconds(50)
+
+  /// How long the turns of those who wait for theirs may take together before the loop looks at its sockets.
+  static let round = TimeAmount.microseconds(500)
+
+  /// How much of a round chores have although the turns have taken all of it, lest they pile up: some closed connections.
+  static let chores = TimeAmount.microseconds(100)
+
+  /// How long the loop waits for its sockets then, if they have nothing: long enough not to be over before it looks.
+  static let roundPause = TimeAmount.microseconds(30)
+
+  /// How long a call may wait while its event loop works for others before it is refused: a part of what its caller
+  /// allows, so that most of that is left for the answer and whoever is impatient hears soon that there is no time for
+  /// it. At least a slow turn of all connections that an honest load makes; at most what a burst takes of which somebody
+  /// who waits for half a minute would rather see the end.
+  static let partOfWait: Int64 = 20
+  static let shortestWait = TimeAmount.milliseconds(50)
+
+  /// How long the loop works at most for others between going on with a socket and finding what waits in it: some looks.
+  static let looksAfterHold = TimeAmount.milliseconds(5)
+  static let longestWait = TimeAmount.seconds(1)
+
+  /// How many wait for their turns when a read has to do so as well, unless it is of few bytes. A frame is worked on as
+  /// a whole, and one that is full of small messages takes longer than a short turn.
+  static let crowd = 2
+  static let promptBytes = 2 * 1024
+
+  /// Passes that have to end within their turn before a connection counts as one that keeps to its turns.
+  static let passesKept = 16
+
+  /// Places for jobs that a connection keeps.
+  static let keptJobs = 16
+
+  /// Bytes of requests over HTTP/1.1 between two looks at the clock: some dozens of the shortest.
+  static let pageBytesBetweenLooks = 1024
+
+  /// The pause in accepting when there is no room for another connection, such as no file descriptor: a tenth of a
+  /// second's wait for those who come, and ten attempts a second.
+  static let acceptPause = TimeAmount.milliseconds(100)
+
+  /// How long there must have been no stream before what a connection keeps for the next ones is freed, unless it is for
+  /// so many at most as a client with a few calls at a time has. Whoever polls comes back sooner.
+  static let quietTime = TimeAmount.seconds(5)
+  static let streamsKeptWhenQuiet = 4
+
+  /// The largest buffer for reading that a connection keeps: some dozens of short calls.
+  static let keptReadBytes = 4 * 1024
+
+  /// Bytes that one read may take: two full bursts of a connection's streams, and the largest TLS record.
+  static let readBytes = 64 * 1024
+}

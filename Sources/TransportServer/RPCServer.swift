@@ -1,0 +1,247 @@
+package import Callers
+package import GRPC
+package import HTTP2
+package import Logging
+package import NIOCore
+internal import NIOPosix
+internal import Synchronization
+package import TLS
+internal import Transport
+
+/// A port that serves RPCs over HTTP/2 and pages over HTTP/2 and HTTP/1.1.
+///
+///     let server = RPCServer(configuration: configuration, routes: routes, logger: logger)
+///     let address = try await server.start()
+///     …
+///     await server.shutDown()
+package final class RPCServer: Sendable {
+  /// Encodes the machine-readable part of an error as `google.rpc.Status`; nil when it has none.
+  package typealias StatusDetailsEncoder = @Sendable (RPCError) -> [UInt8]?
+
+  package struct Configuration: Sendable {
+    /// An IP address, or a name that resolves to one.
+    package var host: String
+    /// 0 takes a free port.
+    package var port: Int
+    /// Nil serves cleartext.
+    package var tls: TLSServerContext?
+    package var http2 = HTTP2.Limits()
+    /// The longest that a call with one response may take. Longer than the longest long poll, which is 25 s.
+    package var unaryTimeLimit: Duration? = .seconds(30)
+    /// The longest that a stream may last; nil leaves it to the client.
+    package var streamTimeLimit: Duration?
+    /// The proxies that say for whom they ask.
+    package var proxies = TrustedProxies()
+    /// The web origins whose scripts may call and read pages.
+    package var cors = CORSPolicy.none
+    /// Whether responses are compressed for clients that can expand them, unless a call says otherwise.
+    package var compressesResponses = false
+    /// A connection without a call is closed after this.
+    package var idleTimeout: TimeAmount = .minutes(5)
+    /// A connection is drained when it is this old, give or take a tenth, so that load spreads to new instances; nil
+    /// keeps it.
+    package var maximumAge: TimeAmount? = .minutes(30)
+    /// When a silent peer with open streams is asked for a sign of life, and how long it may take.
+    package var keepalive = (
+      interval: TimeAmount(standardKeepalive.interval), timeout: TimeAmount(standardKeepalive.timeout)
+    )
+    package static let standardKeepalive = (interval: Limits.keepaliveInterval, timeout: Limits.keepaliveTimeout)
+    /// A connection of HTTP/2 whose socket takes none of our bytes is closed after this.
+    package var stalledWriteTimeout = Limits.stalledWriteTimeout
+    /// What all connections may use together.
+    package var budget = ServerBudget.Bounds()
+    /// How long calls may go on when their connection drains.
+    package var drainGrace: TimeAmount = .seconds(30)
+
+    package init(host: String, port: Int, tls: TLSServerContext? = nil) {
+      self.host = host
+      self.port = port
+      self.tls = tls
+    }
+
+    func timeLimit(_ kind: RPCKind) -> Duration? {
+      switch kind {
+      case .unary, .clientStreaming: unaryTimeLimit
+      case .serverStreaming, .bidirectional: streamTimeLimit
+      }
+    }
+  }
+
+  private struct State {
+    /// When connections that do nothing were last asked to go.
+    var lastPressure: NIODeadline?
+    var listener: (any Channel)?
+    var connections: [ObjectIdentifier: any Channel] = [:]
+    var isShuttingDown = false
+    var whenEmpty: [CheckedContinuation<Void, Never>] = []
+  }
+
+  private let environment: ServerEnvironment
+  private let group: any EventLoopGroup
+  /// Of each event loop.
+  private let turns: [ObjectIdentifier: LoopTurns]
+  private let state = Mutex(State())
+
+  /// - Parameters:
+  ///   - group: the event loops to run on; one thread per core by default.
+  ///   - pages: besides `/healthz`, which every port has.
+  package init(
+    configuration: Configuration,
+    group: (any EventLoopGroup)? = nil,
+    routes: [RPCRoute],
+    interceptors: [any ServerInterceptor] = [],
+    pages: [Page] = [],
+    statusDetailsEncoder: @escaping StatusDetailsEncoder = { _ in nil },
+    logger: Logger
+  ) {
+    let group = group ?? MultiThreadedEventLoopGroup.singleton
+    self.group = group
+    var turns: [ObjectIdentifier: LoopTurns] = [:]
+    for loop in group.makeIterator() { turns[ObjectIdentifier(loop)] = LoopTurns(loop) }
+    self.turns = turns
+    environment = ServerEnvironment(
+      configuration: configuration,
+      router: Router(routes),
+      interceptors: interceptors,
+      pages: PageTable(pages + [.health], cors: configuration.cors),
+      statusDetailsEncoder: statusDetailsEncoder,
+      logger: logger
+    )
+  }
+
+  /// Binds and begins to serve. Answers the address, with the port that was taken.
+  package func start() async throws -> SocketAddress {
+    let configuration = environment.configuration
+    let environment = environment
+    let bootstrap = ServerBootstrap(group: group)
+      .serverChannelOption(.backlog, value: 1024)
+      .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+      .serverChannelInitializer { channel in
+        channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(AcceptPause()) }
+      }
+      .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+      .childChannelOption(.allowRemoteHalfClosure, value: true)
+      // One read each time the socket has bytes: a second one would mostly find nothing.
+      .childChannelOption(.maxMessagesPerRead, value: 1)
+      .childChannelOption(.recvAllocator, value: ReadAllocator())
+      .childChannelInitializer { [self] channel in
+        channel.eventLoop.makeCompletedFuture {
+          let place = register(channel)
+          guard place != .none else {
+            channel.close(promise: nil)
+            return
+          }
+          let pipeline = channel.pipeline.syncOperations
+          let turns = turns[ObjectIdentifier(channel.eventLoop)] ?? LoopTurns(channel.eventLoop)
+          if let address = channel.remoteAddress?.ipAddress.flatMap({ NetworkAddress($0) }),
+            configuration.proxies.trusts(address)
+          {
+            let isRequired = configuration.proxies.requiresHeader
+            try pipeline.addHandler(ProxyHeaderHandler(isRequired: isRequired, logger: environment.logger))
+          }
+          if let tls = configuration.tls {
+            let handler = try TLSHandler(server: tls, handshakeTimeout: Limits.handshakeTimeout, turns: turns)
+            try pipeline.addHandler(handler)
+          }
+          let detector = ProtocolDetector(
+            environment: environment,
+            executor: EventLoopTaskExecutor(turns),
+            isTurnedAway: place == .doorstep
+          )
+          try pipeline.addHandler(detector)
+        }
+      }
+    let listener = try await bootstrap.bind(host: configuration.host, port: configuration.port).get()
+    state.withLock { $0.listener = listener }
+    guard let address = listener.localAddress else { throw ChannelError.unknownLocalAddress }
+    return address
+  }
+
+  /// Stops accepting, lets the calls that are under way finish within the grace of the configuration, and closes.
+  package func shutDown() async {
+    let (listener, connections) = state.withLock { state in
+      state.isShuttingDown = true
+      defer { state.listener = nil }
+      return (state.listener, Array(state.connections.values))
+    }
+    try? await listener?.close()
+    for connection in connections {
+      connection.pipeline.fireUserInboundEventTriggered(ServerDrain())
+    }
+    await withCheckedContinuation { continuation in
+      let isEmpty = state.withLock { state in
+        if state.connections.isEmpty { return true }
+        state.whenEmpty.append(continuation)
+        return false
+      }
+      if isEmpty { continuation.resume() }
+    }
+  }
+
+  /// Asks connections that have done nothing for a while to make room, once in a while.
+  private func askIdleToGo() {
+    let now = NIODeadline.now()
+    let connections = state.withLock { state -> [any Channel] in
+      if let last = state.lastPressure, now - last < Limits.pressureInterval { return [] }
+      state.lastPressure = now
+      return Array(state.connections.values)
+    }
+    for connection in connections { connection.pipeline.fireUserInboundEventTriggered(ServerPressure()) }
+  }
+
+  /// What the connections use together.
+  package var usage: ServerBudget.Usage { environment.budget.usage }
+
+  /// Connections that are open.
+  package var connectionCount: Int { state.withLock { $0.connections.count } }
+
+  private enum Place {
+    case own
+    /// For a moment, to be told that there is none.
+    case doorstep
+    case none
+  }
+
+  private func register(_ channel: any Channel) -> Place {
+    let budget = environment.budget
+    let table = budget.table
+    var displaced: (any Channel)?
+    switch table.admit(channel, from: channel.remoteAddress?.ipAddress.flatMap { NetworkAddress($0) }) {
+    case .admitted: break
+    case .inPlaceOf(let other): displaced = other
+    case .refused: return environment.turnAway(channel) && keep(channel, whenClosed: {}) ? .doorstep : .none
+    }
+    let isKept = keep(channel) {
+      budget.connectionClosed()
+      table.remove(channel)
+    }
+    guard isKept else {
+      table.remove(channel)
+      return .none
+    }
+    if budget.connectionOpened() { askIdleToGo() }
+    if let displaced { environment.makeGo(displaced) }
+    return .own
+  }
+
+  /// Remembers a connection until it is closed. False: the server is shutting down.
+  private func keep(_ channel: any Channel, whenClosed: @escaping @Sendable () -> Void) -> Bool {
+    let isWelcome = state.withLock { state in
+      guard !state.isShuttingDown else { return false }
+      state.connections[ObjectIdentifier(channel)] = channel
+      return true
+    }
+    guard isWelcome else { return false }
+    channel.closeFuture.whenComplete { [self] _ in
+      whenClosed()
+      let waiters = state.withLock { state in
+        state.connections[ObjectIdentifier(channel)] = nil
+        guard state.connections.isEmpty else { return [CheckedContinuation<Void, Never>]() }
+        defer { state.whenEmpty = [] }
+        return state.whenEmpty
+      }
+      for waiter in waiters { waiter.resume() }
+    }
+    return true
+  }
+}

@@ -1,0 +1,118 @@
+internal import HTTP2
+internal import NIOCore
+
+/// How long a connection may last, and what others want of it: does what its `ConnectionLifecycle` decides.
+extension ServerConnection {
+  /// Others want this connection's place: it goes if it has had no stream for a while.
+  func makeRoom() {
+    guard let session, session.openStreams == 0, eventLoop.now - session.lastStream >= Limits.pressureIdleTime else {
+      return
+    }
+    session.shutDown()
+    wantOutput()
+  }
+
+  /// Sources hold more than their share, and this connection may have some of it.
+  func giveUp(_ shed: ServerShed) {
+    guard session != nil else { return }
+    now = eventLoop.now
+    // The newest first, which have waited least.
+    for stream in streams.all.sorted(by: { $0.number > $1.number }) {
+      guard let account = stream.waitingAccount, let excess = shed.calls(of: account), excess.take() else { continue }
+      stream.shed()
+    }
+    guard reportedBytes > 0, let excess = shed.bytes(of: peer.account) else { return }
+    // Those that hold the most first. A socket that takes nothing holds the rest.
+    for stream in streams.all.sorted(by: { $0.heldBytes > $1.heldBytes }) where stream.heldBytes > 0 {
+      guard excess.take(stream.heldBytes) else { return wantOutput() }
+      stream.resetByShedding()
+    }
+    if isWritable { wantOutput() } else if excess.take(reportedBytes) { context?.close(promise: nil) }
+  }
+
+  /// The connection's place is another source's, which has fewer.
+  func leave() {
+    session?.terminate(.enhanceYourCalm, debug: "too_many_connections")
+    // A peer that takes nothing hears nothing.
+    if isWritable { wantOutput() } else { context?.close(promise: nil) }
+  }
+
+  // MARK: Memory
+
+  /// Frees what is kept for streams to come, which have not for a while.
+  private func freeSpares(_ session: HTTP2ServerSession) {
+    streams.freeSpares()
+    directAnswer = ByteBuffer()
+    session.freeSpares()
+  }
+
+  // MARK: The lifecycle
+
+  /// A message is complete.
+  func receivedMessage() { lifecycle.receivedMessage() }
+
+  /// A DATA frame of a few bytes came that completed no message.
+  func receivedSmallData() { perform(lifecycle.receivedSmallData(at: now)) }
+
+  func perform(_ action: ConnectionLifecycle.Action?) {
+    guard let action, let session, let context else { return }
+    switch action {
+    case .terminate(let fault): session.terminate(fault.code, debug: fault.debug)
+    case .announceShutdown(let payload):
+      session.announceShutdown()
+      session.ping(payload)
+    case .shutDown: session.shutDown()
+    case .ping(let payload): session.ping(payload)
+    case .close: return context.close(promise: nil)
+    case .readOn: return readOn()
+    case .lookAtBlockedStreams: return session.lookAtBlockedStreams()
+    case .freeSpares: return freeSpares(session)
+    }
+    wantOutput()
+  }
+
+  // MARK: Time
+
+  /// What has begun and not ended has a time by which it must: a header block, and requests whose body is to come.
+  func watchHalfRequests(_ session: HTTP2ServerSession) {
+    if session.isReceivingBlock != lifecycle.isBlockTimed {
+      lifecycle.receivesBlock(session.isReceivingBlock, at: now)
+      rearm()
+    }
+    if session.undecided > 0 { watch(now + shortestDirectLimit) }
+  }
+
+  /// Sees to it that `deadline` is noticed.
+  func watch(_ deadline: NIODeadline) {
+    guard session != nil else { return }
+    if let timerDeadline, timerDeadline <= deadline { return }
+    timer?.cancel()
+    timerDeadline = deadline
+    // Held strongly until `shutDown` cancels it: a weak reference would make every later use of `self` slower.
+    timer = eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { self.timeHasCome() }
+  }
+
+  func rearm() {
+    if let next = lifecycle.next { watch(next) }
+  }
+
+  private func timeHasCome() {
+    timer = nil
+    timerDeadline = nil
+    now = eventLoop.now
+    session?.decideAll()
+    for stream in streams.all {
+      if let deadline = stream.deadline, deadline <= now { stream.expire() }
+    }
+    for event in lifecycle.takeDue(now) {
+      guard let session else { return }
+      let situation = ConnectionLifecycle.Situation(
+        openStreams: session.openStreams, lastStream: session.lastStream, isBehind: isBehind)
+      perform(lifecycle.timeHasCome(event, situation, at: now))
+    }
+    guard session != nil else { return }
+    rearm()
+    if let next = streams.nextDeadline { watch(next) }
+    flush()
+  }
+}

@@ -1,0 +1,383 @@
+internal import GRPC
+internal import HTTP2
+internal import Logging
+internal import NIOCore
+internal import Transport
+
+/// One HTTP/2 connection of a server, between its channel and its streams.
+///
+/// A read pass takes what the socket had, lets the session and the handlers work, and ends with one write. Here are the
+/// bytes and the turns; what the session tells, what comes of its calls and what time brings stand beside it.
+final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
+  // Unchecked: only touched on its event loop.
+  typealias InboundIn = ByteBuffer
+  typealias OutboundIn = ByteBuffer
+  typealias OutboundOut = ByteBuffer
+
+  let environment: ServerEnvironment
+  let eventLoop: any EventLoop
+  let executor: EventLoopTaskExecutor
+  private let isNextToSocket: Bool
+  let peer: ConnectionPeer
+  private(set) var session: HTTP2ServerSession?
+  /// The time of the current pass.
+  var now: NIODeadline
+
+  private(set) var context: ChannelHandlerContext?
+  /// Nil when there is another handler between this one and the socket, or no socket.
+  private var socket: SocketWriter?
+  var streams = ConnectionStreams()
+  /// The calls that this pass has answered directly.
+  var directCalls: DirectCalls?
+  /// The calls that this pass has refused.
+  var refusedCalls = RefusedCalls()
+  /// Where such an answer is made. Empty between calls.
+  var directAnswer = ByteBuffer()
+  private var isReading = false
+  private var isFlushScheduled = false
+  private var isFlushing = false
+  /// What the channel last said of itself.
+  private(set) var isWritable = true
+  /// The peer does not take our bytes, or its last turn was too short for what it asked: reading on would only make
+  /// more of it.
+  private var isReadHeld = false
+  /// What was read and has to wait for a turn.
+  private var rest: ByteBuffer?
+  /// There is output for whose writing the turn was too short.
+  private var hasLateOutput = false
+  private var isTurnComing = false
+  private var waitForOthers = WaitForOthers()
+  /// Passes in a row that did not overrun their turn, up to what counts.
+  private var passesKept = 0
+  var lifecycle: ConnectionLifecycle
+  var timer: Scheduled<Void>?
+  var timerDeadline: NIODeadline?
+  /// What the server's budget was last told that this connection holds.
+  private(set) var reportedBytes = 0
+  /// Bytes of requests that streams keep beyond the windows.
+  var heldBytes = 0
+  /// The shortest time that any request here had which may be answered directly.
+  var shortestDirectLimit = TimeAmount.minutes(5)
+
+  /// - Parameter isNextToSocket: no other handler changes what this one writes.
+  init(
+    environment: ServerEnvironment,
+    executor: EventLoopTaskExecutor,
+    peer: ConnectionPeer,
+    isNextToSocket: Bool = false
+  ) {
+    self.environment = environment
+    self.executor = executor
+    self.isNextToSocket = isNextToSocket
+    self.eventLoop = executor.eventLoop
+    self.peer = peer
+    now = executor.eventLoop.now
+    lifecycle = ConnectionLifecycle(ConnectionLifecycle.Rules(environment.configuration), at: now)
+  }
+
+  // MARK: The channel
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    self.context = context
+    if isNextToSocket { socket = SocketWriter(context) }
+    executor.caughtUp = { [unowned self] in readOn() }
+    now = eventLoop.now
+    do throws(HTTP2Error) {
+      let session = try HTTP2ServerSession(
+        limits: environment.configuration.http2,
+        common: environment.commonAnswer,
+        allocator: context.channel.allocator,
+        now: now
+      )
+      session.delegate = self
+      self.session = session
+    } catch {
+      environment.logger.error("no HTTP/2 session", metadata: ["error": "\(error)"])
+      context.close(promise: nil)
+      return
+    }
+    rearm()
+    wantOutput()
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) {
+    shutDown()
+    executor.caughtUp = nil
+    self.context = nil
+    socket = nil
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    shutDown()
+    context.fireChannelInactive()
+  }
+
+  private func shutDown() {
+    timer?.cancel()
+    timer = nil
+    guard let session else { return }
+    self.session = nil
+    rest = nil
+    // Dozens of streams, with their calls and what waits in them.
+    executor.turns.soon { [self] in
+      session.abandon()
+      environment.budget.buffered(-reportedBytes, peer.account)
+      reportedBytes = 0
+      streams = ConnectionStreams()
+    }
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    environment.logger.debug("connection failed", metadata: ["error": "\(error)"])
+    context.close(promise: nil)
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    guard let session else { return }
+    if !isReading {
+      beginPass()
+      lifecycle.read(at: now)
+      executor.turnEnd = executor.turns.end(ofTurnFrom: now)
+    }
+    var bytes = unwrapInboundIn(data)
+    waitForOthers.read(executor.othersWork, isMore: rest != nil)
+    guard rest == nil else {
+      rest?.writeBuffer(&bytes)
+      return
+    }
+    guard bytes.readableBytes < Limits.promptBytes || mayReadMuch else {
+      rest = bytes
+      return waitForTurn()
+    }
+    session.lateness = lateness
+    // The session keeps no pointer into the buffer.
+    unsafe bytes.withUnsafeReadableBytes { unsafe session.receive($0, now: now) }
+    guard session.untaken > 0 else { return }
+    bytes.moveReaderIndex(to: bytes.writerIndex - session.untaken)
+    rest = bytes
+    passesKept = 0
+    waitForTurn()
+  }
+
+  /// Whether a read of many bytes is worked on at once: for who is known to keep to its turns unless many wait for
+  /// theirs, for others while there is time.
+  private var mayReadMuch: Bool {
+    guard !executor.turns.isCrowded else { return false }
+    return passesKept >= Limits.passesKept || executor.turns.admits(at: now)
+  }
+
+  func channelReadComplete(context: ChannelHandlerContext) {
+    guard isReading else { return }
+    executor.worked(from: now, until: endPass())
+  }
+
+  private func beginPass() {
+    isReading = true
+    now = eventLoop.now
+  }
+
+  /// Answers when the pass ended.
+  @discardableResult
+  private func endPass() -> NIODeadline {
+    // Nobody comes behind this handler who would want to know.
+    isReading = false
+    if passesKept < Limits.passesKept { passesKept += 1 }
+    flush()
+    let end = eventLoop.now
+    if directCalls != nil { reportAnswered(at: end) }
+    refusedCalls.report(to: environment)
+    if let session, session.undecided > 0 || session.isReceivingBlock || lifecycle.isBlockTimed {
+      watchHalfRequests(session)
+    }
+    return end
+  }
+
+  func read(context: ChannelHandlerContext) {
+    guard !isWritable || isBehind else { return context.read() }
+    isReadHeld = true
+    if rest != nil || executor.isBehind { waitForOthers.held() }
+  }
+
+  /// Reads if that was held and the reasons are gone.
+  func readOn() {
+    guard isReadHeld, isWritable, !isBehind else { return }
+    isReadHeld = false
+    waitForOthers.goesOn(executor.othersWork)
+    context?.read()
+  }
+
+  func channelWritabilityChanged(context: ChannelHandlerContext) {
+    isWritable = context.channel.isWritable
+    if isWritable {
+      lifecycle.isWritable(true, at: eventLoop.now)
+      // A flush that is under way goes on by itself.
+      if !isFlushing {
+        if eventLoop.now >= executor.turnEnd || !executor.promptly({ flush() }) { hasLateOutput = true }
+        waitForTurn()
+      }
+      readOn()
+    } else {
+      lifecycle.isWritable(false, at: eventLoop.now)
+      rearm()
+    }
+    context.fireChannelWritabilityChanged()
+  }
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    if event is ServerDrain {
+      now = eventLoop.now
+      perform(lifecycle.beginDrain(at: now))
+      rearm()
+      wantOutput()
+    } else if event is ServerPressure {
+      makeRoom()
+    } else if let shed = event as? ServerShed {
+      giveUp(shed)
+    } else if event is ServerDisplacement {
+      leave()
+    } else if case ChannelEvent.inputClosed = event {
+      // The peer has gone; what it asked for has no reader.
+      executor.turns.soon { self.context?.close(promise: nil) }
+    } else {
+      context.fireUserInboundEventTriggered(event)
+    }
+  }
+
+  // MARK: Output
+
+  /// There is something to send: at the end of this read pass, or soon.
+  func wantOutput() {
+    guard !isReading, !isFlushScheduled else { return }
+    isFlushScheduled = true
+    eventLoop.execute {
+      self.isFlushScheduled = false
+      guard !self.isReading, !self.executor.promptly({ self.flush() }) else { return }
+      self.hasLateOutput = true
+      self.waitForTurn()
+    }
+  }
+
+  func flush() {
+    guard let session, let context, !isFlushing else { return }
+    isFlushing = true
+    while isWritable, self.session != nil {
+      session.produce()
+      guard session.output.readableBytes > 0 else { break }
+      var bytes = ByteBuffer()
+      swap(&bytes, &session.output)
+      let hasMore = session.wantsToWrite
+      if socket?.write(&bytes) != true { context.writeAndFlush(wrapOutboundOut(bytes), promise: nil) }
+      if !hasMore {
+        // The memory is the session's again once the socket has the bytes, which mostly is by now.
+        if session.output.capacity == 0, bytes.capacity <= Limits.keptOutputCapacity {
+          bytes.clear()
+          session.output = bytes
+        }
+        break
+      }
+      guard eventLoop.now < executor.turnEnd else {
+        // A peer that reads as fast as we write would have us write all that there is.
+        hasLateOutput = true
+        passesKept = 0
+        break
+      }
+    }
+    isFlushing = false
+    // A write that fails closes the channel within the call: then nothing is held that anybody would give back.
+    guard self.session != nil else { return }
+    waitForTurn()
+    reportBuffered(session, context)
+    if session.hasBlockedStreams, lifecycle.hasBlockedStreams(at: eventLoop.now) { rearm() }
+    if session.hasSpares || streams.spares > Limits.streamsKeptWhenQuiet, lifecycle.hasSpares(at: eventLoop.now) {
+      rearm()
+    }
+    closeIfOver(session, context)
+  }
+
+  /// Tells the server's budget what this connection holds, when that has changed by something.
+  private func reportBuffered(_ session: HTTP2ServerSession, _ context: ChannelHandlerContext) {
+    var bytes = session.bufferedBytes + heldBytes
+    if bytes | reportedBytes == 0, context.channel.isWritable { return }
+    if !context.channel.isWritable, let options = context.channel.syncOptions {
+      // What the socket has not taken. A channel that cannot tell has no socket.
+      bytes += (try? options.getOption(.bufferedWritableBytes)) ?? 0
+    }
+    guard abs(bytes - reportedBytes) >= Limits.budgetStep || bytes == 0 else { return }
+    environment.budget.buffered(bytes - reportedBytes, peer.account)
+    reportedBytes = bytes
+  }
+
+  /// Whether there is room for a call of the source that is not answered at once.
+  func hasRoom(_ account: SourceAccount) -> Bool {
+    let budget = environment.budget
+    return (session?.bufferedBytes ?? 0) + heldBytes < budget.bounds.connectionBytes && budget.hasRoom(for: account)
+  }
+
+  private func closeIfOver(_ session: HTTP2ServerSession, _ context: ChannelHandlerContext) {
+    if session.failure != nil {
+      guard lifecycle.isClosing(at: eventLoop.now) else { return }
+      rearm()
+      // Completes when the bytes before it are written.
+      context.writeAndFlush(wrapOutboundOut(ByteBuffer())).assumeIsolated().whenComplete { [self] _ in
+        self.context?.close(promise: nil)
+      }
+    } else if !session.wantsToRead, !session.wantsToWrite {
+      context.close(promise: nil)
+    }
+  }
+
+  // MARK: Turns
+
+  func sessionMayGoOn(_ session: HTTP2ServerSession) -> Bool {
+    // What is late is refused, which takes little and lets the connection catch up.
+    eventLoop.now < (session.lateness > Limits.shortestWait ? executor.turnEnd + Limits.turn : executor.turnEnd)
+  }
+
+  /// How long what the peer sends, or what came of it, has waited for others.
+  private var lateness: TimeAmount { max(waitForOthers.length(executor.othersWork), executor.waited) }
+
+  func sessionIsOverrun(_ session: HTTP2ServerSession) {
+    lifecycle.isOverrun(at: now)
+    rearm()
+  }
+
+  /// Whether it is us who hold the peer up: what it has sent waits for a turn, and what it sends after that is not read.
+  var isBehind: Bool { rest != nil || executor.isBehind || lifecycle.isPaused }
+
+  /// Until the peer takes its answers there is no turn for more of its requests.
+  private func waitForTurn() {
+    guard rest != nil || hasLateOutput, isWritable, !isTurnComing else { return }
+    isTurnComing = true
+    executor.turns.wait(self)
+  }
+}
+
+extension ServerConnection: TurnTaker {
+  func takeTurn(until end: NIODeadline) -> Bool {
+    isTurnComing = false
+    guard isWritable, let session else { return false }
+    beginPass()
+    executor.turnEnd = end
+    hasLateOutput = false
+    if var bytes = rest {
+      session.lateness = lateness
+      // The session keeps no pointer into the buffer.
+      unsafe bytes.withUnsafeReadableBytes { unsafe session.receive($0, now: now) }
+      bytes.moveReaderIndex(to: bytes.writerIndex - session.untaken)
+      rest = session.untaken > 0 ? bytes : nil
+      if rest != nil { passesKept = 0 }
+    }
+    // Writing may make more room than there is time for: that has another turn.
+    isTurnComing = true
+    executor.worked(from: now, until: endPass())
+    isTurnComing = (rest != nil || hasLateOutput) && isWritable
+    readOn()
+    return isTurnComing
+  }
+}
+
+/// Asks a connection to finish what it has begun and close: a user event of its channel.
+struct ServerDrain: Sendable {}
+
+/// Asks a connection that has done nothing for a while to close: others want its place.
+struct ServerPressure: Sendable {}

@@ -1,0 +1,114 @@
+internal import GRPC
+internal import HTTP2
+internal import NIOCore
+
+/// Plain HTTP over a stream.
+extension ServerStream {
+  func beginPage(_ request: ServerRequest) {
+    let head = request.head
+    content = .page
+    watchBody()
+    if let format = head.webFormat { return beginWeb(format, request) }
+    let isPost = head.httpMethod.isEmpty
+    let target = String(decoding: head.httpPath, as: UTF8.self)
+    let method = isPost ? "POST" : String(decoding: head.httpMethod, as: UTF8.self)
+    switch connection.environment.pages.find(method: method, path: PageTable.split(target).path) {
+    case .none where isPost: answerPage(PageResponse(status: 415, text: "unsupported media type\n"), isHead: false)
+    default: break
+    }
+  }
+
+  func runPage() {
+    guard content == .page, !isPageRunning, let asked = request else { return }
+    let head = asked.head
+    let (path, query) = PageTable.split(String(decoding: head.httpPath, as: UTF8.self))
+    var headers: [(name: String, value: String)] = []
+    var cookies: [String] = []
+    head.fields.forEach { name, value in
+      let (name, value) = (String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self))
+      if name == "cookie" { cookies.append(value) } else { headers.append((name, value)) }
+      return true
+    }
+    // RFC 9113 §8.2.3: a client may give each cookie a field of its own.
+    if !cookies.isEmpty { headers.append(("cookie", cookies.joined(separator: "; "))) }
+    let request = PageRequest(
+      method: head.httpMethod.isEmpty ? "POST" : String(decoding: head.httpMethod, as: UTF8.self),
+      path: path,
+      query: query,
+      headers: headers,
+      body: pageBody,
+      peerAddress: asked.peer.address
+    )
+    isPageRunning = true
+    let task = Task.immediate(executorPreference: connection.executor) { [self] in
+      let response = await connection.environment.answer(request, asked.account)
+      isPageRunning = false
+      pageTask = nil
+      answerPage(response, isHead: request.method == "HEAD")
+      recycleIfOver()
+    }
+    guard isPageRunning else { return }
+    pageTask = task
+    pageShare.take(of: connection.environment.budget, for: account)
+  }
+
+  func answerPage(_ response: PageResponse, isHead: Bool) {
+    guard content == .page else { return }
+    content = .nothing
+    messageEnd = nil
+    guard let stream, let session = connection.session else { return }
+    var fields = HTTP2FieldList()
+    fields.add(":status", String(response.status))
+    for (name, value) in response.sentFields { fields.add(name.utf8, value.utf8) }
+    let isEmpty = response.body.isEmpty || isHead
+    session.respond(stream, fields, endStream: isEmpty)
+    if !isEmpty {
+      session.write(stream, ByteBuffer(bytes: response.body))
+      session.finish(stream)
+    }
+    connection.wantOutput()
+  }
+}
+
+// MARK: gRPC-Web
+
+extension ServerStream: WebCallSink {
+  private func beginWeb(_ format: WebFormat, _ request: ServerRequest) {
+    let place = WebCall.Place(
+      environment: connection.environment,
+      executor: connection.executor,
+      peer: request.peer,
+      account: request.account
+    )
+    let web = WebCall(format, request.head, place, sink: self)
+    self.web = web
+    web.begin(request.head)
+  }
+
+  func webCall(_ call: WebCall, answers headers: [(name: String, value: String)]) {
+    guard content == .page, let stream, let session = connection.session else { return }
+    var fields = HTTP2FieldList()
+    fields.add(":status", "200")
+    for (name, value) in headers { fields.add(name.utf8, value.utf8) }
+    session.respond(stream, fields)
+  }
+
+  func webCall(_ call: WebCall, sends body: ByteBuffer) {
+    guard content == .page, let stream, let session = connection.session else { return }
+    session.write(stream, body)
+    connection.wantOutput()
+  }
+
+  func webCallEnded(_ call: WebCall) {
+    guard content == .page else { return }
+    content = .nothing
+    messageEnd = nil
+    guard let stream, let session = connection.session else { return }
+    session.finish(stream)
+    connection.wantOutput()
+  }
+
+  func webCallReturned(_ call: WebCall) {
+    recycleIfOver()
+  }
+}

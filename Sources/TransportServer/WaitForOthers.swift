@@ -1,0 +1,45 @@
+internal import NIOCore
+
+/// How long what a connection sent has waited while its event loop worked for others.
+///
+/// A connection that asks for much waits for itself, and nothing is late because of that. What others have done meanwhile
+/// is work that the loop could not keep up with.
+///
+///     held ──▶ read: what came meanwhile may have waited since ──▶ read: it has just come
+struct WaitForOthers {
+  /// The work for others that was done when what waits had come.
+  private var begin = TimeAmount.zero
+  /// The same when the socket was last read.
+  private var lastRead = TimeAmount.zero
+  private var wasHeld = false
+  /// The same when reading went on after it was held.
+  private var resumed = TimeAmount.zero
+
+  /// The socket is not read, because what it had before waits for turns.
+  mutating func held() {
+    wasHeld = true
+  }
+
+  /// The socket is read again as soon as it has something.
+  mutating func goesOn(_ othersWork: TimeAmount) {
+    resumed = othersWork
+  }
+
+  /// The socket was read.
+  ///
+  /// - Parameters:
+  ///   - othersWork: how long the loop has worked for others so far.
+  ///   - isMore: what was read before still waits.
+  mutating func read(_ othersWork: TimeAmount, isMore: Bool) {
+    if !isMore {
+      // Had it been there when reading went on, the loop would have found it at one of its next looks.
+      let wasThere = wasHeld && othersWork - resumed <= Limits.looksAfterHold
+      begin = wasThere ? lastRead : othersWork
+    }
+    lastRead = othersWork
+    wasHeld = false
+  }
+
+  /// - Parameter othersWork: as with `read`.
+  func length(_ othersWork: TimeAmount) -> TimeAmount { othersWork - begin }
+}

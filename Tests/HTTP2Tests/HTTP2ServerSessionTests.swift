@@ -105,6 +105,52 @@ import Testing
     #expect(pair.serverEvents.opened.count == 2)
   }
 
+  @Test(
+    "A refusal is one frame, without a handler or a reset, whatever table the peer allows and others change",
+    arguments: [nil, 0, 300] as [UInt32?])
+  func refusals(table: UInt32?) throws {
+    var common = SessionPair.common
+    common.refusal = common.head
+    common.refusal.add("grpc-status", "8")
+    common.refusal.add("grpc-message", String(repeating: "no", count: 50))
+    let peer = try ScriptedPeer(common: common)
+    if let table { peer.settings(1, table) }
+    peer.events.turnsAway = true
+    var served = 0
+    peer.events.onEnd = { [unowned server = peer.server] stream in
+      served += 1
+      var fields = HTTP2FieldList()
+      fields.add(":status", "200")
+      fields.add("served", String(served))
+      server.respond(stream, fields, endStream: true)
+    }
+    var decoder = try HeaderDecoder()
+    for number in 0..<60 {
+      let isLate = number % 20 != 19
+      peer.server.lateness = isLate ? .milliseconds(1001) : .seconds(1)
+      let stream = Int32(2 * number + 1)
+      peer.request(stream, end: false)
+      peer.send(.data, flags: FrameFlag.endStream, stream: stream, [1])
+      let frames = peer.received().filter { $0.stream == stream }
+      #expect(frames.map(\.type) == [FrameType.headers.rawValue])
+      var fields: [String] = []
+      let isWhole = unsafe frames[0].payload.withUnsafeBytes { block in
+        unsafe decoder.decode(block, isLast: true) { name, value in
+          unsafe fields.append("\(String(decoding: name, as: UTF8.self)): \(String(decoding: value, as: UTF8.self))")
+        }
+      }
+      #expect(isWhole)
+      if isLate {
+        #expect(fields.dropFirst(2).first == "grpc-status: 8" && fields.count == 4)
+        #expect(fields.last == "grpc-message: " + String(repeating: "no", count: 50))
+      } else {
+        #expect(fields == [":status: 200", "served: \(served)"])
+      }
+    }
+    #expect(served == 3 && peer.events.opened.count == 3)
+    #expect(peer.server.openStreams == 0 && peer.server.undecided == 0)
+  }
+
   @Test("Bodies are foreseen in their order, each once and before its turn, some at a time")
   func foresight() throws {
     let pair = try SessionPair(common: SessionPair.common)

@@ -83,6 +83,8 @@ final class RecordingDelegate: HTTP2ClientSessionDelegate {
   var overruns = 0
   /// Answers a request by its body, or has it opened.
   var direct: (([UInt8]) -> ByteBuffer?)?
+  /// Turns calls away that are a second late.
+  var turnsAway = false
   /// Takes note of a body that is to come.
   var foresee: (([UInt8]) -> Bool)?
 
@@ -112,6 +114,7 @@ extension RecordingDelegate: HTTP2ServerSessionDelegate {
   func session(_ session: HTTP2ServerSession, received block: HTTP2RequestBlock) {
     blocks += 1
     block.allowsDirectAnswer = direct != nil
+    if turnsAway { block.patience = .seconds(1) }
   }
 
   func session(
@@ -120,8 +123,13 @@ extension RecordingDelegate: HTTP2ServerSessionDelegate {
     _ block: HTTP2RequestBlock,
     _ body: UnsafeRawBufferPointer
   ) -> Bool {
-    guard let direct, var answer = direct(unsafe Array(body)) else { return false }
-    session.answer(stream, &answer)
+    if let direct, var answer = direct(unsafe Array(body)) {
+      session.answer(stream, &answer)
+    } else if session.isTooLate(block) {
+      session.turnAway(stream)
+    } else {
+      return false
+    }
     return true
   }
 

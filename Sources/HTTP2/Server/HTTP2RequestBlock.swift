@@ -1,3 +1,5 @@
+package import NIOCore
+
 /// The header block of a request, decoded and found well-formed.
 ///
 /// A client says the same of call after call, often in the same bytes: then the session hands the same object out
@@ -11,6 +13,9 @@ package final class HTTP2RequestBlock {
   package var meaning: AnyObject?
   /// Whether the user may answer a request with this block and a short body within the call that brings it the body.
   package var allowsDirectAnswer = false
+  /// How late a request with this block may be before the user is asked, within the same call, to turn it away; nil for
+  /// one that is never turned away.
+  package var patience: TimeAmount?
 
   init() {}
 
@@ -25,5 +30,6 @@ package final class HTTP2RequestBlock {
     contentLength = nil
     meaning = nil
     allowsDirectAnswer = false
+    patience = nil
   }
 }

@@ -191,7 +191,7 @@ extension HTTP2ServerSession {
   private func begin(_ id: Int32, _ block: HTTP2RequestBlock, _ isEnd: Bool) {
     let stream = openStream(id, block)
     stream.block = block
-    if block.allowsDirectAnswer, !isEnd {
+    if !isEnd, block.allowsDirectAnswer || isTooLate(block) {
       stream.isUndecided = true
       undecided += 1
       return
@@ -254,7 +254,7 @@ extension HTTP2ServerSession {
     if stream.isUndecided {
       stream.isUndecided = false
       undecided -= 1
-      if isEnd, unsafe answersDirectly(stream, data) { return grantConnection(payload.count) }
+      if isEnd ? unsafe answersDirectly(stream, data) : isRefused(stream) { return grantConnection(payload.count) }
       decide(stream)
     }
     if payload.count > count {
@@ -287,6 +287,14 @@ extension HTTP2ServerSession {
       peerResets.earn()
       close(stream, .noError, .closedByPeer)
     }
+    return true
+  }
+
+  /// Whether a request that came too late is answered although its end is still to come.
+  private func isRefused(_ stream: HTTP2Stream) -> Bool {
+    guard let block = stream.block, isTooLate(block), let delegate else { return false }
+    guard delegate.session(self, refuses: stream, block) else { return false }
+    enqueue(stream)
     return true
   }
 

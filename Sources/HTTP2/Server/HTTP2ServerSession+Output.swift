@@ -46,6 +46,28 @@ extension HTTP2ServerSession {
     }
   }
 
+  /// Whether requests with the block had better be turned away.
+  package func isTooLate(_ block: HTTP2RequestBlock) -> Bool {
+    guard let patience = block.patience else { return false }
+    return lateness > patience
+  }
+
+  /// Answers a request within `session(_:answersDirectly:_:_:)` or `session(_:refuses:_:)` by the common refusal.
+  package func turnAway(_ stream: HTTP2Stream) {
+    guard stream.id != 0, !stream.hasAnswered, failure == nil else { return }
+    stream.hasAnswered = true
+    stream.isFinished = true
+    stream.isLocalEnded = true
+    let start = output.writerIndex
+    let flags = FrameFlag.endHeaders | FrameFlag.endStream
+    if encoder.appendRefusal(after: FrameHeader.byteCount, to: &output) {
+      let length = output.writerIndex - start - FrameHeader.byteCount
+      setHeader(FrameHeader(length: length, type: .headers, flags: flags, streamID: stream.id), at: start)
+    } else {
+      writeBlock(stream.id, common.refusal, as: .refusal, endStream: true)
+    }
+  }
+
   /// Has `handler` answer a request within `session(_:answersDirectly:_:_:)`.
   package func adopt(_ stream: HTTP2Stream, _ handler: any HTTP2StreamHandler) {
     stream.block = nil

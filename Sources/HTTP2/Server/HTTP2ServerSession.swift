@@ -49,12 +49,17 @@ package import NIOCore
   var peerResets: Budget
   var excessResets: Budget
 
+  /// A handler took up a call since the delegate was last asked whether to go on: that is more than some frames.
+  private var hasBegunCall = false
+
   // Streams.
   var table = StreamTable()
   private var firstFree: HTTP2Stream?
   private var freeCount = 0
   /// Streams whose body will be answered directly, or not; they have no handler yet.
   package internal(set) var undecided = 0
+  /// How late what is received comes to be worked on; the driver says so.
+  package var lateness = TimeAmount.zero
   /// When the latest stream began or ended.
   package internal(set) var lastStream: NIODeadline
 
@@ -75,9 +80,9 @@ package import NIOCore
 
   // Windows of ours.
   /// Bytes of DATA received since they were last granted again, and those of them that were consumed.
-  private var outstanding = 0
-  private var consumed = 0
-  private let connectionWindow: Int
+  var outstanding = 0
+  var consumed = 0
+  let connectionWindow: Int
   let streamWindow: Int
 
   // The connection.
@@ -149,8 +154,9 @@ package import NIOCore
       // Read before the call returns.
       if lookAhead.isOn { unsafe lookAhead(in: bytes, from: index, after: header) }
       worked += header.length + Limits.frameOverhead
-      if worked >= Limits.bytesBetweenLooks {
+      if hasBegunCall || worked >= Limits.bytesBetweenLooks {
         worked = 0
+        hasBegunCall = false
         if let delegate, !delegate.sessionMayGoOn(self) {
           untaken = bytes.count - index
           return
@@ -311,6 +317,7 @@ package import NIOCore
     guard let block = stream.block, let delegate else { return reset(stream, .internalError) }
     stream.block = nil
     stream.handler = delegate.session(self, opened: stream, block)
+    hasBegunCall = true
   }
 
   /// Gives every stream that waits for its body a handler of its own.
@@ -379,42 +386,6 @@ package import NIOCore
     freeCount = 0
   }
 
-  // MARK: Windows of ours
-
-  /// Counts DATA against the connection's window. False when the peer had no right to it.
-  func takeFromConnection(_ bytes: Int) -> Bool {
-    outstanding += bytes
-    return outstanding <= connectionWindow
-  }
-
-  /// Grants the peer bytes on the connection again, in steps worth a frame.
-  func grantConnection(_ bytes: Int) {
-    consumed += bytes
-    guard consumed >= connectionWindow / 2 else { return }
-    outstanding -= consumed
-    writeWindowUpdate(0, consumed)
-    consumed = 0
-  }
-
-  /// Grants the peer `bytes` again: the reader of the stream has taken them.
-  package func consume(_ stream: HTTP2Stream, _ bytes: Int) {
-    guard stream.id != 0, bytes > 0, failure == nil else { return }
-    let taken = min(bytes, stream.unconsumed)
-    stream.unconsumed -= taken
-    grantConnection(taken)
-    grantStream(stream, taken)
-  }
-
-  /// Grants the peer bytes on the stream again, in steps worth a frame.
-  func grantStream(_ stream: HTTP2Stream, _ bytes: Int) {
-    stream.consumed += bytes
-    // A peer that has ended its side needs no more.
-    guard stream.consumed >= Int(limits.streamWindow) / 2, !stream.isRemoteEnded else { return }
-    stream.outstanding -= stream.consumed
-    writeWindowUpdate(stream.id, stream.consumed)
-    stream.consumed = 0
-  }
-
   // MARK: The connection
 
   /// Tells the peer to start nothing new, while what is on its way is still served. First step of a drain.
@@ -467,18 +438,5 @@ package import NIOCore
       handler?.stream(stream, closed: code)
     }
     delegate = nil
-  }
-}
-
-/// The fields that most answers have and no call adds to.
-package struct HTTP2CommonAnswer: Sendable {
-  package var head = HTTP2FieldList()
-  package var trailers = HTTP2FieldList()
-
-  package init() {}
-
-  package init(head: HTTP2FieldList, trailers: HTTP2FieldList) {
-    self.head = head
-    self.trailers = trailers
   }
 }

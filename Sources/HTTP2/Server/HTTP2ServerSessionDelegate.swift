@@ -12,14 +12,18 @@ package protocol HTTP2ServerSessionDelegate: AnyObject {
 
   /// A short request is whole, and its block allows an answer within this call.
   ///
-  /// True when `answer` was called for the stream, or `adopt` and a handler's answer; false to have the stream opened
-  /// like any other, with nothing done yet.
+  /// True when `answer` or `turnAway` was called for the stream, or `adopt` and a handler's answer; false to have the
+  /// stream opened like any other, with nothing done yet.
   func session(
     _ session: HTTP2ServerSession,
     answersDirectly stream: HTTP2Stream,
     _ block: HTTP2RequestBlock,
     _ body: UnsafeRawBufferPointer
   ) -> Bool
+
+  /// A request came too late by ``HTTP2RequestBlock/patience``, and is longer than a frame. True when `turnAway` was
+  /// called for the stream; false to have it opened like any other.
+  func session(_ session: HTTP2ServerSession, refuses stream: HTTP2Stream, _ block: HTTP2RequestBlock) -> Bool
 
   /// `body`, the last frame of a request, comes later among the bytes that are being received, after a request that was
   /// answered directly. Whose request it is, and whether it is one, will show when its turn comes; until then the
@@ -41,6 +45,10 @@ extension HTTP2ServerSessionDelegate {
   package func sessionMayGoOn(_ session: HTTP2ServerSession) -> Bool { true }
 
   package func sessionIsOverrun(_ session: HTTP2ServerSession) {}
+
+  package func session(
+    _ session: HTTP2ServerSession, refuses stream: HTTP2Stream, _ block: HTTP2RequestBlock
+  ) -> Bool { false }
 
   package func session(_ session: HTTP2ServerSession, foresees body: UnsafeRawBufferPointer) -> Bool { false }
 }

@@ -22,6 +22,8 @@ internal import NIOCore
   private var revision: UInt64 = 0
   private var head = Remembered()
   private var trailers = Remembered()
+  /// The same for a block of any bytes: every peer that is refused once is refused again and again.
+  private var refusal: (bytes: [UInt8], revision: UInt64) = ([], .max)
 
   init() throws(HTTP2Error) {
     var raw: OpaquePointer?
@@ -43,13 +45,27 @@ internal import NIOCore
   enum CommonBlock {
     case head
     case trailers
+    case refusal
   }
 
   /// The bytes of a block that every answer shares, if they are known: the first in the lowest byte.
   func remembered(_ block: CommonBlock) -> (bytes: UInt64, count: Int)? {
-    let remembered = block == .head ? head : trailers
+    let remembered: Remembered
+    switch block {
+    case .head: remembered = head
+    case .trailers: remembered = trailers
+    case .refusal: return nil
+    }
     guard remembered.revision == revision else { return nil }
     return (remembered.bytes, remembered.count)
+  }
+
+  /// Appends the block of refusals after `gap` bytes, if it is known. False when nothing was done.
+  func appendRefusal(after gap: Int, to buffer: inout ByteBuffer) -> Bool {
+    guard refusal.revision == revision else { return false }
+    buffer.writeRepeatingByte(0, count: gap)
+    buffer.writeBytes(refusal.bytes)
+    return true
   }
 
   /// Appends the block of `fields`. False without memory.
@@ -67,12 +83,20 @@ internal import NIOCore
       return Int32(truncatingIfNeeded: written)
     }
     guard count >= 0 else { return false }
+    let leavesTableAlone = unsafe buffer.withUnsafeReadableBytes { bytes in
+      // The block is the end of what is readable.
+      unsafe HeaderDecoder.leavesTableAlone(UnsafeRawBufferPointer(rebasing: bytes.suffix(Int(count))))
+    }
+    if !leavesTableAlone { revision += 1 }
+    if common == .refusal {
+      if leavesTableAlone { refusal = (buffer.getBytes(at: start, length: Int(count)) ?? [], revision) }
+      return true
+    }
     var remembered = Remembered()
     remembered.count = Int(count)
     for place in 0..<Int(count) {
       // RFC 7541 §6.1, with an index that fits the first byte.
       guard place < 8, let byte: UInt8 = buffer.getInteger(at: start + place), byte & 0x80 != 0, byte != 0xff else {
-        revision += 1
         return true
       }
       remembered.bytes |= UInt64(byte) << (8 * UInt64(place))
@@ -81,7 +105,7 @@ internal import NIOCore
     switch common {
     case .head: head = remembered
     case .trailers: trailers = remembered
-    case nil: break
+    case .refusal, nil: break
     }
     return true
   }

@@ -1,4 +1,4 @@
-internal import NIOCore
+package import NIOCore
 
 #if canImport(Glibc)
   internal import Glibc
@@ -10,14 +10,14 @@ internal import NIOCore
 /// and the way through the queue takes as long as all else that a short request needs.
 ///
 /// All that a connection sends is offered here first: only so does it know when something is in the queue.
-struct SocketWriter {
+package struct SocketWriter {
   private let channel: any Channel
   private let descriptor: CInt
   /// Bytes that went through the queue may still be there: those that come after must not overtake them.
   private var mayHaveQueue = false
 
   /// Nil for a channel that has no socket, as in a test.
-  init?(_ context: ChannelHandlerContext) {
+  package init?(_ context: ChannelHandlerContext) {
     let operations = context.pipeline.syncOperations
     let found = try? operations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) { $0 }
     guard let descriptor = found ?? nil else { return nil }
@@ -27,7 +27,7 @@ struct SocketWriter {
 
   /// Takes from the front of `bytes` what the socket has room for. True when that was all; otherwise the rest is for the
   /// channel, which also finds out what is wrong with a socket that takes nothing.
-  mutating func write(_ bytes: inout ByteBuffer) -> Bool {
+  package mutating func write(_ bytes: inout ByteBuffer) -> Bool {
     // The number of a closed channel's socket may be another's by now. The channel is no longer active before anybody
     // else runs on its event loop, which is the one that calls this.
     guard channel.isActive, isQueueEmpty else {

@@ -16,7 +16,7 @@ package final class TLSHandler: ChannelDuplexHandler {
   private let isClient: Bool
   private let handshakeTimeout: TimeAmount
   /// Where the handshakes of many wait for one another.
-  private let turns: LoopTurns?
+  private let turns: (any ChoreQueue)?
   /// What the peer sent for a handshake that has to wait.
   private var early = ByteBuffer()
   private var isHandshakeComing = false
@@ -38,7 +38,7 @@ package final class TLSHandler: ChannelDuplexHandler {
   /// The handler of a connection that a server accepted.
   ///
   /// - Parameter turns: of the connection's event loop.
-  init(server: TLSServerContext, handshakeTimeout: TimeAmount, turns: LoopTurns?) throws(TLSError) {
+  package init(server: TLSServerContext, handshakeTimeout: TimeAmount, turns: (any ChoreQueue)?) throws(TLSError) {
     session = try TLSSession(server: server)
     isClient = false
     self.turns = turns
@@ -100,7 +100,10 @@ package final class TLSHandler: ChannelDuplexHandler {
     guard let turns, !session.isHandshakeFinished else { return receive(bytes, context) }
     early.writeBuffer(&bytes)
     // A peer that sends more than a handshake while it waits has no patience of ours.
-    guard !isHandshakeComing else { return early.readableBytes > Limits.readBytes ? receiveEarly(context) : () }
+    guard !isHandshakeComing else {
+      if early.readableBytes > Limits.waitingHandshakeBytes { receiveEarly(context) }
+      return
+    }
     // A signature and a key exchange: a hundred short calls.
     isHandshakeComing = true
     var isLate = false

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Transport
+@testable import TransportServer
 
 @Suite("The TLS handler")
 struct TLSHandlerTests {

@@ -1,41 +1,43 @@
-import GRPC
-import HTTP2
-import Logging
-import NIOCore
-import Synchronization
-
-@testable import Transport
+package import GRPC
+internal import Logging
+package import NIOCore
+package import Synchronization
+package import TransportServer
 
 /// A server on a free port of loopback, with routes that tests need.
-struct TestServer {
-  let server: RPCServer
-  let address: SocketAddress
-  let counters: Counters
+package struct TestServer {
+  package let server: RPCServer
+  package let address: SocketAddress
+  package let counters: Counters
 
-  final class Counters: Sendable {
-    let started = Atomic<Int>(0)
-    let cancelled = Atomic<Int>(0)
+  package final class Counters: Sendable {
+    package let started = Atomic<Int>(0)
+    package let cancelled = Atomic<Int>(0)
     /// Lets the calls of `/t.T/Stubborn` return.
-    let isReleased = Atomic<Bool>(false)
-    let finished = Mutex<[StatusCode]>([])
-    let bell = Bell()
+    package let isReleased = Atomic<Bool>(false)
+    package let finished = Mutex<[StatusCode]>([])
+    package let bell = Bell()
+
+    package init() {}
   }
 
-  private struct Recorder: ServerInterceptor {
+  package struct Recorder: ServerInterceptor {
     let counters: Counters
 
-    func willHandle(_ context: ServerContext) throws(RPCError) {
+    package init(counters: Counters) { self.counters = counters }
+
+    package func willHandle(_ context: ServerContext) throws(RPCError) {
       if context.firstValue("x-refuse") != nil {
         throw RPCError(.unauthenticated, "refused", reason: "REFUSED")
       }
     }
 
-    func didFinish(_ context: ServerContext, status: StatusCode, duration: Duration) {
+    package func didFinish(_ context: ServerContext, status: StatusCode, duration: Duration) {
       counters.finished.withLock { $0.append(status) }
     }
   }
 
-  static func start(_ adjust: (inout RPCServer.Configuration) -> Void = { _ in }) async throws -> TestServer {
+  package static func start(_ adjust: (inout RPCServer.Configuration) -> Void = { _ in }) async throws -> TestServer {
     var configuration = RPCServer.Configuration(host: "127.0.0.1", port: 0)
     adjust(&configuration)
     let counters = Counters()
@@ -56,7 +58,7 @@ struct TestServer {
   }
 
   /// Runs `body` against a fresh server and shuts it down.
-  static func run(
+  package static func run(
     _ adjust: (inout RPCServer.Configuration) -> Void = { _ in },
     _ body: (TestServer) async throws -> Void
   ) async throws {
@@ -70,7 +72,7 @@ struct TestServer {
     await server.server.shutDown()
   }
 
-  private static func routes(_ counters: Counters) -> [RPCRoute] {
+  package static func routes(_ counters: Counters) -> [RPCRoute] {
     [
       .unary(RPCMethod(path: "/t.T/Echo", kind: .unary)) { (request: Blob, context) async throws(RPCError) -> Blob in
         if let value = context.metadata["x-echo"] { context.addInitialMetadata(["x-echo": value]) }

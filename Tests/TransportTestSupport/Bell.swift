@@ -1,8 +1,8 @@
-import GRPC
-import Synchronization
+package import GRPC
+internal import Synchronization
 
 /// Rings for the calls that wait for it, and counts them.
-final class Bell: Sendable {
+package final class Bell: Sendable {
   private struct State {
     var rings = 0
     var wakers: [ObjectIdentifier: CallWaker] = [:]
@@ -10,10 +10,12 @@ final class Bell: Sendable {
 
   private let state = Mutex(State())
 
-  var rings: Int { state.withLock { $0.rings } }
-  var waiting: Int { state.withLock { $0.wakers.count } }
+  package init() {}
 
-  func ring() {
+  package var rings: Int { state.withLock { $0.rings } }
+  package var waiting: Int { state.withLock { $0.wakers.count } }
+
+  package func ring() {
     let wakers = state.withLock { state in
       state.rings += 1
       return Array(state.wakers.values)
@@ -34,18 +36,18 @@ final class Bell: Sendable {
   }
 
   /// Says the number of each ring that it hears, up to the third.
-  final class Listener: ParkedCall {
+  package final class Listener: ParkedCall {
     private let bell: Bell
     private let writer: ResponseWriter<Blob>
     private let heard: Mutex<Int>
 
-    init(_ bell: Bell, _ writer: ResponseWriter<Blob>) {
+    package init(_ bell: Bell, _ writer: ResponseWriter<Blob>) {
       self.bell = bell
       self.writer = writer
       heard = Mutex(bell.rings)
     }
 
-    func turn() async throws(RPCError) -> Bool {
+    package func turn() async throws(RPCError) -> Bool {
       let rings = bell.rings
       while heard.withLock({ $0 }) < rings {
         let number = heard.withLock { heard in
@@ -58,8 +60,8 @@ final class Bell: Sendable {
       return false
     }
 
-    func park(_ waker: CallWaker) -> Bool { bell.park(self, waker, heard: heard.withLock { $0 }) }
+    package func park(_ waker: CallWaker) -> Bool { bell.park(self, waker, heard: heard.withLock { $0 }) }
 
-    func unpark() { bell.unpark(self) }
+    package func unpark() { bell.unpark(self) }
   }
 }

@@ -1,0 +1,17 @@
+import Testing
+
+@testable import TransportServer
+
+@Suite("A date of HTTP")
+struct HTTPDateTests {
+  @Test(
+    "is written as RFC 9110 §5.6.7 does, in any year",
+    arguments: [
+      (0, "Thu, 01 Jan 1970 00:00:00 GMT"), (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"),
+      (951_827_696, "Tue, 29 Feb 2000 12:34:56 GMT"), (4_107_542_399, "Sun, 28 Feb 2100 23:59:59 GMT"),
+    ]
+  )
+  func text(seconds: Int, text: String) {
+    #expect(HTTPDate.text(seconds) == text)
+  }
+}

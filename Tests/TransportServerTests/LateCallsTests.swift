@@ -1,0 +1,245 @@
+import GRPC
+import HTTP2
+import Logging
+import NIOCore
+import NIOEmbedded
+import Testing
+import TransportTestSupport
+
+@testable import TransportServer
+
+@Suite("Calls that come when there is too much to do, by a clock that the test turns")
+struct LateCallsTests {
+  /// A connection without a socket, and what the loop does for others.
+  private final class Harness {
+    let channel = EmbeddedChannel()
+    let turns: LoopTurns
+    let executor: EventLoopTaskExecutor
+    let environment: ServerEnvironment
+    private var nextStream: UInt8 = 1
+
+    final class Log: @unchecked Sendable {
+      // Unchecked: handlers run on the one loop.
+      var handled: [UInt8] = []
+      var refused: [String: Int] = [:]
+      var finished = 0
+    }
+
+    private struct Witness: ServerInterceptor {
+      let log: Log
+
+      func didRefuse(_ calls: Int, of method: RPCMethod, status: StatusCode) {
+        if status == .resourceExhausted { log.refused[method.path, default: 0] += calls }
+      }
+
+      func didFinish(_ context: ServerContext, status: StatusCode, duration: Duration) { log.finished += 1 }
+    }
+
+    private let log = Log()
+
+    init() throws {
+      let log = log
+      func route(_ name: String) -> RPCRoute {
+        .unary(RPCMethod(path: "/t.T/\(name)", kind: .unary)) { (request: Blob, _) async throws(RPCError) -> Blob in
+          log.handled += request.bytes
+          return request
+        }
+      }
+      environment = ServerEnvironment(
+        configuration: RPCServer.Configuration(host: "127.0.0.1", port: 0),
+        router: Router([route("Call"), route("Other"), route("Health").essential()]),
+        interceptors: [Witness(log: log)],
+        pages: PageTable([]),
+        statusDetailsEncoder: { error in error.details.reason.map { Array($0.utf8) } },
+        logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+      )
+      turns = LoopTurns(channel.eventLoop)
+      executor = EventLoopTaskExecutor(turns)
+      channel.embeddedEventLoop.advanceTime(by: .seconds(1))
+      let connection = ServerConnection(
+        environment: environment,
+        executor: executor,
+        peer: ConnectionPeer(Peer(address: "127.0.0.1", port: 1))
+      )
+      try channel.pipeline.syncOperations.addHandler(connection)
+      try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+      try receive(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + frame(4) + frame(4, flags: 1))
+    }
+
+    deinit {
+      _ = try? channel.close().wait()
+      channel.embeddedEventLoop.advanceTime(by: .seconds(1))
+      _ = try? channel.finish(acceptAlreadyClosed: true)
+    }
+
+    private func frame(_ type: UInt8, flags: UInt8 = 0, stream: UInt8 = 0, _ payload: [UInt8] = []) -> [UInt8] {
+      [0, UInt8(payload.count >> 8), UInt8(payload.count & 0xff), type, flags, 0, 0, 0, stream] + payload
+    }
+
+    func receive(_ bytes: [UInt8]) throws {
+      try channel.writeInbound(ByteBuffer(bytes: bytes))
+      channel.embeddedEventLoop.run()
+    }
+
+    /// The frames of a call whose message is `number`.
+    func call(
+      _ number: UInt8, _ path: String = "/t.T/Call", timeout: String? = nil, inPieces: Bool = false
+    ) -> [UInt8] {
+      var fields = [
+        (":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "x"), ("te", "trailers"),
+        ("content-type", "application/grpc"),
+      ]
+      if let timeout { fields.append(("grpc-timeout", timeout)) }
+      // RFC 7541 §6.2.2: literals that leave the table alone.
+      var block: [UInt8] = []
+      for (name, value) in fields {
+        block += [0, UInt8(name.utf8.count)] + Array(name.utf8) + [UInt8(value.utf8.count)] + Array(value.utf8)
+      }
+      defer { nextStream += 2 }
+      let head = frame(1, flags: 4, stream: nextStream, block)
+      let body = Blob([number]).frame
+      guard inPieces else { return head + frame(0, flags: 1, stream: nextStream, body) }
+      return head + frame(0, stream: nextStream, Array(body.prefix(3)))
+        + frame(0, flags: 1, stream: nextStream, Array(body.dropFirst(3)))
+    }
+
+    /// Makes a read too long to be worked on at once where others had all the time that there was.
+    func filler() -> [UInt8] { frame(0xaa, [UInt8](repeating: 0, count: Limits.promptBytes)) }
+
+    /// The loop works for another connection.
+    func workForOthers(_ time: TimeAmount) {
+      let start = channel.eventLoop.now
+      channel.embeddedEventLoop.advanceTime(by: .nanoseconds(1))
+      turns.worked(from: start, until: start + time)
+    }
+
+    /// Lets everybody have the turns that they wait for.
+    func letTurnsPass() { channel.embeddedEventLoop.advanceTime(by: .milliseconds(100)) }
+
+    var handledNumbers: [UInt8] { log.handled }
+    /// What interceptors heard of calls that were refused, by path, and of calls that they saw.
+    var refused: [String: Int] { log.refused }
+    var finished: Int { log.finished }
+  }
+
+  @Test(
+    "What waits while the loop works for others is refused after a part of its time, and served before",
+    arguments: [
+      (nil, .seconds(1)), ("60S", .seconds(1)), ("4S", .milliseconds(200)), ("1S", .milliseconds(50)),
+      ("200m", .milliseconds(50)),
+    ] as [(String?, TimeAmount)])
+  func late(timeout: String?, patience: TimeAmount) throws {
+    for isLate in [false, true] {
+      let harness = try Harness()
+      harness.workForOthers(Limits.promptWork)
+      try harness.receive(harness.filler() + harness.call(1, timeout: timeout) + harness.call(2, timeout: timeout))
+      #expect(harness.handledNumbers == [])
+      harness.workForOthers(isLate ? patience + .nanoseconds(1) : patience)
+      harness.letTurnsPass()
+      #expect(harness.handledNumbers == (isLate ? [] : [1, 2]))
+      #expect(harness.environment.budget.usage.refusedCalls == (isLate ? 2 : 0))
+      // What comes next waits for nobody.
+      try harness.receive(harness.call(3))
+      #expect(harness.handledNumbers.last == 3)
+    }
+  }
+
+  @Test("A late call is refused as well when its body comes in pieces, and the rest of it harms nobody")
+  func inPieces() throws {
+    let harness = try Harness()
+    harness.workForOthers(Limits.promptWork)
+    try harness.receive(harness.filler() + harness.call(1, inPieces: true) + harness.call(2, inPieces: true))
+    harness.workForOthers(Limits.longestWait + .milliseconds(1))
+    harness.letTurnsPass()
+    #expect(harness.handledNumbers == [] && harness.environment.budget.usage.refusedCalls == 2)
+    try harness.receive(harness.call(3, inPieces: true))
+    #expect(harness.handledNumbers == [3])
+  }
+
+  @Test("Interceptors hear how many calls of which method were refused, and nothing else of them")
+  func refusalsAreCounted() throws {
+    let harness = try Harness()
+    harness.workForOthers(Limits.promptWork)
+    try harness.receive(
+      harness.filler() + harness.call(1) + harness.call(2) + harness.call(3, "/t.T/Other") + harness.call(4))
+    harness.workForOthers(Limits.longestWait + .milliseconds(1))
+    harness.letTurnsPass()
+    #expect(harness.refused == ["/t.T/Call": 3, "/t.T/Other": 1])
+    #expect(harness.finished == 0)
+  }
+
+  @Test("A health check is answered however late it is")
+  func essential() throws {
+    let harness = try Harness()
+    harness.workForOthers(Limits.promptWork)
+    try harness.receive(harness.filler() + harness.call(1) + harness.call(2, "/t.T/Health"))
+    harness.workForOthers(.seconds(10))
+    harness.letTurnsPass()
+    #expect(harness.handledNumbers == [2])
+  }
+
+  @Test("What a connection waits for itself makes none of its calls late")
+  func ownWork() throws {
+    let harness = try Harness()
+    harness.workForOthers(Limits.promptWork)
+    try harness.receive(harness.filler() + harness.call(1))
+    let now = harness.channel.eventLoop.now
+    harness.executor.worked(from: now, until: now + .seconds(10))
+    harness.letTurnsPass()
+    // What is written of its answers is its own as well.
+    let before = harness.executor.othersWork
+    #expect(harness.executor.promptly { harness.channel.embeddedEventLoop.advanceTime(by: .seconds(10)) })
+    #expect(harness.executor.othersWork == before)
+    #expect(harness.handledNumbers == [1])
+    #expect(harness.environment.budget.usage.refusedCalls == 0)
+  }
+
+  @Test("What comes while tasks of the connection wait too long for their turn is refused")
+  func lateTasks() throws {
+    let harness = try Harness()
+    harness.workForOthers(Limits.promptWork)
+    // There is no time for tasks before the loop has looked at its sockets.
+    Task.immediate(executorPreference: harness.executor) { await Task.yield() }
+    harness.channel.embeddedEventLoop.run()
+    #expect(harness.executor.isBehind)
+    harness.workForOthers(Limits.longestWait + .milliseconds(1))
+    try harness.receive(harness.call(1))
+    #expect(harness.handledNumbers == [] && harness.environment.budget.usage.refusedCalls == 1)
+    harness.letTurnsPass()
+    try harness.receive(harness.call(2))
+    #expect(harness.handledNumbers == [2])
+  }
+
+  @Test("What is read after reading was held has waited since the socket was last read")
+  func heldReads() {
+    var wait = WaitForOthers()
+    wait.read(.seconds(1), isMore: false)
+    #expect(wait.length(.seconds(1)) == .zero)
+    wait.held()
+    wait.read(.seconds(3), isMore: true)
+    #expect(wait.length(.seconds(4)) == .seconds(3))
+    wait.held()
+    wait.goesOn(.seconds(5))
+    wait.read(.seconds(5) + Limits.looksAfterHold, isMore: false)
+    #expect(wait.length(.seconds(5) + Limits.looksAfterHold) == .seconds(2) + Limits.looksAfterHold)
+    wait.read(.seconds(7), isMore: false)
+    #expect(wait.length(.seconds(7)) == .zero)
+  }
+
+  @Test("What comes long after reading went on has just come, however much was done for others meanwhile")
+  func quietAfterHold() {
+    var wait = WaitForOthers()
+    wait.read(.seconds(1), isMore: false)
+    wait.held()
+    wait.goesOn(.seconds(2))
+    wait.read(.seconds(60), isMore: false)
+    #expect(wait.length(.seconds(60)) == .zero)
+  }
+
+  @Test("A call whose deadline has passed when its request is whole is not begun")
+  func expired() throws {
+    let harness = try Harness()
+    try harness.receive(harness.call(1, timeout: "0n") + harness.call(2))
+    #expect(harness.handledNumbers == [2])
+  }
+}

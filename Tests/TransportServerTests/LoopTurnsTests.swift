@@ -1,0 +1,179 @@
+import NIOCore
+import NIOEmbedded
+import Synchronization
+import Testing
+
+@testable import TransportServer
+
+@Suite("Turns on an event loop") struct LoopTurnsTests {
+  private final class Work: TurnTaker {
+    let name: String
+    var left: Int
+    let log: (String) -> Void
+
+    init(_ name: String, _ turns: Int, _ log: @escaping (String) -> Void) {
+      self.name = name
+      left = turns
+      self.log = log
+    }
+
+    func takeTurn(until end: NIODeadline) -> Bool {
+      log(name)
+      left -= 1
+      return left > 0
+    }
+  }
+
+  @Test("Who has more to do than the others waits for itself, and nobody takes a turn before the sockets had theirs")
+  func oneAfterTheOther() {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    var order = ""
+    for (name, count) in [("a", 4), ("b", 1), ("c", 2)] { turns.wait(Work(name, count) { order += $0 }) }
+    loop.run()
+    #expect(order == "")
+    var rounds = 0
+    while order.count < 7, rounds < 100 {
+      loop.advanceTime(by: Limits.roundPause)
+      rounds += 1
+    }
+    #expect(order == "abcacaa")
+    #expect(rounds == 4)
+  }
+
+  @Test("A turn is shorter the more wait for theirs, and never too short to get on")
+  func shares() {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    let start = NIODeadline.uptimeNanoseconds(1)
+    #expect(turns.end(ofTurnFrom: start) == start + Limits.turn)
+    turns.wait(Work("a", 1) { _ in })
+    #expect(turns.end(ofTurnFrom: start) == start + .nanoseconds(Limits.turn.nanoseconds / 2))
+    for _ in 0..<1000 { turns.wait(Work("b", 1) { _ in }) }
+    #expect(turns.end(ofTurnFrom: start) == start + Limits.shortestTurn)
+    loop.advanceTime(by: .seconds(1))
+    #expect(turns.end(ofTurnFrom: start) == start + Limits.turn)
+  }
+
+  @Test("What all connections do at once is bounded until the loop has looked at its sockets")
+  func promptWork() {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    loop.advanceTime(by: .seconds(1))
+    let work = { turns.promptly { loop.advanceTime(by: Limits.promptWork - .nanoseconds(1)) } }
+    #expect(work())
+    // A little is left, and who takes it may go on to the end of it.
+    #expect(work())
+    #expect(!work())
+    var isAdmitted = false
+    turns.wait(Work("a", 1) { _ in isAdmitted = turns.admits(at: loop.now) })
+    #expect(!turns.admits(at: loop.now))
+    loop.run()
+    loop.advanceTime(by: Limits.roundPause)
+    #expect(isAdmitted && turns.admits(at: loop.now))
+    // Where nobody waits, time that the loop was idle does as well.
+    turns.worked(from: loop.now - Limits.promptWork, until: loop.now)
+    #expect(!turns.admits(at: loop.now))
+    loop.advanceTime(by: .seconds(1))
+    #expect(turns.admits(at: loop.now))
+  }
+
+  @Test("Work within work counts once, and is not stopped half-way")
+  func nestedWork() {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    loop.advanceTime(by: .seconds(1))
+    let third = TimeAmount.nanoseconds(Limits.promptWork.nanoseconds / 3)
+    var inner = false
+    #expect(
+      turns.promptly {
+        loop.advanceTime(by: third)
+        inner = turns.promptly { loop.advanceTime(by: third) }
+        turns.worked(from: loop.now - third, until: loop.now)
+      })
+    #expect(inner && turns.admits(at: loop.now))
+    turns.worked(from: loop.now - third, until: loop.now)
+    turns.worked(from: loop.now - third, until: loop.now)
+    #expect(!turns.admits(at: loop.now))
+  }
+
+  @Test("Chores are done at once while there is time, and otherwise in rounds, after turns, some in each")
+  func chores() {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    loop.advanceTime(by: .seconds(1))
+    var order = ""
+    func chore(_ name: String) {
+      turns.soon {
+        order += name
+        loop.advanceTime(by: Limits.promptWork)
+      }
+    }
+    for name in ["1", "2", "3"] { chore(name) }
+    #expect(order == "1")
+    turns.wait(
+      Work("a", 2) {
+        order += $0
+        loop.advanceTime(by: Limits.round)
+      })
+    loop.run()
+    #expect(order == "1")
+    var rounds = 0
+    while order.count < 5, rounds < 100 {
+      loop.advanceTime(by: Limits.round)
+      rounds += 1
+    }
+    #expect(order == "1a2a3")
+    loop.advanceTime(by: .seconds(1))
+    chore("4")
+    #expect(order == "1a2a34")
+  }
+
+  private final class Record: Sendable {
+    let steps = Mutex<[Int]>([])
+
+    var all: [Int] { steps.withLock { $0 } }
+
+    func add(_ step: Int) { steps.withLock { $0.append(step) } }
+  }
+
+  @Test("A task that asks for its next turn goes on at once while the turn lasts, and in the next one otherwise")
+  func nextTurn() {
+    let loop = EmbeddedEventLoop()
+    let executor = EventLoopTaskExecutor(loop)
+    let record = Record()
+    var caughtUp = 0
+    executor.caughtUp = { caughtUp += 1 }
+    executor.turnEnd = loop.now + .milliseconds(1)
+    Task.immediate(executorPreference: executor) {
+      await executor.nextTurn()
+      record.add(1)
+      executor.turnEnd = executor.eventLoop.now
+      await executor.nextTurn()
+      record.add(2)
+    }
+    #expect(record.all == [1])
+    #expect(executor.isBehind)
+    loop.run()
+    #expect(record.all == [1])
+    loop.advanceTime(by: Limits.roundPause)
+    #expect(record.all == [1, 2])
+    #expect(!executor.isBehind)
+    #expect(caughtUp == 1)
+  }
+
+  @Test("Every job is run once, in the order they came")
+  func jobs() {
+    let loop = EmbeddedEventLoop()
+    let executor = EventLoopTaskExecutor(loop)
+    let record = Record()
+    for number in 0..<100 { spawn(number, executor, record) }
+    #expect(record.all.isEmpty)
+    loop.run()
+    #expect(record.all == Array(0..<100))
+  }
+
+  private func spawn(_ number: Int, _ executor: EventLoopTaskExecutor, _ record: Record) {
+    Task(executorPreference: executor) { record.add(number) }
+  }
+}

@@ -21,6 +21,9 @@ package enum Limits {
   /// by an error than by an answer after its deadline, and people wait for no longer than this.
   package static let passwordQueue = 128
   package static let passwordWait: Duration = .seconds(4)
+  /// Which part of a hash's time its caller needs afterwards, to write down what came of it: some milliseconds, and more
+  /// when the machine has so much to do that hashes are refused.
+  package static let partAfterWork = 4
   /// The most memory, in KiB, and the most passes that a stored hash may ask for, so that a tampered row cannot
   /// exhaust the machine.
   package static let argon2MemoryKiB: UInt32 = 256 * 1024

@@ -18,6 +18,15 @@ struct PrimitivesTests {
     )
   }
 
+  @Test("SHA-256 of pieces is that of the whole", arguments: [0, 1, 63, 64, 65, 1000])
+  func sha256OfPieces(length: Int) {
+    let message = (0..<length).map { UInt8(truncatingIfNeeded: $0) }
+    let digest = SHA256Digest()
+    for piece in stride(from: 0, to: length, by: 7) { digest.update(Array(message[piece..<min(piece + 7, length)])) }
+    digest.update([])
+    #expect(hex(digest.hexadecimal()) == SHA256Hash.hash(message))
+  }
+
   @Test("SHA-256 gives the same answer on many threads at once")
   func sha256Concurrently() async {
     let messages = (0..<500).map { Array("message \($0)".utf8) }

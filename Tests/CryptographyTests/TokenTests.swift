@@ -31,6 +31,7 @@ struct TokenTests {
       scope: "read write",
       sessionID: "s1",
       authenticatedAt: now,
+      authenticationMethods: ["pin", "pop"],
       isGuest: false,
       keyThumbprint: "abc"
     )
@@ -127,6 +128,12 @@ struct TokenTests {
       with: other
     )
     refused(token, .unknownKey("other"))
+    // What is over by its own word is not held up by a key that nobody has any more.
+    var old = claims
+    old.expiresAt = now - .seconds(3600)
+    refused(
+      try CompactJWS.sign(header: ["alg": "ES256", "kid": "other", "typ": "at+jwt"], payload: old.json, with: other),
+      .expired)
     refused(
       try CompactJWS.sign(header: goodHeader, payload: claims.json, with: other),
       .badSignature

@@ -8,8 +8,8 @@ import Testing
 @Suite("Threads for blocking work")
 struct WorkerThreadsTests {
   /// One thread, which waits at the gate.
-  private func busyThreads(_ gate: ThreadGate, capacity: Int = 8, longestWait: Duration? = nil) async -> WorkerThreads {
-    let threads = WorkerThreads(threads: 1, capacity: capacity, longestWait: longestWait)
+  private func busyThreads(_ gate: ThreadGate) async -> WorkerThreads {
+    let threads = WorkerThreads(threads: 1, capacity: 8)
     _ = threads.submit { gate.wait() }
     while threads.waiting > 0 { await Task.yield() }
     return threads
@@ -49,20 +49,102 @@ struct WorkerThreadsTests {
     threads.stop()
   }
 
+  /// A clock that stands still until it is moved.
+  private final class StandingClock: Sendable {
+    private let moment = Mutex(ContinuousClock.Instant.now)
+
+    var now: ContinuousClock.Instant { moment.withLock { $0 } }
+
+    func advance(_ time: Duration) { moment.withLock { $0 += time } }
+  }
+
+  /// One thread that has learnt that a piece of work takes 20 ms, and then waits at the gate.
+  private func timedThreads(
+    _ clock: StandingClock, _ gate: ThreadGate, longestWait: Duration? = nil
+  ) async throws -> WorkerThreads {
+    let threads = WorkerThreads(threads: 1, capacity: 8, longestWait: longestWait) { clock.now }
+    try await threads.run { clock.advance(.milliseconds(20)) }
+    _ = threads.submit { gate.wait() }
+    while threads.waiting > 0 { await Task.yield() }
+    return threads
+  }
+
   @Test("No more may wait than gets done in the longest wait, judged by what the last pieces took")
   func longestWait() async throws {
     let gate = ThreadGate()
-    let threads = WorkerThreads(threads: 1, capacity: 8, longestWait: .milliseconds(30))
-    _ = try await threads.run { usleep(20_000) }
-    _ = threads.submit { gate.wait() }
-    while threads.waiting > 0 { await Task.yield() }
+    let threads = try await timedThreads(StandingClock(), gate, longestWait: .milliseconds(30))
     #expect(threads.submit {} == .accepted)
-    #expect(threads.refusal == nil)
     // Two that wait are 40 ms of work.
     #expect(threads.submit {} == .accepted)
-    #expect(threads.refusal == .full)
     #expect(threads.submit {} == .full)
+    #expect(throws: WorkerThreads.Refusal.full) { try threads.reserve() }
+    #expect(throws: WorkerThreads.Refusal.full) { try threads.check() }
     gate.open()
+    threads.stop()
+  }
+
+  @Test("Who could not be served by its deadline is refused at once, and whoever could is taken")
+  func deadlineThatCannotBeMet() async throws {
+    let (clock, gate) = (StandingClock(), ThreadGate())
+    let threads = try await timedThreads(clock, gate)
+    // One runs: it and the work itself take 40 ms, and what comes after it 5.
+    #expect(throws: WorkerThreads.Refusal.late) { try threads.reserve(until: clock.now + .milliseconds(44)) }
+    let place = try threads.reserve(until: clock.now + .milliseconds(45))
+    // The place counts as well, before its work is there.
+    #expect(throws: WorkerThreads.Refusal.late) { try threads.reserve(until: clock.now + .milliseconds(64)) }
+    #expect(threads.waiting == 0)
+    gate.open()
+    try await threads.run(in: place) {}
+    threads.stop()
+  }
+
+  @Test("A place that nobody used is free again")
+  func placeGivenBack() async throws {
+    let threads = WorkerThreads(threads: 1, capacity: 1)
+    do {
+      let place = try threads.reserve()
+      #expect(threads.submit {} == .full)
+      withExtendedLifetime(place) {}
+    }
+    let place = try threads.reserve()
+    try await threads.run(in: place) {}
+    threads.stop()
+  }
+
+  @Test("Work that became late while it waited is not done")
+  func lateInTheQueue() async throws {
+    let (clock, gate) = (StandingClock(), ThreadGate())
+    let threads = try await timedThreads(clock, gate)
+    let isDone = Atomic(false)
+    let place = try threads.reserve(until: clock.now + .milliseconds(50))
+    let caller = Task {
+      try await threads.run(in: place) { isDone.store(true, ordering: .relaxed) }
+    }
+    while threads.waiting == 0 { await Task.yield() }
+    // It would be over after 51 ms.
+    clock.advance(.milliseconds(26))
+    gate.open()
+    await #expect(throws: WorkerThreads.Refusal.late) { try await caller.value }
+    let wasDone = isDone.load(ordering: .relaxed)
+    #expect(!wasDone)
+    threads.stop()
+  }
+
+  @Test("With nothing to do threads try whatever has time left, so that a slow spell does not last for ever")
+  func idle() async throws {
+    let clock = StandingClock()
+    let threads = WorkerThreads(threads: 1, capacity: 8) { clock.now }
+    try await threads.run { clock.advance(.seconds(60)) }
+    while true {
+      // The thread takes a moment to say that it is through.
+      guard let place = try? threads.reserve(until: clock.now + .seconds(1)) else {
+        await Task.yield()
+        continue
+      }
+      try await threads.run(in: place) {}
+      break
+    }
+    #expect(throws: WorkerThreads.Refusal.late) { try threads.reserve(until: clock.now) }
     threads.stop()
   }
 }

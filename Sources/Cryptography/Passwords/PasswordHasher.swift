@@ -3,8 +3,9 @@ import CArgon2
 /// Hashes passwords with Argon2id on threads of its own, and compares them with stored hashes.
 ///
 /// Stored form: PHC strings, so that the cost can be raised while old hashes still verify. A queue that is full answers
-/// at once with ``PasswordHasherError/overloaded``, and a caller whose task is cancelled leaves it. Every error means
-/// that the password was compared with nothing. Call ``stop()`` when done.
+/// at once with ``PasswordHasherError/overloaded``, as does one in which a caller would wait beyond its deadline, and a
+/// caller whose task is cancelled leaves it. Every error means that the password was compared with nothing. Call
+/// ``stop()`` when done.
 package final class PasswordHasher: Sendable {
   package let parameters: Argon2Parameters
   private let workers: WorkerThreads
@@ -40,34 +41,48 @@ package final class PasswordHasher: Sendable {
   }
 
   /// The PHC string to store, with a fresh salt.
-  package func hash(_ password: [UInt8]) async throws(PasswordHasherError) -> String {
+  ///
+  /// - Parameter place: from ``place(until:)``; nil for one without a deadline.
+  package func hash(
+    _ password: [UInt8], in place: WorkerThreads.Place? = nil
+  ) async throws(PasswordHasherError) -> String {
     try Self.checkLength(password)
     let parameters = parameters
-    return try await run { Self.encoded(password, parameters) }
+    return try await run(in: place) { Self.encoded(password, parameters) }
   }
 
-  package func hash(_ password: String) async throws(PasswordHasherError) -> String {
-    try await hash(Array(password.utf8))
+  package func hash(
+    _ password: String, in place: WorkerThreads.Place? = nil
+  ) async throws(PasswordHasherError) -> String {
+    try await hash(Array(password.utf8), in: place)
   }
 
   /// Whether `password` is the one that `stored` was made of.
-  package func verify(_ password: [UInt8], against stored: String) async throws(PasswordHasherError) -> Bool {
+  package func verify(
+    _ password: [UInt8], against stored: String, in place: WorkerThreads.Place? = nil
+  ) async throws(PasswordHasherError) -> Bool {
     try Self.checkLength(password)
     guard PHCString(stored) != nil else { throw .malformedHash }
-    return try await run { Self.matches(password, stored) }
+    return try await run(in: place) { Self.matches(password, stored) }
   }
 
-  package func verify(_ password: String, against stored: String) async throws(PasswordHasherError) -> Bool {
-    try await verify(Array(password.utf8), against: stored)
+  package func verify(
+    _ password: String, against stored: String, in place: WorkerThreads.Place? = nil
+  ) async throws(PasswordHasherError) -> Bool {
+    try await verify(Array(password.utf8), against: stored, in: place)
   }
 
   /// Takes the time of a comparison that fails: for an account that does not exist (R25).
-  package func verifyDummy(_ password: [UInt8]) async throws(PasswordHasherError) {
-    _ = try await verify(password, against: dummy)
+  package func verifyDummy(
+    _ password: [UInt8], in place: WorkerThreads.Place? = nil
+  ) async throws(PasswordHasherError) {
+    _ = try await verify(password, against: dummy, in: place)
   }
 
-  package func verifyDummy(_ password: String) async throws(PasswordHasherError) {
-    try await verifyDummy(Array(password.utf8))
+  package func verifyDummy(
+    _ password: String, in place: WorkerThreads.Place? = nil
+  ) async throws(PasswordHasherError) {
+    try await verifyDummy(Array(password.utf8), in: place)
   }
 
   /// Whether `stored` was made at another cost than today's: hash again at the next successful sign-in.
@@ -75,10 +90,23 @@ package final class PasswordHasher: Sendable {
     PHCString(stored)?.parameters != parameters
   }
 
-  /// Throws `.overloaded` or `.stopped` when a hash would be refused at once, so that callers can say so before they do
-  /// anything else.
-  package func checkRoom() throws(PasswordHasherError) {
-    if let refusal = workers.refusal { throw PasswordHasherError(refusal) }
+  /// Throws when there is no ``place(until:)`` just now, so that callers hear it before they do anything else.
+  package func check(until deadline: ContinuousClock.Instant?) throws(PasswordHasherError) {
+    do throws(WorkerThreads.Refusal) {
+      try workers.check(until: deadline)
+    } catch {
+      throw PasswordHasherError(error)
+    }
+  }
+
+  /// A place for one hash that is wanted by `deadline`, which nobody takes meanwhile. Whoever lets go of it unused gives
+  /// it back.
+  package func place(until deadline: ContinuousClock.Instant?) throws(PasswordHasherError) -> WorkerThreads.Place {
+    do throws(WorkerThreads.Refusal) {
+      return try workers.reserve(until: deadline)
+    } catch {
+      throw PasswordHasherError(error)
+    }
   }
 
   /// Ends the threads once what is queued is done.
@@ -91,11 +119,12 @@ package final class PasswordHasher: Sendable {
   }
 
   private func run<Value: Sendable>(
+    in place: WorkerThreads.Place?,
     _ work: @escaping @Sendable () -> Result<Value, PasswordHasherError>
   ) async throws(PasswordHasherError) -> Value {
     let result: Result<Value, PasswordHasherError>
     do throws(WorkerThreads.Refusal) {
-      result = try await workers.run(work)
+      result = try await workers.run(in: place, work)
     } catch {
       throw PasswordHasherError(error)
     }

@@ -1,6 +1,6 @@
 /// Why a password was not hashed or compared.
 package enum PasswordHasherError: Error, Sendable, Equatable {
-  /// Too many hashes wait already. A later try can succeed.
+  /// Too many hashes wait already, be it for all or for this one's deadline. A later try can succeed.
   case overloaded
   /// Longer than any password may be: the caller's fault.
   case passwordTooLong
@@ -15,7 +15,7 @@ package enum PasswordHasherError: Error, Sendable, Equatable {
 
   init(_ refusal: WorkerThreads.Refusal) {
     switch refusal {
-    case .full: self = .overloaded
+    case .full, .late: self = .overloaded
     case .stopped: self = .stopped
     case .withdrawn: self = .cancelled
     }

@@ -1,7 +1,14 @@
 import Glibc
+import Synchronization
 
 /// A few threads of our own that run blocking work in turn, with a bounded queue: Argon2 takes 60 ms, which an event
 /// loop or Swift's cooperative pool must never spend.
+///
+/// Work that is wanted by a deadline is refused at once when what waits before it, at the pace of the last pieces, leaves
+/// it no time; and once it waits, as soon as that is clear. So the threads are kept for work that somebody still wants.
+///
+///     reserve ──▶ place ──▶ waiting ──▶ running ──▶ result
+///        └── full, late      └── withdrawn, late
 @safe package final class WorkerThreads: @unchecked Sendable {
   // `lock` guards everything below it; `wake` tells the threads of new work. Both live at stable addresses until
   // `deinit`, which runs only after the last thread has let go of `self`.
@@ -9,6 +16,9 @@ import Glibc
   private let wake: UnsafeMutablePointer<pthread_cond_t>
   private var queue: [Work] = []
   private var lastNumber: UInt64 = 0
+  /// Places that were given out and hold no work yet.
+  private var reserved = 0
+  private var running = 0
   /// How long a piece of work took of late.
   private var usual = Duration.zero
   private var isStopped = false
@@ -16,22 +26,32 @@ import Glibc
   private let threads: Int
   private let capacity: Int
   private let longestWait: Duration?
+  private let now: @Sendable () -> ContinuousClock.Instant
 
   private struct Work {
     let number: UInt64
+    /// Begun after this it would come too late.
+    let latestStart: ContinuousClock.Instant?
     let run: @Sendable () -> Void
     /// Called instead of `run` when nobody wants the result any more.
-    let withdrawn: @Sendable () -> Void
+    let refuse: @Sendable (Refusal) -> Void
   }
 
   /// - Parameters:
   ///   - capacity: how much may wait.
   ///   - longestWait: no more may wait than the threads get done in this time, judged by what the last pieces took.
-  package init(threads: Int, capacity: Int, longestWait: Duration? = nil) {
+  ///   - now: the clock of deadlines, and by which work is timed.
+  package init(
+    threads: Int,
+    capacity: Int,
+    longestWait: Duration? = nil,
+    now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+  ) {
     precondition(threads > 0 && capacity > 0)
     self.threads = threads
     self.capacity = capacity
     self.longestWait = longestWait
+    self.now = now
     unsafe lock = .allocate(capacity: 1)
     unsafe wake = .allocate(capacity: 1)
     // Initialising with default attributes cannot fail on Linux.
@@ -58,6 +78,8 @@ import Glibc
   package enum Refusal: Error, Sendable {
     /// Too much waits already.
     case full
+    /// The deadline has passed, or will have before the work could be done.
+    case late
     case stopped
     /// The calling task was cancelled before a thread came to it.
     case withdrawn
@@ -65,27 +87,89 @@ import Glibc
 
   /// Queues `work`, unless too much waits already.
   package func submit(_ work: @escaping @Sendable () -> Void) -> Submission {
-    withLock { append(Work(number: 0, run: work, withdrawn: {})) }
+    withLock {
+      switch refusal(until: nil) {
+      case .stopped: return .stopped
+      case .some: return .full
+      case nil:
+        append(Work(number: 0, latestStart: nil, run: work, refuse: { _ in }))
+        return .accepted
+      }
+    }
   }
 
-  /// Runs `work` on one of the threads and returns its result; leaves the queue when the calling task is cancelled.
-  package func run<Value: Sendable>(_ work: @escaping @Sendable () -> Value) async throws(Refusal) -> Value {
-    let number = withLock {
-      lastNumber += 1
-      return lastNumber
+  /// A place in the queue, kept for who has something else to do before its work: it is given back when the place goes.
+  package final class Place: Sendable {
+    fileprivate let workers: WorkerThreads
+    fileprivate let number: UInt64
+    fileprivate let latestStart: ContinuousClock.Instant?
+    private let isUsed = Atomic(false)
+
+    fileprivate init(_ workers: WorkerThreads, _ number: UInt64, _ latestStart: ContinuousClock.Instant?) {
+      self.workers = workers
+      self.number = number
+      self.latestStart = latestStart
     }
+
+    deinit {
+      if use() { workers.giveBack() }
+    }
+
+    /// False when it was used before.
+    fileprivate func use() -> Bool { !isUsed.exchange(true, ordering: .relaxed) }
+  }
+
+  /// Keeps a place for work whose result is wanted by `deadline`.
+  package func reserve(until deadline: ContinuousClock.Instant? = nil) throws(Refusal) -> Place {
+    let result: Result<Place, Refusal> = withLock {
+      if let refusal = refusal(until: deadline) { return .failure(refusal) }
+      // Whoever waits for nobody may try: a pace that was bad once is measured again only by working.
+      let latestStart = ahead == 0 ? deadline : deadline.map { $0 - needed }
+      reserved += 1
+      lastNumber += 1
+      return .success(Place(self, lastNumber, latestStart))
+    }
+    return try result.get()
+  }
+
+  /// Throws when ``reserve(until:)`` would just now, and keeps nothing.
+  package func check(until deadline: ContinuousClock.Instant? = nil) throws(Refusal) {
+    if let refusal = withLock({ refusal(until: deadline) }) { throw refusal }
+  }
+
+  private func giveBack() {
+    withLock { reserved -= 1 }
+  }
+
+  /// Runs `work` on one of the threads and returns its result; leaves the queue when the calling task is cancelled, or
+  /// when it has become clear that the result would come too late.
+  ///
+  /// - Parameter place: taken from these threads, and not used before; nil for a new one without a deadline.
+  package func run<Value: Sendable>(
+    in place: Place? = nil,
+    _ work: @escaping @Sendable () -> Value
+  ) async throws(Refusal) -> Value {
+    let place = if let place { place } else { try reserve() }
+    precondition(place.workers === self && place.use(), "a place is for one piece of work")
+    let number = place.number
     let result: Result<Value, Refusal> = await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         let item = Work(
           number: number,
+          latestStart: place.latestStart,
           run: { continuation.resume(returning: .success(work())) },
-          withdrawn: { continuation.resume(returning: .failure(.withdrawn)) }
+          refuse: { continuation.resume(returning: .failure($0)) }
         )
-        switch withLock({ append(item) }) {
-        case .full: continuation.resume(returning: .failure(.full))
-        case .stopped: continuation.resume(returning: .failure(.stopped))
-        // A cancellation that came before found nothing to withdraw.
-        case .accepted: if Task.isCancelled { withdraw(number) }
+        let isAccepted = withLock {
+          reserved -= 1
+          if !isStopped { append(item) }
+          return !isStopped
+        }
+        if !isAccepted {
+          continuation.resume(returning: .failure(.stopped))
+        } else if Task.isCancelled {
+          // A cancellation that came before found nothing to withdraw.
+          withdraw(number)
         }
       }
     } onCancel: {
@@ -94,39 +178,49 @@ import Glibc
     return try result.get()
   }
 
-  /// Why work would be refused now; nil when it would not.
-  package var refusal: Refusal? {
-    withLock {
-      if isStopped { return .stopped }
-      return isFull ? .full : nil
-    }
-  }
-
   /// What no thread has begun yet.
   package var waiting: Int { withLock { queue.count } }
 
+  /// Work that waits, and places that are kept for work.
+  package var taken: Int { withLock { queue.count + reserved } }
+
   // Call with the lock held.
   private var isFull: Bool {
-    if queue.count >= capacity { return true }
+    let waiting = queue.count + reserved
+    if waiting >= capacity { return true }
     guard let longestWait else { return false }
-    return usual * queue.count >= longestWait * threads
+    return usual * waiting >= longestWait * threads
+  }
+
+  /// What work needs before its deadline: itself, and what its caller does with the result. Call with the lock held.
+  private var needed: Duration { usual + usual / Limits.partAfterWork }
+
+  /// What comes before work that is queued now. Call with the lock held.
+  private var ahead: Int { queue.count + reserved + running }
+
+  /// Why work that is wanted by `deadline` is not taken; nil when it is. Call with the lock held.
+  private func refusal(until deadline: ContinuousClock.Instant?) -> Refusal? {
+    if isStopped { return .stopped }
+    if let deadline {
+      let left = now().duration(to: deadline)
+      if left <= .zero { return .late }
+      if ahead > 0, usual * (ahead / threads) + needed > left { return .late }
+    }
+    return isFull ? .full : nil
   }
 
   // Call with the lock held.
-  private func append(_ work: Work) -> Submission {
-    guard !isStopped else { return .stopped }
-    guard !isFull else { return .full }
+  private func append(_ work: Work) {
     queue.append(work)
     // Any waiting thread may take it.
     unsafe pthread_cond_signal(wake)
-    return .accepted
   }
 
   private func withdraw(_ number: UInt64) {
     let work = withLock {
       queue.firstIndex { $0.number == number }.map { queue.remove(at: $0) }
     }
-    work?.withdrawn()
+    work?.refuse(.withdrawn)
   }
 
   /// Ends the threads once what is queued has run. Later submissions are refused.
@@ -144,22 +238,45 @@ import Glibc
     return body()
   }
 
+  /// Waits for work that is still in time. Nil: nothing more will come.
   private func next() -> Work? {
-    withLock {
-      while queue.isEmpty {
-        if isStopped { return nil }
-        // Called with the mutex held, as pthread_cond_wait requires.
-        unsafe pthread_cond_wait(wake, lock)
+    while true {
+      let (late, work): ([Work], Work?) = withLock {
+        while queue.isEmpty {
+          if isStopped { return ([], nil) }
+          // Called with the mutex held, as pthread_cond_wait requires.
+          unsafe pthread_cond_wait(wake, lock)
+        }
+        let late = takeLate()
+        guard !queue.isEmpty else { return (late, nil) }
+        running += 1
+        return (late, queue.removeFirst())
       }
-      return queue.removeFirst()
+      for work in late { work.refuse(.late) }
+      if work != nil || late.isEmpty { return work }
     }
   }
 
+  /// Takes what could no longer be done in time out of the queue. Call with the lock held.
+  private func takeLate() -> [Work] {
+    let now = now()
+    var late: [Work] = []
+    queue.removeAll { work in
+      guard let latest = work.latestStart, latest < now else { return false }
+      late.append(work)
+      return true
+    }
+    return late
+  }
+
   private func run(_ work: Work) {
-    let start = ContinuousClock.now
+    let start = now()
     work.run()
-    let time = ContinuousClock.now - start
-    withLock { usual = usual == .zero ? time : (usual * 3 + time) / 4 }
+    let time = start.duration(to: now())
+    withLock {
+      running -= 1
+      usual = usual == .zero ? time : (usual * 3 + time) / 4
+    }
   }
 
   private func startThread() {

@@ -27,6 +27,9 @@ extension AccessTokenClaims {
     if let authenticatedAt {
       members.append(.init("auth_time", .integer(authenticatedAt.secondsSinceEpoch)))
     }
+    if !authenticationMethods.isEmpty {
+      members.append(.init("amr", .array(authenticationMethods.map { .string($0) })))
+    }
     if let keyThumbprint {
       members.append(.init("cnf", .object([.init("jkt", .string(keyThumbprint))])))
     }
@@ -54,6 +57,7 @@ extension AccessTokenClaims {
     guard let isUnconfirmed = json["unconfirmed"].map({ $0.bool }) ?? false else { throw .badClaim("unconfirmed") }
     isConfirmed = !isUnconfirmed
     authenticatedAt = try json["auth_time"] == nil ? nil : Self.time(json, "auth_time")
+    authenticationMethods = try json["amr"] == nil ? [] : Self.texts(json, "amr")
     if let confirmation = json["cnf"] {
       // A binding that is not understood must not be dropped: the token would then work without its key.
       guard let thumbprint = confirmation["jkt"]?.string, confirmation.members?.count == 1 else {
@@ -73,15 +77,18 @@ extension AccessTokenClaims {
   private static func audience(_ json: JSONValue) throws(TokenError) -> [String] {
     switch json["aud"] {
     case .string(let one): return [one]
-    case .array(let values):
-      var audience: [String] = []
-      for value in values {
-        guard let text = value.string else { throw .badClaim("aud") }
-        audience.append(text)
-      }
-      return audience
-    default: throw .badClaim("aud")
+    default: return try texts(json, "aud")
     }
+  }
+
+  private static func texts(_ json: JSONValue, _ name: String) throws(TokenError) -> [String] {
+    guard case .array(let values)? = json[name] else { throw .badClaim(name) }
+    var texts: [String] = []
+    for value in values {
+      guard let text = value.string else { throw .badClaim(name) }
+      texts.append(text)
+    }
+    return texts
   }
 
   /// A NumericDate may have a fraction (RFC 7519 section 2).

@@ -19,6 +19,8 @@ package struct AccessTokenClaims: Sendable, Equatable {
   package var sessionID: String
   /// When the person last proved who they are; a guest does so by its device's key.
   package var authenticatedAt: Timestamp?
+  /// What by (`amr`, RFC 8176); empty where that is not known.
+  package var authenticationMethods: [String]
   package var isGuest: Bool
   /// The thumbprint of the key that the token is bound to (`cnf.jkt`, RFC 9449 section 6.1).
   package var keyThumbprint: String?
@@ -37,6 +39,7 @@ package struct AccessTokenClaims: Sendable, Equatable {
     scope: String,
     sessionID: String,
     authenticatedAt: Timestamp? = nil,
+    authenticationMethods: [String] = [],
     isGuest: Bool,
     keyThumbprint: String? = nil,
     isConfirmed: Bool = true
@@ -52,6 +55,7 @@ package struct AccessTokenClaims: Sendable, Equatable {
     self.scope = scope
     self.sessionID = sessionID
     self.authenticatedAt = authenticatedAt
+    self.authenticationMethods = authenticationMethods
     self.isGuest = isGuest
     self.keyThumbprint = keyThumbprint
     self.isConfirmed = isConfirmed

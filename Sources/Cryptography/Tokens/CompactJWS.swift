@@ -71,12 +71,10 @@ package struct CompactJWS: Sendable {
   }
 
   /// What the payload says of itself, believed by nobody: to find the key that would verify it.
-  package func claimed(_ name: String) -> String? {
-    guard let bytes = Base64URL.decode(Array(encodedPayload)), let payload = try? JSONValue(parsing: bytes) else {
-      return nil
-    }
-    return payload[name]?.string
-  }
+  package func claimed(_ name: String) -> String? { claimedPayload?[name]?.string }
+
+  /// The same, whole.
+  var claimedPayload: JSONValue? { Base64URL.decode(Array(encodedPayload)).flatMap { try? JSONValue(parsing: $0) } }
 
   /// The payload, once the signature holds. Errors: ``TokenError/badSignature``, ``TokenError/malformed``.
   package func verifiedPayload(with key: some VerificationKey) throws(TokenError) -> JSONValue {

@@ -92,7 +92,8 @@ extension IdentityV1 {
   }
 
   package struct AuditEvent: Sendable, Equatable {
-    /// 1 for the first event, then without a gap.
+    /// Its place in the record: higher than those of the events before it in its chain. On SQLite there is one chain, and
+    /// places have no gap; on PostgreSQL those who record at once have chains of their own.
     package var sequence: Int64
     package var at: GoogleProtobuf.Timestamp?
     /// What happened, such as "session_began" or "call_refused".
@@ -104,7 +105,7 @@ extension IdentityV1 {
     package var address: String
     /// The particulars: a sign-in method, why a session ended, which method was refused with what.
     package var detail: String
-    /// base64url of 32 bytes that hold for this event and all before it.
+    /// base64url of 32 bytes that hold for this event and all before it in its chain.
     package var link: String
 
     package init(
@@ -142,9 +143,9 @@ extension IdentityV1 {
 
   package struct VerifyAuditLogResponse: Sendable, Equatable {
     package var intact: Bool
-    /// Events up to the end, or up to the first whose link does not hold.
+    /// The place of the last event, or in the chain that does not hold of the last one that does.
     package var verified: Int64
-    /// The link of the last verified event. Noted elsewhere, it shows later that the end was not cut off.
+    /// The link of that event. Noted elsewhere, it shows later that the end was not cut off.
     package var head: String
 
     package init(intact: Bool = false, verified: Int64 = 0, head: String = "") {

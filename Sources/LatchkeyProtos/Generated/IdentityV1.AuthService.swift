@@ -885,6 +885,8 @@ extension IdentityV1 {
     package var issuedAt: GoogleProtobuf.Timestamp?
     package var authTime: GoogleProtobuf.Timestamp?
     package var isGuest: Bool
+    /// What the person proved themselves by then (RFC 8176); empty where that is not known.
+    package var amr: [String]
 
     package init(
       active: Bool = false,
@@ -898,7 +900,8 @@ extension IdentityV1 {
       expiresAt: GoogleProtobuf.Timestamp? = nil,
       issuedAt: GoogleProtobuf.Timestamp? = nil,
       authTime: GoogleProtobuf.Timestamp? = nil,
-      isGuest: Bool = false
+      isGuest: Bool = false,
+      amr: [String] = []
     ) {
       self.active = active
       self.sub = sub
@@ -912,6 +915,7 @@ extension IdentityV1 {
       self.issuedAt = issuedAt
       self.authTime = authTime
       self.isGuest = isGuest
+      self.amr = amr
     }
   }
 
@@ -2067,7 +2071,8 @@ extension IdentityV1.IntrospectResponse: RPCMessage {
       expiresAt: try FieldReader.message(c.pointee.expires_at, "expires_at", GoogleProtobuf.Timestamp.init(reading:)),
       issuedAt: try FieldReader.message(c.pointee.issued_at, "issued_at", GoogleProtobuf.Timestamp.init(reading:)),
       authTime: try FieldReader.message(c.pointee.auth_time, "auth_time", GoogleProtobuf.Timestamp.init(reading:)),
-      isGuest: c.pointee.is_guest != 0
+      isGuest: c.pointee.is_guest != 0,
+      amr: try FieldReader.strings(c.pointee.n_amr, c.pointee.amr, "amr")
     )
   }
 
@@ -2089,6 +2094,7 @@ extension IdentityV1.IntrospectResponse: RPCMessage {
     if let issuedAt { unsafe c.pointee.issued_at = try issuedAt.filled(in: arena) }
     if let authTime { unsafe c.pointee.auth_time = try authTime.filled(in: arena) }
     unsafe c.pointee.is_guest = isGuest ? 1 : 0
+    unsafe (c.pointee.n_amr, c.pointee.amr) = try arena.list(amr, arena.string)
     return unsafe c
   }
 }

@@ -266,6 +266,9 @@ extension IdentityV1 {
     /// When set, the tokens are bound to this key.
     package var deviceKey: CommonV1.EcPublicJwk?
     package var kind: IdentityV1.QrGrantKind
+    /// When that person had last proved who they are, as the token says that they confirmed with. What is issued is no
+    /// younger a proof, also when they proved it again meanwhile; left out, it is none.
+    package var confirmerAuthTime: GoogleProtobuf.Timestamp?
 
     package init(
       qrSessionID: String = "",
@@ -276,7 +279,8 @@ extension IdentityV1 {
       deviceLabel: String = "",
       platform: String = "",
       deviceKey: CommonV1.EcPublicJwk? = nil,
-      kind: IdentityV1.QrGrantKind = .unspecified
+      kind: IdentityV1.QrGrantKind = .unspecified,
+      confirmerAuthTime: GoogleProtobuf.Timestamp? = nil
     ) {
       self.qrSessionID = qrSessionID
       self.sub = sub
@@ -287,6 +291,7 @@ extension IdentityV1 {
       self.platform = platform
       self.deviceKey = deviceKey
       self.kind = kind
+      self.confirmerAuthTime = confirmerAuthTime
     }
   }
 
@@ -508,7 +513,10 @@ extension IdentityV1.IssueForQrRequest: RPCMessage {
       deviceLabel: try FieldReader.string(c.pointee.device_label, "device_label"),
       platform: try FieldReader.string(c.pointee.platform, "platform"),
       deviceKey: try FieldReader.message(c.pointee.device_key, "device_key", CommonV1.EcPublicJwk.init(reading:)),
-      kind: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.kind.rawValue))
+      kind: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.kind.rawValue)),
+      confirmerAuthTime: try FieldReader.message(
+        c.pointee.confirmer_auth_time, "confirmer_auth_time", GoogleProtobuf.Timestamp.init(reading:)
+      )
     )
   }
 
@@ -527,6 +535,7 @@ extension IdentityV1.IssueForQrRequest: RPCMessage {
     unsafe c.pointee.platform = try arena.string(platform)
     if let deviceKey { unsafe c.pointee.device_key = try deviceKey.filled(in: arena) }
     unsafe c.pointee.kind = .init(rawValue: .init(truncatingIfNeeded: kind.rawValue))
+    if let confirmerAuthTime { unsafe c.pointee.confirmer_auth_time = try confirmerAuthTime.filled(in: arena) }
     return unsafe c
   }
 }

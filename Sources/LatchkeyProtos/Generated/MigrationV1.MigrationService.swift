@@ -580,7 +580,8 @@ extension MigrationV1 {
     package var finishedAt: GoogleProtobuf.Timestamp?
     package var guestSub: String
     package var targetSub: String
-    /// Until when UndoMigration takes it back; absent when it does not.
+    /// Until when UndoMigration takes it back; absent when it does not. What an account's merges keep for that is bounded:
+    /// later ones may end it before its time.
     package var undoUntil: GoogleProtobuf.Timestamp?
 
     package init(

@@ -335,10 +335,13 @@ extension MigrationV1 {
     package var records: Int64
     /// Grows with every change of the subject's rows.
     package var version: Int64
+    /// There is hardly room for more rows of guests: those whom nobody uses should go.
+    package var guestsFull: Bool
 
-    package init(records: Int64 = 0, version: Int64 = 0) {
+    package init(records: Int64 = 0, version: Int64 = 0, guestsFull: Bool = false) {
       self.records = records
       self.version = version
+      self.guestsFull = guestsFull
     }
   }
 
@@ -807,7 +810,7 @@ extension MigrationV1.DescribeRecordsResponse: RPCMessage {
 
   /// Copies out of protoc-c's struct, which outlives the call.
   init(reading c: UnsafePointer<Latchkey__Migration__V1__DescribeRecordsResponse>) throws(ProtobufError) {
-    unsafe self.init(records: c.pointee.records, version: c.pointee.version)
+    unsafe self.init(records: c.pointee.records, version: c.pointee.version, guestsFull: c.pointee.guests_full != 0)
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
@@ -818,6 +821,7 @@ extension MigrationV1.DescribeRecordsResponse: RPCMessage {
     unsafe latchkey__migration__v1__describe_records_response__init(c)
     unsafe c.pointee.records = records
     unsafe c.pointee.version = version
+    unsafe c.pointee.guests_full = guestsFull ? 1 : 0
     return unsafe c
   }
 }

@@ -3441,7 +3441,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__introspect_request__des
   (ProtobufCMessageInit) latchkey__identity__v1__introspect_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__introspect_response__field_descriptors[12] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__introspect_response__field_descriptors[13] =
 {
   {
     "active",
@@ -3587,9 +3587,22 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__introspect_respons
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "amr",
+    13,
+    PROTOBUF_C_LABEL_REPEATED,
+    PROTOBUF_C_TYPE_BYTES,
+    offsetof(Latchkey__Identity__V1__IntrospectResponse, n_amr),
+    offsetof(Latchkey__Identity__V1__IntrospectResponse, amr),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__introspect_response__field_indices_by_name[] = {
   0,   /* field[0] = active */
+  12,   /* field[12] = amr */
   7,   /* field[7] = aud */
   10,   /* field[10] = auth_time */
   4,   /* field[4] = client_id */
@@ -3605,7 +3618,7 @@ static const unsigned latchkey__identity__v1__introspect_response__field_indices
 static const ProtobufCIntRange latchkey__identity__v1__introspect_response__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 12 }
+  { 0, 13 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__introspect_response__descriptor =
 {
@@ -3615,7 +3628,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__introspect_response__de
   "Latchkey__Identity__V1__IntrospectResponse",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__IntrospectResponse),
-  12,
+  13,
   latchkey__identity__v1__introspect_response__field_descriptors,
   latchkey__identity__v1__introspect_response__field_indices_by_name,
   1,  latchkey__identity__v1__introspect_response__number_ranges,

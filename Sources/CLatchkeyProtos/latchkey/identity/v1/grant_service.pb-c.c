@@ -727,7 +727,7 @@ void   latchkey__identity__v1__watch_revocations_response__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__watch_revocations_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
-static const ProtobufCFieldDescriptor latchkey__identity__v1__issue_for_qr_request__field_descriptors[9] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__issue_for_qr_request__field_descriptors[10] =
 {
   {
     "qr_session_id",
@@ -837,10 +837,23 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__issue_for_qr_reque
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "confirmer_auth_time",
+    10,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_MESSAGE,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__IssueForQrRequest, confirmer_auth_time),
+    &google__protobuf__timestamp__descriptor,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__issue_for_qr_request__field_indices_by_name[] = {
   3,   /* field[3] = client_id */
   2,   /* field[2] = confirmed_by_sid */
+  9,   /* field[9] = confirmer_auth_time */
   7,   /* field[7] = device_key */
   5,   /* field[5] = device_label */
   8,   /* field[8] = kind */
@@ -852,7 +865,7 @@ static const unsigned latchkey__identity__v1__issue_for_qr_request__field_indice
 static const ProtobufCIntRange latchkey__identity__v1__issue_for_qr_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 9 }
+  { 0, 10 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__issue_for_qr_request__descriptor =
 {
@@ -862,7 +875,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__issue_for_qr_request__d
   "Latchkey__Identity__V1__IssueForQrRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__IssueForQrRequest),
-  9,
+  10,
   latchkey__identity__v1__issue_for_qr_request__field_descriptors,
   latchkey__identity__v1__issue_for_qr_request__field_indices_by_name,
   1,  latchkey__identity__v1__issue_for_qr_request__number_ranges,

@@ -1383,7 +1383,7 @@ const ProtobufCMessageDescriptor latchkey__migration__v1__describe_records_reque
   (ProtobufCMessageInit) latchkey__migration__v1__describe_records_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__migration__v1__describe_records_response__field_descriptors[2] =
+static const ProtobufCFieldDescriptor latchkey__migration__v1__describe_records_response__field_descriptors[3] =
 {
   {
     "records",
@@ -1409,15 +1409,28 @@ static const ProtobufCFieldDescriptor latchkey__migration__v1__describe_records_
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "guests_full",
+    3,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BOOL,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Migration__V1__DescribeRecordsResponse, guests_full),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__migration__v1__describe_records_response__field_indices_by_name[] = {
+  2,   /* field[2] = guests_full */
   0,   /* field[0] = records */
   1,   /* field[1] = version */
 };
 static const ProtobufCIntRange latchkey__migration__v1__describe_records_response__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 2 }
+  { 0, 3 }
 };
 const ProtobufCMessageDescriptor latchkey__migration__v1__describe_records_response__descriptor =
 {
@@ -1427,7 +1440,7 @@ const ProtobufCMessageDescriptor latchkey__migration__v1__describe_records_respo
   "Latchkey__Migration__V1__DescribeRecordsResponse",
   "latchkey.migration.v1",
   sizeof(Latchkey__Migration__V1__DescribeRecordsResponse),
-  2,
+  3,
   latchkey__migration__v1__describe_records_response__field_descriptors,
   latchkey__migration__v1__describe_records_response__field_indices_by_name,
   1,  latchkey__migration__v1__describe_records_response__number_ranges,

@@ -53,7 +53,8 @@ struct  Latchkey__Identity__V1__AuditEvent
 {
   ProtobufCMessage base;
   /*
-   * 1 for the first event, then without a gap.
+   * Its place in the record: higher than those of the events before it in its chain. On SQLite there is one chain, and
+   * places have no gap; on PostgreSQL those who record at once have chains of their own.
    */
   int64_t sequence;
   Google__Protobuf__Timestamp *at;
@@ -75,7 +76,7 @@ struct  Latchkey__Identity__V1__AuditEvent
    */
   ProtobufCBinaryData detail;
   /*
-   * base64url of 32 bytes that hold for this event and all before it.
+   * base64url of 32 bytes that hold for this event and all before it in its chain.
    */
   ProtobufCBinaryData link;
 };
@@ -109,11 +110,11 @@ struct  Latchkey__Identity__V1__VerifyAuditLogResponse
   ProtobufCMessage base;
   protobuf_c_boolean intact;
   /*
-   * Events up to the end, or up to the first whose link does not hold.
+   * The place of the last event, or in the chain that does not hold of the last one that does.
    */
   int64_t verified;
   /*
-   * The link of the last verified event. Noted elsewhere, it shows later that the end was not cut off.
+   * The link of that event. Noted elsewhere, it shows later that the end was not cut off.
    */
   ProtobufCBinaryData head;
 };

@@ -660,10 +660,15 @@ struct  Latchkey__Identity__V1__IntrospectResponse
   Google__Protobuf__Timestamp *issued_at;
   Google__Protobuf__Timestamp *auth_time;
   protobuf_c_boolean is_guest;
+  /*
+   * What the person proved themselves by then (RFC 8176); empty where that is not known.
+   */
+  size_t n_amr;
+  ProtobufCBinaryData *amr;
 };
 #define LATCHKEY__IDENTITY__V1__INTROSPECT_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__introspect_response__descriptor) \
-    , 0, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, 0,NULL, NULL, NULL, NULL, 0 }
+    , 0, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, 0,NULL, NULL, NULL, NULL, 0, 0,NULL }
 
 
 struct  Latchkey__Identity__V1__GetJwksRequest

@@ -78,10 +78,15 @@ struct  Latchkey__Identity__V1__IssueForQrRequest
    */
   Latchkey__Common__V1__EcPublicJwk *device_key;
   Latchkey__Identity__V1__QrGrantKind kind;
+  /*
+   * When that person had last proved who they are, as the token says that they confirmed with. What is issued is no
+   * younger a proof, also when they proved it again meanwhile; left out, it is none.
+   */
+  Google__Protobuf__Timestamp *confirmer_auth_time;
 };
 #define LATCHKEY__IDENTITY__V1__ISSUE_FOR_QR_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__issue_for_qr_request__descriptor) \
-    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, NULL, LATCHKEY__IDENTITY__V1__QR_GRANT_KIND__QR_GRANT_KIND_UNSPECIFIED }
+    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, NULL, LATCHKEY__IDENTITY__V1__QR_GRANT_KIND__QR_GRANT_KIND_UNSPECIFIED, NULL }
 
 
 struct  Latchkey__Identity__V1__IssueForQrResponse

@@ -300,7 +300,8 @@ struct  Latchkey__Migration__V1__Migration
   ProtobufCBinaryData guest_sub;
   ProtobufCBinaryData target_sub;
   /*
-   * Until when UndoMigration takes it back; absent when it does not.
+   * Until when UndoMigration takes it back; absent when it does not. What an account's merges keep for that is bounded:
+   * later ones may end it before its time.
    */
   Google__Protobuf__Timestamp *undo_until;
 };

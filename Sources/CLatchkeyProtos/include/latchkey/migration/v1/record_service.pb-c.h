@@ -221,10 +221,14 @@ struct  Latchkey__Migration__V1__DescribeRecordsResponse
    * Grows with every change of the subject's rows.
    */
   int64_t version;
+  /*
+   * There is hardly room for more rows of guests: those whom nobody uses should go.
+   */
+  protobuf_c_boolean guests_full;
 };
 #define LATCHKEY__MIGRATION__V1__DESCRIBE_RECORDS_RESPONSE__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__migration__v1__describe_records_response__descriptor) \
-    , 0, 0 }
+    , 0, 0, 0 }
 
 
 struct  Latchkey__Migration__V1__PurgeRecordsRequest

@@ -8,8 +8,10 @@
 /// Authority begins with a proof alone. From there it can only narrow: nobody gets more than the owner agreed to.
 package struct Authority: Sendable, Equatable {
   package let scope: Scope
-  /// How a person last proved who they are, or how they agreed.
+  /// How it began: by which proof, or how its owner agreed.
   package let method: SignInMethod
+  /// What a person last proved who they are by; nil where nobody knows.
+  package let provenBy: SignInMethod?
   /// When a person last proved who they are (`auth_time`): never when a code was collected.
   package let provenAt: Timestamp
   /// Since when its owner stands by it; nil when nobody needs to, or nobody did.
@@ -22,6 +24,7 @@ package struct Authority: Sendable, Equatable {
   package init(
     scope: Scope,
     method: SignInMethod,
+    provenBy: SignInMethod?,
     provenAt: Timestamp,
     confirmedAt: Timestamp? = nil,
     keyThumbprint: String? = nil,
@@ -29,6 +32,7 @@ package struct Authority: Sendable, Equatable {
   ) {
     self.scope = scope
     self.method = method
+    self.provenBy = provenBy
     self.provenAt = provenAt
     self.confirmedAt = confirmedAt
     self.keyThumbprint = keyThumbprint
@@ -66,11 +70,20 @@ package struct Authority: Sendable, Equatable {
     return Authority(
       scope: asked?.intersection(scope) ?? scope,
       method: method,
+      provenBy: provenBy,
       provenAt: min(provenAt, agreedAt),
       confirmedAt: confirmed,
       keyThumbprint: key,
       expiry: min(expiry, limit)
     )
+  }
+
+  /// What the holder of an earlier token of the session hands on: what was proved since was proved by somebody else.
+  package func shown(provenAt: Timestamp) -> Authority {
+    let isLast = provenAt.secondsSinceEpoch >= self.provenAt.secondsSinceEpoch
+    return Authority(
+      scope: scope, method: method, provenBy: isLast ? provenBy : nil, provenAt: min(self.provenAt, provenAt),
+      confirmedAt: confirmedAt, keyThumbprint: keyThumbprint, expiry: expiry)
   }
 
   /// What a code or a transfer began is confirmed by its owner's word alone, never by time.
@@ -85,7 +98,7 @@ package struct Authority: Sendable, Equatable {
 extension Session {
   package var authority: Authority {
     Authority(
-      scope: scope, method: method, provenAt: authenticatedAt, confirmedAt: confirmedAt,
+      scope: scope, method: method, provenBy: provenBy, provenAt: authenticatedAt, confirmedAt: confirmedAt,
       keyThumbprint: boundKeyThumbprint, expiry: family.absoluteExpiry)
   }
 }

@@ -51,6 +51,8 @@ package struct Session: Sendable, Equatable {
   package let beganAt: Timestamp
   /// When a person last proved who they are: here or, where somebody let this session in, there.
   package var authenticatedAt: Timestamp
+  /// By what; nil where nobody knows, as for sessions of an earlier version.
+  package var provenBy: SignInMethod?
   package var family: RefreshFamily
   package var ended: Ending?
   /// When its owner said that it is theirs: from another session, or by a proof of theirs in this one.
@@ -78,6 +80,7 @@ package struct Session: Sendable, Equatable {
     refreshSeed: RedactedSecret,
     beganAt: Timestamp? = nil,
     authenticatedAt: Timestamp,
+    provenBy: SignInMethod? = nil,
     family: RefreshFamily,
     ended: Ending? = nil,
     confirmedAt: Timestamp? = nil
@@ -93,6 +96,7 @@ package struct Session: Sendable, Equatable {
     self.refreshSeed = refreshSeed
     self.beganAt = beganAt ?? authenticatedAt
     self.authenticatedAt = authenticatedAt
+    self.provenBy = provenBy
     self.family = family
     self.ended = ended
     self.confirmedAt = confirmedAt
@@ -101,6 +105,13 @@ package struct Session: Sendable, Equatable {
   /// Whether it may change who gets in: a code that somebody was talked into scanning must neither lock the owner out
   /// nor let more people in.
   package var isConfirmed: Bool { authority.isConfirmed }
+
+  /// Whether somebody proved in it who they are since a token was made that says `provenAt`, in whole seconds
+  /// (`auth_time`).
+  package func wasSteppedUp(since provenAt: Timestamp?) -> Bool {
+    guard let provenAt else { return true }
+    return authenticatedAt.secondsSinceEpoch > provenAt.secondsSinceEpoch
+  }
 
   package func isLive(at now: Timestamp) -> Bool {
     ended == nil && !family.isExpired(at: now)

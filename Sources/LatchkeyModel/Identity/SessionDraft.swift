@@ -47,6 +47,7 @@ package struct SessionDraft: Sendable {
     return Authority(
       scope: scope?.intersection(allowed) ?? allowed,
       method: method,
+      provenBy: method,
       provenAt: now,
       keyThumbprint: boundKeyThumbprint,
       expiry: now + lifetimes.family(isGuest: isGuest, method: method).absolute
@@ -62,11 +63,13 @@ package struct SessionDraft: Sendable {
 
   /// What another device gets of a session whose owner agreed.
   ///
-  /// - Parameter takesPlace: the old device is signed out for it.
+  /// - Parameters:
+  ///   - provenAt: what the token says that they agreed with: it may be of before a step-up.
+  ///   - takesPlace: the old device is signed out for it.
   package func handedOn(
-    by source: Session, agreedAt: Timestamp? = nil, takesPlace: Bool = false
+    by source: Session, provenAt: Timestamp, agreedAt: Timestamp? = nil, takesPlace: Bool = false
   ) -> Authority {
-    source.authority.derived(
+    source.authority.shown(provenAt: provenAt).derived(
       scope: scope, method: method, agreedAt: agreedAt ?? now, until: limit(source.isGuest, method),
       for: .otherDevice(provenKey: boundKeyThumbprint, takesPlace: takesPlace))
   }
@@ -101,6 +104,7 @@ package struct SessionDraft: Sendable {
       refreshSeed: refreshSeed,
       beganAt: now,
       authenticatedAt: authority.provenAt,
+      provenBy: authority.provenBy,
       family: RefreshFamily(
         generation: 1, rotatedAt: now, idleExpiry: min(now + lifetimes.idle, authority.expiry),
         absoluteExpiry: authority.expiry),

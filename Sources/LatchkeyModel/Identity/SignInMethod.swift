@@ -11,15 +11,18 @@ package enum SignInMethod: String, Sendable, CaseIterable {
   /// A code made on another device of the same guest or account.
   case transfer
 
-  /// The authentication method reference of RFC 8176, for the token's `amr` claim.
-  package var authenticationMethodReference: String {
+  /// What a proof of this kind is in a token's `amr` (RFC 8176 section 2). A code and a transfer are none: what they begin
+  /// goes by the proof that it came of.
+  ///
+  /// A key is `pop`: whether hardware keeps it, nobody attests. `fed` is ours, for a provider's word; RFC 8176 has none.
+  package var proofReferences: [String] {
     switch self {
-    case .guest, .deviceKey, .transfer: "hwk"
-    case .password, .customSecret: "pwd"
-    case .otp: "otp"
-    case .pattern: "pin"
-    case .oidc: "fed"
-    case .qr: "qr"
+    case .guest, .deviceKey: ["pop"]
+    case .password, .customSecret: ["pwd"]
+    case .otp: ["otp"]
+    case .pattern: ["pin", "pop"]
+    case .oidc: ["fed"]
+    case .qr, .transfer: []
     }
   }
 }

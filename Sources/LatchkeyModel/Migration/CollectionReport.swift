@@ -8,7 +8,7 @@ package struct CollectionReport: Sendable, Equatable {
   package let sourceCount: Int
   package private(set) var counts: [MergeOutcome: Int]
   /// Records of the account that taking back left other than they were before, because their owner changed them.
-  package let remained: Int
+  package private(set) var remained: Int
 
   package init(
     collection: CollectionName,
@@ -29,6 +29,15 @@ package struct CollectionReport: Sendable, Equatable {
   package subscript(outcome: MergeOutcome) -> Int { counts[outcome] ?? 0 }
 
   package mutating func count(_ outcome: MergeOutcome) { counts[outcome, default: 0] += 1 }
+
+  /// What became of some records is another thing now: so many more or less of each outcome.
+  package mutating func recount(_ changes: [MergeOutcome: Int]) {
+    counts.merge(changes) { $0 + $1 }
+    counts = counts.filter { $0.value != 0 }
+  }
+
+  /// More records were left other than they were.
+  package mutating func countRemained(_ count: Int) { remained += count }
 
   package var total: Int { counts.values.reduce(0, +) }
 

@@ -133,6 +133,14 @@ package struct Migration: Sendable, Equatable {
 
   package var isFinished: Bool { action == nil }
 
+  /// Whether it still brings the guest's records to the account, so that they have to be accounted for.
+  package var isMerging: Bool {
+    switch state {
+    case .freezing, .counting, .applying, .verifying, .switching, .purging: true
+    case .done, .undoing, .telling, .failed, .recalling, .restoring, .returning, .undone: false
+    }
+  }
+
   /// The step that is under way, or that was the last.
   package var step: MigrationStep {
     switch state {
@@ -245,6 +253,9 @@ package struct Migration: Sendable, Equatable {
     guard case .restoring = state else { return nil }
     return enter(isLast ? .returning : .restoring)
   }
+
+  /// What taking back needs is kept no longer: it cannot be taken back any more, whatever the clock says later.
+  package mutating func undoForgotten() { undoUntil = nil }
 
   private mutating func enter(_ state: State) -> Action? {
     self.state = state

@@ -19,6 +19,20 @@ package enum MigrationPolicy: String, Sendable, CaseIterable {
   /// The account's record stays, and the guest's is set aside until a person has decided.
   case ask = "ASK"
 
+  /// How the messages number it.
+  package var number: Int32 {
+    switch self {
+    case .keepTarget: 1
+    case .keepSource: 2
+    case .newest: 3
+    case .unionByKey: 4
+    case .sum: 5
+    case .max: 6
+    case .append: 7
+    case .ask: 8
+    }
+  }
+
   /// What to do with `source`, given what the account holds under the same name. Pure: the same two records always
   /// lead to the same decision. `hasRoom` says whether the account may take one more record in the collection.
   package func merge(_ source: RecordContent, into target: RecordContent?, hasRoom: Bool) -> MergeDecision {

@@ -11,12 +11,20 @@ package struct RecordBounds: Sendable, Equatable {
   /// Of values and names, without what storage adds.
   package var bytes: Int
   package var collections: Int
+  /// For a guest, what all guests may store together, as ``cost(records:bytes:)`` counts it; nil for an account, which no
+  /// guest keeps from storing.
+  package var guestTotal: Int?
 
-  package init(records: Int, bytes: Int, collections: Int) {
+  package init(records: Int, bytes: Int, collections: Int, guestTotal: Int? = nil) {
     self.records = records
     self.bytes = bytes
     self.collections = collections
+    self.guestTotal = guestTotal
   }
+
+  /// What so many records take in all: a row of one byte takes some hundred on the disk. The sum that storage keeps counts
+  /// the same, so the number stands in its schema too.
+  package static func cost(records: Int, bytes: Int) -> Int { bytes + 256 * records }
 
   package subscript(kind: Kind) -> Int {
     switch kind {

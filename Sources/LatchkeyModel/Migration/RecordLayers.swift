@@ -49,6 +49,9 @@ package struct RecordLayers: Sendable {
 
     package var isWritten: Bool { revision != nil }
 
+    /// It added to a line that was there.
+    fileprivate var isAdded: Bool { policy == .sum && outcome == .summed }
+
     /// The revision that the next layer found, unless the owner wrote in between.
     fileprivate var leaves: Int64? { revision ?? found }
 
@@ -129,6 +132,16 @@ package struct RecordLayers: Sendable {
     }
   }
 
+  /// The layers of whose guests' records `removing` may ask.
+  package func needed(removing source: RecordName, of migration: MigrationID) -> [Layer] {
+    guard let index = layers.firstIndex(where: { $0.migration == migration && $0.source == source }),
+      layers[index].isWritten
+    else { return [] }
+    let first = firstJoined
+    if index >= first { return Array(layers[(index + 1)...]) }
+    return layers[index].isAdded ? [layers[index]] + layers[first...] : []
+  }
+
   /// Takes out what the migration made of its guest's record `source`. `guest` gives what a layer's guest had; nil when
   /// that is no longer known, and then everything stays. Nil: there is nothing to take out.
   package func removing<Failure: Error>(
@@ -148,7 +161,7 @@ package struct RecordLayers: Sendable {
       return removal ?? untouched
     }
     // The owner has written since. What was added to a line is taken off it, as long as it is the same line.
-    guard layer.policy == .sum, layer.outcome == .summed, let held, held.born <= layer.position,
+    guard layer.isAdded, let held, held.born <= layer.position,
       let added = try guest(layer)?.number,
       let ground = (layers[first...].first { $0.isWritten }.map(\.old) ?? held.content)?.taking(off: added),
       var removal = try merging(layers[first...], over: ground, beneath: [], guest: guest)

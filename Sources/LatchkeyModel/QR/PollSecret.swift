@@ -1,5 +1,5 @@
-/// The device code of RFC 8628: 256 random bits that only the initiating device holds. Polls present it; the QR code
-/// never contains it (S2), and storage keeps its digest only.
+/// The device code of RFC 8628: 256 bits, at least 160 of them random, that only the initiating device holds. Polls
+/// present it; the QR code never contains it (S2), and storage keeps its digest only.
 package struct PollSecret: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
   package static let byteCount = 32
 
@@ -8,6 +8,12 @@ package struct PollSecret: Sendable, CustomStringConvertible, CustomDebugStringC
   package init(from random: RandomSource) {
     bytes = random.bytes(PollSecret.byteCount)
     precondition(bytes.count == PollSecret.byteCount, "a random source gives as many bytes as it was asked for")
+  }
+
+  /// Nil for anything but 32 bytes, all or most of which are random.
+  package init?(bytes: [UInt8]) {
+    guard bytes.count == PollSecret.byteCount else { return nil }
+    self.bytes = bytes
   }
 
   /// Nil for anything but the 43 characters of a poll secret.

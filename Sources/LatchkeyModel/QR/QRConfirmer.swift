@@ -3,7 +3,7 @@ package struct QRConfirmer: Sendable, Equatable {
   package let subject: SubjectID
   package let sessionID: SessionID
   package let isGuest: Bool
-  /// When the person last proved who they are (`auth_time`); nil for a guest.
+  /// When the person last proved who they are (`auth_time`); nil where the token does not say.
   package let authenticated: Timestamp?
   /// The key that the confirming device's token is bound to, if any.
   package let keyThumbprint: String?

@@ -83,12 +83,15 @@ package struct QRSession: Sendable, Equatable {
   package struct Grant: Sendable, Equatable {
     package let scope: Scope
     package let confirmed: Timestamp
+    /// When the person had last proved who they are, by the token that they confirmed with.
+    package let proven: Timestamp?
     /// What the confirming device signed, if it did.
     package let proof: QRConfirmProof?
 
-    package init(scope: Scope, confirmed: Timestamp, proof: QRConfirmProof? = nil) {
+    package init(scope: Scope, confirmed: Timestamp, proven: Timestamp?, proof: QRConfirmProof? = nil) {
       self.scope = scope
       self.confirmed = confirmed
+      self.proven = proven
       self.proof = proof
     }
   }
@@ -246,7 +249,8 @@ package struct QRSession: Sendable, Equatable {
           return .wrongCheckCode
         }
       }
-      change(to: .confirmed(claim, Grant(scope: granted, confirmed: now, proof: proof)))
+      change(
+        to: .confirmed(claim, Grant(scope: granted, confirmed: now, proven: confirmer.authenticated, proof: proof)))
       expires = max(expires, now + QRLimits.redeemWindow)
       return .confirmed
     case (.confirmed, .confirmed(let claim, _)), (.consumed, .consumed(let claim, _, _)):

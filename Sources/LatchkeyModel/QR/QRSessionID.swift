@@ -18,6 +18,16 @@ package struct QRSessionID: Sendable, Hashable, CustomStringConvertible {
     low = randomness[6..<14].reduce(0) { $0 << 8 | UInt64($1) }
   }
 
+  private init(high: UInt64, low: UInt64) {
+    self.high = high
+    self.low = low
+  }
+
+  /// What comes before each id of an instance, and after each of those before it; nil where nothing does.
+  package static func last(before instance: UInt16) -> QRSessionID? {
+    instance > 0 ? QRSessionID(high: UInt64(instance) << 48 - 1, low: .max) : nil
+  }
+
   /// Nil unless there are exactly 16 bytes.
   package init?(bytes: some Collection<UInt8>) {
     guard bytes.count == 16 else { return nil }

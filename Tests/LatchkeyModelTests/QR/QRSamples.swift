@@ -91,7 +91,7 @@ enum QRSamples {
       ticketExpires: start + .seconds(61),
       requirements: QRRequirements(checkCode: needsCheckCode)
     )
-    let grant = QRSession.Grant(scope: scope("profile"), confirmed: start + .seconds(1))
+    let grant = QRSession.Grant(scope: scope("profile"), confirmed: start + .seconds(1), proven: start)
     let phase: QRSession.Phase =
       switch state {
       case .pending: .pending

@@ -54,10 +54,12 @@ package struct RotateKey: IdentityCommand {
     in rows: some IdentityTransaction, noting changes: inout SessionChanges
   ) async throws(StorageError) -> Outcome {
     let (old, new, now) = (replacement.oldKey, replacement.device.keyThumbprint, replacement.now)
-    guard let own = try await rows.sessions.lockLive(caller, at: now), own.device.keyThumbprint == old else {
+    let found = try await rows.devices.find(old)
+    try await rows.lock(guest: found?.guest, accounts: [found?.lastAccount, rows.sessions.find(caller)?.subject])
+    guard let own = try await rows.lockCaller(caller, at: now), own.device.keyThumbprint == old else {
       return .otherDevice
     }
-    let known = try await rows.devices.lock(old)
+    let known = try await rows.lockDevices(old, and: new, usedAs: found)
     if known?.isCloned == true { return .cloned }
     guard try await rows.isFree(new) else { return .keyInUse }
     guard try await rows.challenges.insert(replacement.challenge) else { return .challengeUsed }
@@ -111,9 +113,12 @@ package struct ResolveClone: IdentityCommand {
     in rows: some IdentityTransaction, noting changes: inout SessionChanges
   ) async throws(StorageError) -> Outcome {
     let (old, new, now) = (replacement.oldKey, replacement.device.keyThumbprint, replacement.now)
+    let found = try await rows.devices.find(old)
+    try await rows.lock(guest: found?.guest, accounts: [found?.lastAccount])
+    let device = try await rows.lockDevices(old, and: new, usedAs: found)
     // First: who asks again because the answer was lost finds the new key in use, by its own doing.
     guard try await rows.isFree(new) else { return .keyInUse }
-    guard let cloned = try await rows.devices.lock(old), cloned.isCloned else { return .notCloned }
+    guard let cloned = device, cloned.isCloned else { return .notCloned }
     if choice == .transfer {
       // Who is moved must be there; nobody is made.
       guard let guest = cloned.guest, let subject = try await rows.subjects.lock(guest), subject.isGuest,
@@ -150,11 +155,23 @@ package struct ResolveClone: IdentityCommand {
 }
 
 extension IdentityTransaction {
+  /// Holds two devices in the order of their keys, and hands out the first. Whoever uses that has to be held before it:
+  /// somebody else by now than it was `found` with is held by another run.
+  fileprivate func lockDevices(
+    _ key: String, and other: String, usedAs found: StoredDevice?
+  ) async throws(StorageError) -> StoredDevice? {
+    if other < key { _ = try await devices.lock(other) }
+    let device = try await devices.lock(key)
+    if key < other { _ = try await devices.lock(other) }
+    guard device.users() == found.users() else { throw StorageError(.superseded, operation: "hold a device") }
+    return device
+  }
+
   /// Whether nobody uses a key yet; until the command ends nobody does.
   fileprivate func isFree(_ keyThumbprint: String) async throws(StorageError) -> Bool {
     let device = try await devices.lock(keyThumbprint)
     guard device?.guest == nil, device?.lastAccount == nil else { return false }
-    return try await unlocks.find(.key, keyThumbprint) == nil
+    return try await unlocks.lock(.key, keyThumbprint) == nil
   }
 
   /// What is known of a device is known under its new key from now on; the old key is a stranger's. The device's ways to
@@ -163,7 +180,13 @@ extension IdentityTransaction {
     _ oldKey: String, to newKey: String, keepingBinding: Bool
   ) async throws(StorageError) {
     try await devices.move(oldKey, to: newKey)
-    if keepingBinding { try await unlocks.changeKey(ofBinding: oldKey, to: newKey) }
+    if keepingBinding {
+      try await unlocks.changeKey(ofBinding: oldKey, to: newKey)
+      // What lets the device in is what it was, and ends with what it came of (R44).
+      let (old, new) = (LineageMember.unlock(.key, key: oldKey), LineageMember.unlock(.key, key: newKey))
+      try await lineage.insert(new, cameOfAncestorsOf: old)
+      try await lineage.remove(ancestorsOf: old)
+    }
     try await unlocks.changeDevice(oldKey, to: newKey)
     try await unlocks.remove(ofKey: oldKey)
   }
@@ -171,8 +194,10 @@ extension IdentityTransaction {
 
 extension StoredDevice? {
   /// Who has used the device last, as guest and as account, and whoever else is named.
-  fileprivate func users(and other: SubjectID? = nil) -> Set<SubjectID> {
-    Set([self?.guest, self?.lastAccount, other].compactMap { $0 })
+  fileprivate func users(and other: SubjectID? = nil) -> [SubjectID] {
+    var users: [SubjectID] = []
+    for case let user? in [self?.guest, self?.lastAccount, other] where !users.contains(user) { users.append(user) }
+    return users
   }
 }
 
@@ -200,7 +225,7 @@ package struct RemoveDevice: IdentityCommand {
   package func decide(
     in rows: some IdentityTransaction, noting changes: inout SessionChanges
   ) async throws(StorageError) -> Outcome {
-    guard let own = try await rows.sessions.lockLive(caller, at: now) else { return .callerEnded }
+    guard let own = try await rows.lockCaller(caller, at: now) else { return .callerEnded }
     guard own.device.keyThumbprint == keyThumbprint || own.isConfirmed else { return .unconfirmed }
     try await changes.removeUnlocks(of: own.subject, onDevice: keyThumbprint, at: now, in: rows)
     changes.ended += try await rows.sessions.end(of: own.subject, onDevice: keyThumbprint, because: .revoked, at: now)

@@ -33,11 +33,11 @@ package struct KeepTicket: IdentityCommand {
     in rows: some IdentityTransaction, noting changes: inout SessionChanges
   ) async throws(StorageError) -> Outcome {
     guard try await LiveGuest.find(ticket.guestSession, at: now, in: rows) != nil else { return .guestGone }
-    if let challenge, try await rows.challenges.isUsed(challenge) { return .challengeUsed }
     // Every refusal comes before the first change: an outcome is committed, whatever it says.
     guard case .found(let presented) = try await PresentedProof.find(proof, guest: nil, at: now, in: rows) else {
       return .credentialChanged
     }
+    if let challenge, try await rows.challenges.isUsed(challenge) { return .challengeUsed }
     if case .code(_, _, let code) = proof, try await !rows.codes.spend(code, at: now) { return .credentialChanged }
     if let challenge { _ = try await rows.challenges.insert(challenge) }
     var ticket = ticket

@@ -47,7 +47,12 @@ package struct LogOut: IdentityCommand {
   package func decide(
     in rows: some IdentityTransaction, noting changes: inout SessionChanges
   ) async throws(StorageError) -> Outcome {
-    guard let caller = try await rows.sessions.lockLive(session, at: now) else { return .sessionEnded }
+    var nextOwner: SubjectID?
+    if nextGuest != nil, let key = try await rows.sessions.find(session)?.device.keyThumbprint {
+      nextOwner = try await rows.devices.find(key)?.guest
+      try await rows.lock(guest: nextOwner)
+    }
+    guard let caller = try await rows.lockCaller(session, at: now) else { return .sessionEnded }
     if reach != .local, !caller.isConfirmed,
       try await rows.sessions.live(of: caller.subject, at: now, limit: 2).count > 1
     {
@@ -55,7 +60,11 @@ package struct LogOut: IdentityCommand {
     }
     var device: StoredDevice?
     if let key = caller.device.keyThumbprint { device = try await rows.devices.lock(key) }
-    if nextGuest != nil, device == nil { return .noDevice }
+    if nextGuest != nil {
+      guard let device else { return .noDevice }
+      // Another start made the device's guest meanwhile, who has to be held before the device.
+      guard device.guest == nextOwner else { throw StorageError(.superseded, operation: Self.name) }
+    }
     switch reach {
     case .local:
       try await changes.end(caller.id, because: .loggedOut, at: now, in: rows)

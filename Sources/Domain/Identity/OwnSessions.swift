@@ -18,7 +18,7 @@ package struct RevokeSession: IdentityCommand {
   package func decide(
     in rows: some IdentityTransaction, noting changes: inout SessionChanges
   ) async throws(StorageError) -> OwnSessionOutcome {
-    guard let own = try await rows.sessions.lockLive(caller, at: now) else { return .callerEnded }
+    guard let own = try await rows.lockCaller(caller, at: now) else { return .callerEnded }
     guard let session = try await rows.sessions.lock(session), session.subject == own.subject else { return .notFound }
     guard session.id == own.id || own.isConfirmed else { return .unconfirmed }
     // Somebody else's hands may hold that device: nothing on it may let them in again.
@@ -52,7 +52,7 @@ package struct ConfirmSession: IdentityCommand {
   package func decide(
     in rows: some IdentityTransaction, noting changes: inout SessionChanges
   ) async throws(StorageError) -> OwnSessionOutcome {
-    guard let own = try await rows.sessions.lockLive(caller, at: now) else { return .callerEnded }
+    guard let own = try await rows.lockCaller(caller, at: now) else { return .callerEnded }
     guard var session = try await rows.sessions.lockLive(session, at: now), session.subject == own.subject else {
       return .notFound
     }
@@ -82,7 +82,7 @@ package struct EndSession: IdentityCommand {
   package func decide(
     in rows: some IdentityTransaction, noting changes: inout SessionChanges
   ) async throws(StorageError) -> Bool {
-    guard let session = try await rows.sessions.lock(session) else { return false }
+    guard let session = try await rows.lockOwned(session) else { return false }
     try await changes.end(session.id, because: why, at: now, in: rows)
     if why == .revoked {
       try await changes.endDescendants(of: .session(session.id), of: session.subject, because: why, at: now, in: rows)
@@ -106,6 +106,25 @@ package struct FindSession: IdentityOperation {
   }
 }
 
+/// The live sessions of a subject, the newest first.
+package struct LiveSessions: IdentityOperation {
+  package static let name = "list sessions"
+
+  package var subject: SubjectID
+  package var now: Timestamp
+  package var limit: Int
+
+  package init(of subject: SubjectID, at now: Timestamp, limit: Int) {
+    self.subject = subject
+    self.now = now
+    self.limit = limit
+  }
+
+  package func run(in rows: some IdentityTransaction) async throws(StorageError) -> [Session] {
+    try await rows.sessions.live(of: subject, at: now, limit: limit)
+  }
+}
+
 /// Whether a code or a transfer let the session's device in and nobody proved in it since who they are: then what the
 /// device's key signs is not its owner's word. False for an unknown session.
 package struct IsLetIn: IdentityOperation {
@@ -126,4 +145,17 @@ package struct IsLetIn: IdentityOperation {
     // Only a step-up is younger than the session.
     return session.authenticatedAt <= session.beganAt
   }
+}
+
+/// What came of a change to one of the caller's own sessions.
+package enum OwnSessionOutcome: Sendable, Equatable {
+  case changed
+  /// It was so before, or had ended.
+  case already
+  /// No such session, or another's.
+  case notFound
+  /// The caller's session is itself unconfirmed, so it may not touch the others.
+  case unconfirmed
+  /// The caller's session has ended.
+  case callerEnded
 }

@@ -84,7 +84,7 @@ package struct Register: IdentityCommand {
     }
     // Every refusal comes before the first change: an outcome is committed, whatever it says.
     var earlier: SubjectID?
-    if let (held, owner) = try await rows.identities.lock(identifier) {
+    if let (held, owner) = try await rows.lockIdentity(identifier) {
       guard !held.isProven else { return .identifierTaken }
       guard code != nil else { return .identifierUnproven }
       earlier = owner
@@ -123,9 +123,11 @@ package struct Register: IdentityCommand {
     let now = draft.now
     let hasOwnSecret = identifier.kind == .customID
     // Nobody has it: it was locked when that was seen.
-    _ = try await rows.identities.insert(
-      Identity(identifier, linkedAt: now, isVerified: code != nil), secretHash: hasOwnSecret ? secretHash : nil,
-      of: subject.id)
+    guard
+      try await rows.identities.insert(
+        Identity(identifier, linkedAt: now, isVerified: code != nil), secretHash: hasOwnSecret ? secretHash : nil,
+        of: subject.id)
+    else { throw StorageError(.superseded, operation: Self.name) }
     if let nickname { subject.profile.nickname = nickname }
     if let avatar { subject.profile.avatarURL = avatar.description }
     if let locale { subject.profile.locale = locale }

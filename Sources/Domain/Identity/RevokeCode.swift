@@ -17,6 +17,9 @@ package struct RevokeCode: IdentityCommand {
     in rows: some IdentityTransaction, noting changes: inout SessionChanges
   ) async throws(StorageError) -> Int {
     let grant = try await rows.grants.lock(qrSession)
+    var owners = [try await rows.unlocks.bound(by: qrSession)?.account]
+    if let session = grant?.session { owners.append(try await rows.sessions.find(session)?.subject) }
+    try await rows.lock(accounts: owners)
     if let bound = try await rows.unlocks.bound(by: qrSession) {
       // With all that its key has begun since.
       try await changes.removeUnlocks(of: bound.account, onDevice: bound.deviceKey, at: now, in: rows)

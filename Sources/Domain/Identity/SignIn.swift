@@ -15,10 +15,22 @@ package struct SignIn: IdentityCommand {
     case identity(account: SubjectID, identifier: AccountIdentifier)
     /// The key proved itself, and still unlocks the account.
     case unlock(account: SubjectID, kind: Unlock.Kind, keyThumbprint: String, mask: String)
-    /// The session that a QR code began; the new one takes its place.
-    case qrGrant(session: SessionID)
+    /// The session that a QR code began; the new one takes its place, unless somebody stepped up in it since the token
+    /// was made that says `provenAt`.
+    case qrGrant(session: SessionID, provenAt: Timestamp?)
     /// SHA-256 of a link ticket. It is spent.
     case ticket(hash: [UInt8])
+
+    /// What somebody proved themselves by just now; nil where they did before.
+    var method: SignInMethod? {
+      switch self {
+      case .password(_, let identifier, _): identifier.kind == .customID ? .customSecret : .password
+      case .code: .otp
+      case .identity: .oidc
+      case .unlock(_, let kind, _, _): kind == .pattern ? .pattern : .deviceKey
+      case .qrGrant, .ticket: nil
+      }
+    }
   }
 
   /// What happens to the guest's data.
@@ -109,9 +121,7 @@ package struct SignIn: IdentityCommand {
     case .noTicket: return .ticketInvalid
     }
     if let challenge, try await rows.challenges.isUsed(challenge) { return .challengeUsed }
-    guard let account = try await rows.subjects.lock(presented.account), account.isAccount else {
-      return .credentialChanged
-    }
+    guard let account = presented.owner, account.isAccount else { return .credentialChanged }
     if account.isDisabled { return .disabled }
     if let guest, let open = try await rows.merges.open(of: guest.subject.id), open.target != account.id {
       return .guestMerging

@@ -53,9 +53,13 @@ package struct StartGuest: IdentityCommand {
   package func decide(
     in rows: some IdentityTransaction, noting changes: inout SessionChanges
   ) async throws(StorageError) -> Outcome {
-    guard try await rows.challenges.insert(challenge) else { return .challengeUsed }
     let key = device.keyThumbprint
+    let guest = try await rows.devices.find(key)?.guest
+    try await rows.lock(guest: guest)
+    guard try await rows.challenges.insert(challenge) else { return .challengeUsed }
     let known = try await rows.devices.lock(key)
+    // Another start of the device was faster: the guest that it made has to be held before the device.
+    guard known?.guest == guest else { throw StorageError(.superseded, operation: Self.name) }
     if known?.isCloned == true { return .cloned }
     if !mayBeNew, known?.guest == nil { return .full }
     var counter = known?.counter
@@ -69,9 +73,9 @@ package struct StartGuest: IdentityCommand {
     }
     if counter == nil, self.counter > 0 { counter = ProofCounter(first: self.counter) }
     try await rows.devices.put(device, counter: counter, at: draft.now)
-    let guest = try await StartedGuest.begin(
+    let started = try await StartedGuest.begin(
       on: known, withKey: key, newSubject: newSubject, locale: locale, draft: draft, in: rows, noting: &changes)
-    return guest.map { .started($0) } ?? .disabled
+    return started.map { .started($0) } ?? .disabled
   }
 }
 
@@ -102,7 +106,7 @@ package struct StartedGuest: Sendable, Equatable {
     noting changes: inout SessionChanges
   ) async throws(StorageError) -> StartedGuest? {
     var guest: SubjectID?
-    if let known = device?.guest, let subject = try await rows.subjects.find(known), subject.isGuest {
+    if let known = device?.guest, let subject = try await rows.subjects.lock(known), subject.isGuest {
       if subject.isDisabled { return nil }
       guest = known
     }

@@ -10,6 +10,13 @@ package struct StepUp: IdentityCommand {
     case device(keyThumbprint: String)
     /// A credential of the account.
     case credential(SignIn.Proof)
+
+    var method: SignInMethod? {
+      switch self {
+      case .device: .deviceKey
+      case .credential(let proof): proof.method
+      }
+    }
   }
 
   package var session: SessionID
@@ -45,7 +52,7 @@ package struct StepUp: IdentityCommand {
   package func decide(
     in rows: some IdentityTransaction, noting changes: inout SessionChanges
   ) async throws(StorageError) -> Outcome {
-    guard var session = try await rows.sessions.lockLive(session, at: now) else { return .sessionEnded }
+    guard var session = try await rows.lockCaller(session, at: now) else { return .sessionEnded }
     // Every refusal comes before the first change: an outcome is committed, whatever it says.
     if let challenge, try await rows.challenges.isUsed(challenge) { return .challengeUsed }
     if let refusal = try await refusal(in: session, rows) { return refusal }
@@ -54,6 +61,7 @@ package struct StepUp: IdentityCommand {
     }
     if let challenge { _ = try await rows.challenges.insert(challenge) }
     session.authenticatedAt = now
+    session.provenBy = proof.method
     session.confirmedAt = session.confirmedAt ?? now
     let lifetimes = lifetimes.family(isGuest: session.isGuest, method: session.method)
     // Two steps on: whoever has the refresh token of before is not taken along.

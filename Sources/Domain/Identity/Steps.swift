@@ -72,6 +72,45 @@ enum KnownSource {
   static let grain: Duration = .seconds(86_400)
 }
 
+extension IdentityTransaction {
+  /// A session, live or not, held together with whose it is, the subject first. Until the command ends nothing else begins
+  /// or ends a session or a credential of theirs.
+  func lockOwned(_ id: SessionID) async throws(StorageError) -> Session? {
+    guard let found = try await sessions.find(id) else { return nil }
+    _ = try await subjects.lock(found.subject)
+    return try await sessions.lock(id)
+  }
+
+  /// The same for the session that a command acts in the name of; nil when it is not live.
+  func lockCaller(_ id: SessionID, at now: Timestamp) async throws(StorageError) -> Session? {
+    guard let session = try await lockOwned(id), session.isLive(at: now) else { return nil }
+    return session
+  }
+
+  /// Holds a guest, then accounts in the order of their ids: whoever holds several does it in the same order.
+  func lock(guest: SubjectID? = nil, accounts ids: [SubjectID?] = []) async throws(StorageError) {
+    if let guest { _ = try await subjects.lock(guest) }
+    for id in Set(ids.compactMap { $0 }).sorted() where id != guest { _ = try await subjects.lock(id) }
+  }
+
+  /// Holds what leads to an account, and before it an account that it may be taken from because nobody has proven it.
+  ///
+  /// - Parameter account: who is held as well.
+  func lockIdentity(
+    _ identifier: AccountIdentifier, and account: SubjectID? = nil
+  ) async throws(StorageError) -> (identity: Identity, owner: SubjectID)? {
+    let found = try await identities.find(identifier)
+    let holder = found.flatMap { $0.identity.isProven ? nil : $0.owner }
+    try await lock(accounts: [holder, account])
+    let held = try await identities.lock(identifier)
+    if let held, !held.identity.isProven, held.owner != holder {
+      // Somebody took it meanwhile, who has to be held before it.
+      throw StorageError(.superseded, operation: "hold what leads to an account")
+    }
+    return held
+  }
+}
+
 /// A guest whose session is live; what its command does to it, no other does at the same time.
 struct LiveGuest {
   let session: Session
@@ -80,8 +119,9 @@ struct LiveGuest {
   static func find(
     _ id: SessionID, at now: Timestamp, in rows: some IdentityTransaction
   ) async throws(StorageError) -> LiveGuest? {
-    guard let session = try await rows.sessions.live(id, at: now), session.isGuest,
-      let subject = try await rows.subjects.lock(session.subject), subject.isGuest
+    guard let found = try await rows.sessions.live(id, at: now), found.isGuest,
+      let subject = try await rows.subjects.lock(found.subject), subject.isGuest,
+      let session = try await rows.sessions.lockLive(id, at: now)
     else { return nil }
     return LiveGuest(session: session, subject: subject)
   }
@@ -97,12 +137,20 @@ extension Identity {
 }
 
 extension SessionChanges {
-  /// Takes an address that nobody had proven from the account that said it: its owner came.
+  /// Takes an address that nobody had proven from the account that said it, which is held: its owner came.
   mutating func release(
     _ identifier: AccountIdentifier, from account: SubjectID, at now: Timestamp, in rows: some IdentityTransaction
   ) async throws(StorageError) {
     _ = try await rows.identities.remove(identifier.kind, identifier.canonical, of: account)
     try await rows.lineage.remove(ancestorsOf: .identity(identifier.kind, value: identifier.canonical))
     notes.append(AuditNote(.identityReleased, at: now, subject: account, detail: identifier.mask))
+  }
+
+  /// A code showed that the address is its account's.
+  mutating func verify(
+    _ identifier: AccountIdentifier, of account: SubjectID, at now: Timestamp, in rows: some IdentityTransaction
+  ) async throws(StorageError) {
+    try await rows.identities.change(identifier, verifiedAt: now)
+    notes.append(AuditNote(.identityVerified, at: now, subject: account, detail: identifier.mask))
   }
 }

@@ -1,0 +1,118 @@
+import LatchkeyModel
+import Storage
+
+/// A try to prove something.
+package struct SignInAttempt: Sendable, Equatable {
+  /// SHA-256 of what was tried: of the account or, where there is none, of what a person typed, which may have been a
+  /// secret where the identifier belongs.
+  package var targetHash: [UInt8]
+  /// The account that it leads to, if there is one.
+  package var account: SubjectID?
+  package var requester: Requester
+  package var now: Timestamp
+
+  package init(targetHash: [UInt8], account: SubjectID?, requester: Requester, now: Timestamp) {
+    self.targetHash = targetHash
+    self.account = account
+    self.requester = requester
+    self.now = now
+  }
+
+  /// What it counts for: a known device or network by itself, a stranger by network and with all others.
+  fileprivate func shares(in rows: some IdentityTransaction) async throws(StorageError) -> [String] {
+    let share = try await RequesterShare.find(requester, of: account, at: now, in: rows)
+    return share.isStranger ? [share.name, RequesterShare.everybody] : [share.name]
+  }
+}
+
+/// A try that was counted.
+package struct CountedAttempt: Sendable, Equatable {
+  package let attempt: SignInAttempt
+  /// What was counted before it, by what it counts for: all of it holds again when the try was not made after all.
+  fileprivate let before: [String: CountedTries]
+
+  /// What of a share's count the try leaves when it was not made. Those that came since stay, with their time.
+  fileprivate func taken(offShare share: String, _ counted: CountedTries) -> CountedTries? {
+    guard counted.failures > 1 else { return nil }
+    var left = counted
+    left.failures -= 1
+    if counted.lastAt == attempt.now, let before = before[share] { left.lastAt = before.lastAt }
+    return left
+  }
+}
+
+/// Counts a try before it is made, so that tries at the same time count as well, or says how long to wait.
+package struct CountAttempt: IdentityCommand {
+  package static let name = "count a try"
+
+  package var attempt: SignInAttempt
+  package var policy: AttemptPolicy
+
+  package init(_ attempt: SignInAttempt, under policy: AttemptPolicy) {
+    self.attempt = attempt
+    self.policy = policy
+  }
+
+  /// Whether a secret may be tried now.
+  package enum Outcome: Sendable, Equatable {
+    case allowed(CountedAttempt)
+    case wait(Duration)
+  }
+
+  package func decide(
+    in rows: some IdentityTransaction, noting changes: inout SessionChanges
+  ) async throws(StorageError) -> Outcome {
+    var shares: [String] = []
+    var before: [String: CountedTries] = [:]
+    for share in try await attempt.shares(in: rows) {
+      let counted = try await rows.attempts.lock(attempt.targetHash, share)
+      let policy = share == RequesterShare.everybody ? policy.together : policy
+      if let counted, let wait = policy.wait(after: counted.failures, last: counted.lastAt, at: attempt.now) {
+        return .wait(wait)
+      }
+      shares.append(share)
+      before[share] = counted
+    }
+    for share in shares {
+      try await rows.attempts.put(
+        CountedTries(failures: (before[share]?.failures ?? 0) + 1, lastAt: attempt.now), attempt.targetHash, share)
+    }
+    return .allowed(CountedAttempt(attempt: attempt, before: before))
+  }
+}
+
+/// What came of a try: one that was right begins the count anew, one that was not made after all does not count.
+package struct SettleAttempt: IdentityCommand {
+  package static let name = "settle a try"
+
+  package enum Result: Sendable, Equatable {
+    case succeeded
+    case notMade
+  }
+
+  package var counted: CountedAttempt
+  package var result: Result
+
+  package init(_ counted: CountedAttempt, _ result: Result) {
+    self.counted = counted
+    self.result = result
+  }
+
+  package func decide(
+    in rows: some IdentityTransaction, noting changes: inout SessionChanges
+  ) async throws(StorageError) {
+    let target = counted.attempt.targetHash
+    for share in try await counted.attempt.shares(in: rows) {
+      switch result {
+      case .succeeded: try await rows.attempts.remove(target, share)
+      case .notMade:
+        guard let tries = try await rows.attempts.lock(target, share) else { continue }
+        if let left = counted.taken(offShare: share, tries) {
+          try await rows.attempts.put(left, target, share)
+        } else {
+          try await rows.attempts.remove(target, share)
+        }
+      }
+    }
+  }
+}

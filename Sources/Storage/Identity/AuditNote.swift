@@ -33,6 +33,7 @@ package struct AuditNote: Sendable, Equatable {
     case mergeAbandoned = "merge_abandoned"
     case callRefused = "call_refused"
     case refusalsDropped = "refusals_dropped"
+    case logSealed = "log_sealed"
   }
 
   package var kind: Kind

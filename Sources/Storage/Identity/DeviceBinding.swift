@@ -29,7 +29,7 @@ package struct DeviceBinding: Sendable, Equatable {
   /// What the device may do when it comes back by its key: what was agreed to, unconfirmed, and nothing without the key.
   package func authority(ofKey keyThumbprint: String) -> Authority {
     Authority(
-      scope: scope, method: .qr, provenAt: provenAt ?? boundAt, keyThumbprint: keyThumbprint,
+      scope: scope, method: .qr, provenBy: nil, provenAt: provenAt ?? boundAt, keyThumbprint: keyThumbprint,
       expiry: expiry ?? Timestamp(millisecondsSinceEpoch: 253_402_300_799_000))
   }
 }

@@ -17,6 +17,14 @@ package protocol IdentityStorage: Sendable {
   func read<Operation: IdentityOperation>(
     _ operation: Operation
   ) async throws(StorageError) -> Operation.Outcome
+
+  /// What other processes end in the same rows; nil where there can be none.
+  var sharedEndings: (any SharedEndings)? { get }
+}
+
+extension IdentityStorage {
+  /// One process has the rows, and knows of each end by having made it.
+  package var sharedEndings: (any SharedEndings)? { nil }
 }
 
 /// Something to be done in one transaction.
@@ -40,6 +48,19 @@ package protocol IdentityOperation: Sendable {
 ///
 /// An operation sees its own changes. It locks what it is about before it decides; what else it looks up may be a moment
 /// old. Engines that run one operation after the other have nothing to do for `lock`.
+///
+/// Locks are taken in one order, so that operations wait for each other and never in a circle:
+/// 1. what names the request itself: the key of a sign-in's replay, a QR session's grant, a chore of the upkeep;
+/// 2. subjects, a guest before accounts, and those in the order of their ids;
+/// 3. their sessions;
+/// 4. the rest: devices, credentials, codes, tickets, transfers, challenges;
+/// 5. the end of a chain of the audit log, when everything else is decided.
+///
+/// Whatever begins or ends sessions or credentials of somebody, or follows what came of what, holds the subject: a list of
+/// somebody's rows that is read, ended or removed is whole then. A session says whose it is without a lock, because that
+/// never changes. Only a refresh takes its session alone, which is all that it renews; one that finds a stolen token
+/// begins anew with the subject. An operation that finds, once it holds a row, that it had to hold another one before throws
+/// `superseded`, and is run again by the engine.
 package protocol IdentityTransaction {
   associatedtype Subjects: SubjectRows
   associatedtype Devices: DeviceRows
@@ -47,14 +68,20 @@ package protocol IdentityTransaction {
   associatedtype Identities: IdentityRows
   associatedtype Challenges: ChallengeRows
   associatedtype Codes: OneTimeCodeRows
+  associatedtype Attempts: AttemptRows
   associatedtype Unlocks: UnlockRows
   associatedtype Tickets: LinkTicketRows
   associatedtype Lineage: LineageRows
   associatedtype Merges: MergeRows
+  associatedtype MergedGuests: MergedGuestRows
   associatedtype Sources: SignInSourceRows
   associatedtype Replays: SignInReplayRows
   associatedtype Transfers: TransferRows
   associatedtype Grants: QRGrantRows
+  associatedtype Guides: GuideRows
+  associatedtype Purges: PurgeRows
+  associatedtype Notices: NoticeRows
+  associatedtype Upkeep: UpkeepRows
   associatedtype Audit: AuditRows
 
   /// Guests and accounts.
@@ -67,6 +94,8 @@ package protocol IdentityTransaction {
   /// Challenges that were answered.
   var challenges: Challenges { get }
   var codes: Codes { get }
+  /// Tries that were not right.
+  var attempts: Attempts { get }
   /// What unlocks accounts on single devices.
   var unlocks: Unlocks { get }
   var tickets: Tickets { get }
@@ -74,6 +103,8 @@ package protocol IdentityTransaction {
   var lineage: Lineage { get }
   /// Wishes to move a guest's data into an account.
   var merges: Merges { get }
+  /// Where guests were that became parts of accounts.
+  var mergedGuests: MergedGuests { get }
   /// Networks that accounts were signed in from.
   var sources: Sources { get }
   /// What sign-ins were answered.
@@ -82,5 +113,13 @@ package protocol IdentityTransaction {
   var transfers: Transfers { get }
   /// What QR codes began.
   var grants: Grants { get }
+  /// How far subjects have come in guides.
+  var guides: Guides { get }
+  /// Whose records are yet to go.
+  var purges: Purges { get }
+  /// What owners are yet to be told.
+  var notices: Notices { get }
+  /// What one instance at a time does.
+  var upkeep: Upkeep { get }
   var audit: Audit { get }
 }

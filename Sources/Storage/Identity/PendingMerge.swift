@@ -12,6 +12,16 @@ package struct PendingMerge: Sendable, Equatable {
     }
   }
 
+  /// As it is stored: never renumbered.
+  package enum State: Int64, Sendable {
+    case wanted = 0
+    case started = 1
+    case completed = 2
+    case abandoned = 3
+
+    package var isOpen: Bool { self == .wanted || self == .started }
+  }
+
   package var id: MergeID
   package var guest: SubjectID
   package var guestSession: SessionID
@@ -25,6 +35,9 @@ package struct PendingMerge: Sendable, Equatable {
   package var plan: Plan?
   /// Set once the migrator has taken it on.
   package var migration: String?
+  package var state = State.wanted
+  /// Why it went no further when it was last offered, or at all.
+  package var lastError: String?
 
   package init(
     id: MergeID,

@@ -10,6 +10,8 @@ package struct SessionChanges: Sendable, Equatable {
   package var notes: [AuditNote] = []
   /// Guests whose data did not make it into an account.
   package var failedMerges: [FailedMerge] = []
+  /// Notices that owners will not get, because too many wait for them.
+  package var droppedNotices = 0
   /// Where the call came from that brought the change about; empty when it is not told.
   package var address = ""
 
@@ -19,7 +21,7 @@ package struct SessionChanges: Sendable, Equatable {
   }
 
   package var isEmpty: Bool {
-    began.isEmpty && ended.isEmpty && confirmed.isEmpty && failedMerges.isEmpty
+    began.isEmpty && ended.isEmpty && confirmed.isEmpty && failedMerges.isEmpty && droppedNotices == 0
   }
 
   /// Everything that goes on record.

@@ -33,18 +33,3 @@ package struct TransferOffer: Sendable, Equatable {
     self.expiry = expiry
   }
 }
-
-/// Who is offered, and by which device.
-package struct StoredTransfer: Sendable, Equatable {
-  package var offer: TransferOffer
-  package var subject: SubjectID
-  package var isGuest: Bool
-  package var from: Session
-
-  package init(offer: TransferOffer, subject: SubjectID, isGuest: Bool, from: Session) {
-    self.offer = offer
-    self.subject = subject
-    self.isGuest = isGuest
-    self.from = from
-  }
-}

@@ -45,7 +45,4 @@ package struct Unlock: Sendable, Equatable {
     self.enrolledAt = enrolledAt
     self.binding = binding
   }
-
-  /// A pattern that was wrong this often in a row is void: as many tries as a person needs who forgot it.
-  package static let patternTries: Int64 = 10
 }

@@ -6,10 +6,20 @@ package protocol DeviceRows {
 
   func lock(_ keyThumbprint: String) async throws(StorageError) -> StoredDevice?
 
+  /// What its owner knows a device by.
+  func label(of keyThumbprint: String) async throws(StorageError) -> DisplayText?
+
+  /// The devices with a live session of a subject, or with an unlock of it, the one seen last first, without what bound
+  /// them. One that has no row, because it only bound its tokens to its key, is told of by its sessions.
+  func all(usedBy subject: SubjectID, at now: Timestamp) async throws(StorageError) -> [KnownDevice]
+
   /// Stores what a device said of itself, whether it is new or known; of a known one, what it did not say stays.
   ///
   /// - Parameter counter: nil leaves it as it is.
   func put(_ device: DeviceRegistration, counter: ProofCounter?, at now: Timestamp) async throws(StorageError)
+
+  /// Stores what its owner knows a device by.
+  func change(_ keyThumbprint: String, label: DisplayText) async throws(StorageError)
 
   func change(_ keyThumbprint: String, guest: SubjectID?) async throws(StorageError)
 
@@ -19,11 +29,17 @@ package protocol DeviceRows {
     _ keyThumbprint: String, lastAccount: SubjectID, _ hint: LastLoginHint
   ) async throws(StorageError)
 
+  /// The devices that have a guest.
+  func keys(ofGuest guest: SubjectID) async throws(StorageError) -> [String]
+
   /// Takes a guest from every device that has it.
   func removeGuest(_ guest: SubjectID) async throws(StorageError)
 
   /// Takes a guest from one device, if that has it.
   func removeGuest(_ guest: SubjectID, from keyThumbprint: String) async throws(StorageError)
+
+  /// No device tells any more that a subject used it; one that tells of nobody else goes.
+  func remove(usesOf subject: SubjectID) async throws(StorageError)
 
   /// Nothing is known any more of what the key counted, or that two devices hold it.
   func resetCounter(_ keyThumbprint: String) async throws(StorageError)

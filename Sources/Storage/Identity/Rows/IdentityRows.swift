@@ -31,8 +31,21 @@ package protocol IdentityRows {
     _ kind: AccountIdentifier.Kind, _ value: String, of account: SubjectID
   ) async throws(StorageError) -> Bool
 
+  /// All of an account.
+  func remove(of account: SubjectID) async throws(StorageError)
+
+  /// Stores when an address was shown to be its account's.
+  func change(_ identifier: AccountIdentifier, verifiedAt time: Timestamp) async throws(StorageError)
+
+  /// The hash of an account's password.
+  func findPassword(of account: SubjectID) async throws(StorageError) -> String?
+
+  func lockPassword(of account: SubjectID) async throws(StorageError) -> String?
+
   /// Stores the account's password, in the place of any it had.
   func putPassword(_ hash: String, of account: SubjectID, at now: Timestamp) async throws(StorageError)
+
+  func removePassword(of account: SubjectID) async throws(StorageError)
 
   /// Stores a custom identifier's own secret.
   func change(_ identifier: AccountIdentifier, secretHash: String) async throws(StorageError)

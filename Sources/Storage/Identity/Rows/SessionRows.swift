@@ -15,6 +15,10 @@ package protocol SessionRows {
   /// The one of a subject on a device that began last, ended or not.
   func newest(of subject: SubjectID, onDevice keyThumbprint: String) async throws(StorageError) -> Session?
 
+  /// When one of a subject's that have not ended was renewed last; nil when there is none. Until the operation ends none
+  /// of them is renewed.
+  func lastRotation(of subject: SubjectID) async throws(StorageError) -> Timestamp?
+
   func insert(_ session: Session) async throws(StorageError)
 
   /// Stores the refresh family.
@@ -22,6 +26,11 @@ package protocol SessionRows {
 
   /// Stores the refresh family, when its owner proved who they are, and when they stood by it.
   func change(_ session: Session) async throws(StorageError)
+
+  /// Stores what the device of a subject's live sessions is called. Returns how many they are.
+  func change(
+    of subject: SubjectID, onDevice keyThumbprint: String, label: DisplayText, at now: Timestamp
+  ) async throws(StorageError) -> Int
 
   /// Ends one. Nil when it had ended or never was.
   func end(_ id: SessionID, because why: Session.End, at now: Timestamp) async throws(StorageError) -> EndedSession?
@@ -36,6 +45,11 @@ package protocol SessionRows {
     of subject: SubjectID, onDevice keyThumbprint: String, because why: Session.End, at now: Timestamp
   ) async throws(StorageError) -> [EndedSession]
 
+  /// Ends at most `limit` of those that are not over and began until a time, whoever they are of.
+  func end(
+    begunUntil time: Timestamp, limit: Int, because why: Session.End, at now: Timestamp
+  ) async throws(StorageError) -> [EndedSession]
+
   /// A subject's that have not ended on a device go on under another key of it. Returns how many.
   func changeDevice(
     of subject: SubjectID, _ keyThumbprint: String, to other: String
@@ -45,4 +59,11 @@ package protocol SessionRows {
   func device(
     of subject: SubjectID, leftAt time: Timestamp, because why: Session.End
   ) async throws(StorageError) -> String?
+
+  /// Those that ended at a time or later.
+  func ended(since time: Timestamp) async throws(StorageError) -> [EndedSession]
+
+  /// At most `limit` of those that ended before a time, and as many of those that expired before it, the oldest first:
+  /// with the grants that began them and with what they came of. Returns how many rows went.
+  func remove(overBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int
 }

@@ -53,10 +53,16 @@ package protocol QRGrantRows {
   /// What a code granted is this session, in the place of an earlier one.
   func put(_ qrSession: String, session: SessionID, at now: Timestamp) async throws(StorageError)
 
+  func find(_ qrSession: String) async throws(StorageError) -> QRGrantRecord?
+
   func lock(_ qrSession: String) async throws(StorageError) -> QRGrantRecord?
 
   /// Notes that nothing is granted by the code any more, whether anything was.
   func revoke(_ qrSession: String, at now: Timestamp) async throws(StorageError)
+
+  /// At most `limit` of those that were revoked before a time and never granted anything, the oldest first. Returns how
+  /// many.
+  func remove(emptyBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int
 }
 
 /// What a QR code began.

@@ -18,8 +18,14 @@ package protocol TransferRows {
 
   func remove(_ id: TransferID) async throws(StorageError)
 
+  /// Those of a guest or account, redeemed or not.
+  func remove(of subject: SubjectID) async throws(StorageError)
+
   /// The offer of a session, unless it was redeemed.
   func remove(offerOf session: SessionID) async throws(StorageError)
+
+  /// At most `limit` of those that expired before a time, the oldest first. Returns how many.
+  func remove(expiredBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int
 }
 
 /// An offer with who made it, and what came of it.

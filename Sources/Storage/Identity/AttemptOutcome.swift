@@ -1,5 +1,0 @@
-/// Whether a secret may be tried now.
-package enum AttemptOutcome: Sendable, Equatable {
-  case allowed
-  case wait(Duration)
-}

@@ -4,6 +4,9 @@ import LatchkeyModel
 ///
 /// Every write is durable when it returns.
 package protocol QRSessionStore: Sendable {
+  /// Counts of guesses where several processes share the rows; nil where one has them, which counts by itself.
+  var guesses: (any GuessCounts)? { get }
+
   /// Stores a new session. Fails with a unique violation when a code of it is in use: draw new codes and try again.
   func insert(_ session: QRSession) async throws(StorageError)
 
@@ -31,4 +34,8 @@ package protocol QRSessionStore: Sendable {
     othersBefore: Timestamp,
     limit: Int
   ) async throws(StorageError) -> Int
+}
+
+extension QRSessionStore {
+  package var guesses: (any GuessCounts)? { nil }
 }

@@ -8,10 +8,15 @@ package struct StorageError: Error, Sendable, Equatable, CustomStringConvertible
     case cancelled
     /// More work waits than the store takes on.
     case overloaded
+    /// What the operation had found changed before it held it. An engine runs it again, from the beginning.
+    case superseded
     /// The store was closed.
     case closed
     /// The file cannot be reached, read or written now, or another process holds it.
     case unavailable
+    /// The change may have been made or not: the connection ended, or the wait for a standby did, while it was committed.
+    /// Look before it is tried again.
+    case outcomeUnknown
     /// The disk, or the room the file may take, is used up.
     case full
     /// What is in the file is not what was written.
@@ -47,8 +52,8 @@ package struct StorageError: Error, Sendable, Equatable, CustomStringConvertible
   /// Whether the same operation may succeed when it is tried again later.
   package var isRetryable: Bool {
     switch fault {
-    case .overloaded, .unavailable, .full, .closed: true
-    case .constraint, .cancelled, .corrupt, .newerSchema, .misuse: false
+    case .overloaded, .superseded, .unavailable, .full, .closed: true
+    case .constraint, .cancelled, .outcomeUnknown, .corrupt, .newerSchema, .misuse: false
     }
   }
 
@@ -60,8 +65,10 @@ package struct StorageError: Error, Sendable, Equatable, CustomStringConvertible
       case .constraint(let constraint): "the row breaks a rule of the schema (\(constraint))"
       case .cancelled: "the caller went away"
       case .overloaded: "too much work is waiting"
+      case .superseded: "others were faster again and again"
       case .closed: "the store is closed"
       case .unavailable: "the file cannot be used now"
+      case .outcomeUnknown: "nobody knows whether the change was made"
       case .full: "the disk is full"
       case .corrupt: "the file is damaged"
       case .newerSchema(let found, let known):

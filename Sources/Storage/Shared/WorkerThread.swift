@@ -1,0 +1,42 @@
+import Glibc
+
+/// A thread of a storage engine's own: SQLite and libpq block, and neither an event loop nor the cooperative pool may.
+package enum WorkerThread {
+  private final class Start {
+    let body: @Sendable () -> Void
+
+    init(_ body: @escaping @Sendable () -> Void) {
+      self.body = body
+    }
+  }
+
+  /// Starts a detached thread that runs `body` and ends. False: the system has no thread left.
+  package static func start(_ body: @escaping @Sendable () -> Void) -> Bool {
+    var thread = pthread_t()
+    // The reference travels to the thread as a retained pointer and is taken back there exactly once, or here when
+    // there is no thread to take it.
+    let start = unsafe Unmanaged.passRetained(Start(body))
+    let code = unsafe pthread_create(
+      &thread, nil,
+      { argument in
+        let start = unsafe Unmanaged<Start>.fromOpaque(argument!).takeRetainedValue()
+        WorkerThread.blockSignals()
+        start.body()
+        return nil
+      }, start.toOpaque())
+    guard code == 0 else {
+      unsafe start.release()
+      return false
+    }
+    pthread_detach(thread)
+    return true
+  }
+
+  /// Signals are for the main thread.
+  private static func blockSignals() {
+    var all = sigset_t()
+    // Both calls fill or read the set through the pointer and keep nothing.
+    unsafe sigfillset(&all)
+    unsafe pthread_sigmask(SIG_BLOCK, &all, nil)
+  }
+}

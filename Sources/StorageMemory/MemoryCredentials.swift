@@ -38,7 +38,19 @@ struct MemoryIdentities: IdentityRows {
     return true
   }
 
+  func remove(of account: SubjectID) { tables.identities.remove { $1.owner == account } }
+
+  func change(_ identifier: AccountIdentifier, verifiedAt time: Timestamp) {
+    tables.identities.change(key(identifier)) { $0.identity.verifiedAt = time }
+  }
+
+  func findPassword(of account: SubjectID) -> String? { tables.passwords[account] }
+
+  func lockPassword(of account: SubjectID) -> String? { findPassword(of: account) }
+
   func putPassword(_ hash: String, of account: SubjectID, at now: Timestamp) { tables.passwords[account] = hash }
+
+  func removePassword(of account: SubjectID) { tables.passwords[account] = nil }
 
   func change(_ identifier: AccountIdentifier, secretHash: String) {
     tables.identities.change(key(identifier)) { $0.secretHash = secretHash }
@@ -63,14 +75,30 @@ struct MemoryChallenges: ChallengeRows {
   private func key(_ challenge: UsedChallenge) -> MemoryIdentityTables.ChallengeKey {
     MemoryIdentityTables.ChallengeKey(expiry: challenge.expiry, hash: challenge.hash)
   }
+
+  func remove(expiredBefore time: Timestamp, limit: Int) -> Int {
+    tables.challenges.removeOldest(before: time, limit: limit) { key, _ in key.expiry }
+  }
 }
 
 struct MemoryCodes: OneTimeCodeRows {
   let tables: MemoryIdentityTables
 
-  func put(_ code: StoredCode) {
-    let key = MemoryIdentityTables.CodeKey(identifierHash: code.code.identifierHash, share: code.share)
-    tables.codes[key] = code
+  func lock(_ identifierHash: [UInt8], _ share: String) -> StoredCode? { tables.codes[key(identifierHash, share)] }
+
+  func lockAll(of identifierHash: [UInt8]) -> [StoredCode] {
+    tables.codes.rows.filter { $0.key.identifierHash == identifierHash }.values.sorted { $0.share < $1.share }
+  }
+
+  func put(_ code: StoredCode) { tables.codes[key(code.code.identifierHash, code.share)] = code }
+
+  func remove(sentBefore time: Timestamp, limit: Int) {
+    let old = tables.codes.rows.filter { $0.value.sentAt < time }.sorted { $0.value.sentAt < $1.value.sentAt }
+    for (key, _) in old.prefix(limit) { tables.codes[key] = nil }
+  }
+
+  private func key(_ identifierHash: [UInt8], _ share: String) -> MemoryIdentityTables.CodeKey {
+    MemoryIdentityTables.CodeKey(identifierHash: identifierHash, share: share)
   }
 
   func spend(_ code: OneTimeCode, at now: Timestamp) -> Bool {
@@ -88,18 +116,49 @@ struct MemoryCodes: OneTimeCodeRows {
   }
 }
 
+struct MemoryAttempts: AttemptRows {
+  let tables: MemoryIdentityTables
+
+  func lock(_ target: [UInt8], _ share: String) -> CountedTries? { tables.attempts[key(target, share)] }
+
+  func put(_ tries: CountedTries, _ target: [UInt8], _ share: String) { tables.attempts[key(target, share)] = tries }
+
+  func remove(_ target: [UInt8], _ share: String) { tables.attempts[key(target, share)] = nil }
+
+  private func key(_ target: [UInt8], _ share: String) -> MemoryIdentityTables.AttemptKey {
+    MemoryIdentityTables.AttemptKey(target: target, share: share)
+  }
+
+  func remove(lastBefore time: Timestamp, limit: Int) -> Int {
+    tables.attempts.removeOldest(before: time, limit: limit) { _, row in row.lastAt }
+  }
+}
+
 struct MemoryUnlocks: UnlockRows {
   let tables: MemoryIdentityTables
 
-  func find(_ kind: Unlock.Kind, _ keyThumbprint: String) -> Unlock? { tables.unlocks[key(kind, keyThumbprint)] }
+  func find(_ kind: Unlock.Kind, _ keyThumbprint: String) -> Unlock? {
+    tables.unlocks[key(kind, keyThumbprint)]?.unlock
+  }
+
+  func lock(_ kind: Unlock.Kind, _ keyThumbprint: String) -> (unlock: Unlock, triesLeft: Int64)? {
+    tables.unlocks[key(kind, keyThumbprint)].map { ($0.unlock, $0.triesLeft) }
+  }
 
   func all(of account: SubjectID) -> [Unlock] {
-    tables.unlocks.rows.values.filter { $0.account == account }.sorted {
+    tables.unlocks.rows.values.map(\.unlock).filter { $0.account == account }.sorted {
       ($0.enrolledAt, $0.kind.rawValue, $0.keyThumbprint) < ($1.enrolledAt, $1.kind.rawValue, $1.keyThumbprint)
     }
   }
 
-  func put(_ unlock: Unlock) { tables.unlocks[key(unlock.kind, unlock.keyThumbprint)] = unlock }
+  func put(_ unlock: Unlock, triesLeft: Int64) {
+    tables.unlocks[key(unlock.kind, unlock.keyThumbprint)] = MemoryIdentityTables.UnlockRow(
+      unlock: unlock, triesLeft: triesLeft)
+  }
+
+  func change(_ kind: Unlock.Kind, _ keyThumbprint: String, triesLeft: Int64) {
+    tables.unlocks.change(key(kind, keyThumbprint)) { $0.triesLeft = triesLeft }
+  }
 
   func remove(_ kind: Unlock.Kind, _ keyThumbprint: String, of account: SubjectID) -> Bool {
     guard find(kind, keyThumbprint)?.account == account else { return false }
@@ -108,34 +167,35 @@ struct MemoryUnlocks: UnlockRows {
   }
 
   func remove(of account: SubjectID, onDevice keyThumbprint: String) -> Int {
-    tables.unlocks.remove { $1.account == account && $1.deviceKey == keyThumbprint }
+    tables.unlocks.remove { $1.unlock.account == account && $1.unlock.deviceKey == keyThumbprint }
   }
 
   func remove(of account: SubjectID, exceptDevice keyThumbprint: String?) -> Int {
-    tables.unlocks.remove { $1.account == account && $1.deviceKey != keyThumbprint }
+    tables.unlocks.remove { $1.unlock.account == account && $1.unlock.deviceKey != keyThumbprint }
   }
 
   func bound(by qrSession: String) -> Unlock? {
-    tables.unlocks.rows.values.first { $0.binding?.qrSession == qrSession }
+    tables.unlocks.rows.values.first { $0.unlock.binding?.qrSession == qrSession }?.unlock
   }
 
   func changeKey(ofBinding keyThumbprint: String, to other: String) {
-    for (key, unlock) in tables.unlocks.rows where unlock.keyThumbprint == keyThumbprint && unlock.binding != nil {
+    for (key, row) in tables.unlocks.rows
+    where row.unlock.keyThumbprint == keyThumbprint && row.unlock.binding != nil {
       tables.unlocks[key] = nil
-      var unlock = unlock
+      var unlock = row.unlock
       unlock.keyThumbprint = other
-      put(unlock)
+      put(unlock, triesLeft: row.triesLeft)
     }
   }
 
   func changeDevice(_ keyThumbprint: String, to other: String) {
-    for (key, unlock) in tables.unlocks.rows
-    where unlock.deviceKey == keyThumbprint && unlock.keyThumbprint != keyThumbprint {
-      tables.unlocks.change(key) { $0.deviceKey = other }
+    for (key, row) in tables.unlocks.rows
+    where row.unlock.deviceKey == keyThumbprint && row.unlock.keyThumbprint != keyThumbprint {
+      tables.unlocks.change(key) { $0.unlock.deviceKey = other }
     }
   }
 
-  func remove(ofKey keyThumbprint: String) { tables.unlocks.remove { $1.keyThumbprint == keyThumbprint } }
+  func remove(ofKey keyThumbprint: String) { tables.unlocks.remove { $1.unlock.keyThumbprint == keyThumbprint } }
 
   private func key(_ kind: Unlock.Kind, _ keyThumbprint: String) -> MemoryIdentityTables.UnlockKey {
     MemoryIdentityTables.UnlockKey(kind: kind, keyThumbprint: keyThumbprint)
@@ -157,6 +217,10 @@ struct MemoryTickets: LinkTicketRows {
   func remove(_ hash: [UInt8]) { tables.tickets[hash] = nil }
 
   func remove(of account: SubjectID) { tables.tickets.remove { $1.account == account } }
+
+  func remove(expiredBefore time: Timestamp, limit: Int) -> Int {
+    tables.tickets.removeOldest(before: time, limit: limit) { _, row in row.expiry }
+  }
 }
 
 struct MemorySources: SignInSourceRows {
@@ -201,7 +265,9 @@ struct MemoryGrants: QRGrantRows {
     tables.grants[qrSession] = row
   }
 
-  func lock(_ qrSession: String) -> QRGrantRecord? { tables.grants[qrSession] }
+  func find(_ qrSession: String) -> QRGrantRecord? { tables.grants[qrSession] }
+
+  func lock(_ qrSession: String) -> QRGrantRecord? { find(qrSession) }
 
   func revoke(_ qrSession: String, at now: Timestamp) {
     var row = tables.grants[qrSession] ?? QRGrantRecord(session: nil, createdAt: now, isRevoked: true)
@@ -213,6 +279,10 @@ struct MemoryGrants: QRGrantRows {
     for (key, row) in tables.grants.rows where row.session == session {
       tables.grants.change(key) { $0.session = other }
     }
+  }
+
+  func remove(emptyBefore time: Timestamp, limit: Int) -> Int {
+    tables.grants.removeOldest(before: time, limit: limit) { _, row in row.session == nil ? row.createdAt : nil }
   }
 }
 
@@ -240,7 +310,13 @@ struct MemoryTransfers: TransferRows {
 
   func remove(_ id: TransferID) { tables.transfers[id] = nil }
 
+  func remove(of subject: SubjectID) { tables.transfers.remove { $1.subject == subject } }
+
   func remove(offerOf session: SessionID) {
     tables.transfers.remove { $1.session == session && $1.redeemed == nil }
+  }
+
+  func remove(expiredBefore time: Timestamp, limit: Int) -> Int {
+    tables.transfers.removeOldest(before: time, limit: limit) { _, row in row.offer.expiry }
   }
 }

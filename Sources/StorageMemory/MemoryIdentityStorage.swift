@@ -35,11 +35,27 @@ final class MemoryIdentityTables {
   struct SubjectRow: Sendable {
     var subject: Subject
     var usedAt: Timestamp
+    var exportedAt: Timestamp?
+    var exportedVersion: Int64?
+  }
+
+  struct PurgeRow: Sendable {
+    var purge: PendingPurge
+    var dueAt: Timestamp
+  }
+
+  struct NoticeRow: Sendable {
+    var notice: OwnerNotice
+    var dueAt: Timestamp
   }
 
   struct DeviceRow: Sendable {
     var registration: DeviceRegistration
+    /// What its owner knows it by.
+    var label: DisplayText?
     var stored = StoredDevice()
+    var createdAt: Timestamp
+    var lastSeenAt: Timestamp
   }
 
   struct IdentityKey: Hashable, Sendable {
@@ -58,6 +74,11 @@ final class MemoryIdentityTables {
     var keyThumbprint: String
   }
 
+  struct UnlockRow: Sendable {
+    var unlock: Unlock
+    var triesLeft: Int64
+  }
+
   struct Descent: Hashable, Sendable {
     var ancestor: LineageMember
     var descendant: LineageMember
@@ -73,6 +94,27 @@ final class MemoryIdentityTables {
     var hash: [UInt8]
   }
 
+  struct GuideKey: Hashable, Sendable {
+    var subject: SubjectID
+    var guide: GuideID
+  }
+
+  struct MergeRow: Sendable {
+    var merge: PendingMerge
+    var dueAt: Timestamp
+    var changedAt: Timestamp
+  }
+
+  struct MergedGuestKey: Hashable, Sendable {
+    var guest: SubjectID
+    var device: String
+  }
+
+  struct AttemptKey: Hashable, Sendable {
+    var target: [UInt8]
+    var share: String
+  }
+
   struct CodeKey: Hashable, Sendable {
     var identifierHash: [UInt8]
     var share: String
@@ -85,15 +127,23 @@ final class MemoryIdentityTables {
   var passwords = MemoryTable<SubjectID, String>()
   var challenges = MemoryTable<ChallengeKey, Bool>()
   var codes = MemoryTable<CodeKey, StoredCode>()
-  var unlocks = MemoryTable<UnlockKey, Unlock>()
+  var attempts = MemoryTable<AttemptKey, CountedTries>()
+  var unlocks = MemoryTable<UnlockKey, UnlockRow>()
   var tickets = MemoryTable<[UInt8], LinkTicket>()
   var lineage = MemoryTable<Descent, Bool>()
-  var merges = MemoryTable<MergeID, PendingMerge>()
+  var merges = MemoryTable<MergeID, MergeRow>()
+  var mergedGuests = MemoryTable<MergedGuestKey, Timestamp>()
   var sources = MemoryTable<SourceKey, Timestamp>()
   var replays = MemoryTable<[UInt8], SignInReplay>()
   var transfers = MemoryTable<TransferID, TransferRecord>()
   var grants = MemoryTable<String, QRGrantRecord>()
+  var guides = MemoryTable<GuideKey, StoredGuideProgress>()
+  var purges = MemoryTable<SubjectID, PurgeRow>()
+  var notices = MemoryTable<String, NoticeRow>()
+  var upkeep = MemoryTable<String, UpkeepClaim>()
   var events = MemoryTable<Int64, AuditEvent>()
+  /// One at most.
+  var checkpoints = MemoryTable<Int, AuditCheckpoint>()
 
   func commit() {
     subjects.commit()
@@ -103,15 +153,22 @@ final class MemoryIdentityTables {
     passwords.commit()
     challenges.commit()
     codes.commit()
+    attempts.commit()
     unlocks.commit()
     tickets.commit()
     lineage.commit()
     merges.commit()
+    mergedGuests.commit()
     sources.commit()
     replays.commit()
     transfers.commit()
     grants.commit()
+    guides.commit()
+    purges.commit()
+    notices.commit()
+    upkeep.commit()
     events.commit()
+    checkpoints.commit()
   }
 
   func rollBack() {
@@ -122,14 +179,21 @@ final class MemoryIdentityTables {
     passwords.rollBack()
     challenges.rollBack()
     codes.rollBack()
+    attempts.rollBack()
     unlocks.rollBack()
     tickets.rollBack()
     lineage.rollBack()
     merges.rollBack()
+    mergedGuests.rollBack()
     sources.rollBack()
     replays.rollBack()
     transfers.rollBack()
     grants.rollBack()
+    guides.rollBack()
+    purges.rollBack()
+    notices.rollBack()
+    upkeep.rollBack()
     events.rollBack()
+    checkpoints.rollBack()
   }
 }

@@ -1,3 +1,4 @@
+import LatchkeyModel
 import Storage
 
 /// Rows by their keys, with what it takes to undo what was changed since the last transaction ended.
@@ -32,6 +33,14 @@ struct MemoryTable<Key: Hashable & Sendable, Row: Sendable>: Sendable {
     let keys = rows.filter { matches($0.key, $0.value) }.map(\.key)
     for key in keys { self[key] = nil }
     return keys.count
+  }
+
+  /// Removes at most `limit` of those whose time, if they have one, is before another, the oldest first. Returns how many.
+  mutating func removeOldest(before time: Timestamp, limit: Int, by age: (Key, Row) -> Timestamp?) -> Int {
+    let old = rows.compactMap { key, row in age(key, row).map { (key: key, time: $0) } }.filter { $0.time < time }
+    let oldest = old.sorted { $0.time < $1.time }.prefix(limit)
+    for (key, _) in oldest { self[key] = nil }
+    return oldest.count
   }
 
   mutating func commit() { undo.removeAll(keepingCapacity: true) }

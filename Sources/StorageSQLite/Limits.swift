@@ -44,26 +44,6 @@ enum Limits {
   /// The write-ahead log shrinks to this size after a checkpoint, in bytes: a burst must not keep the disk forever.
   static let logSizeBytes = 64 << 20
 
-  /// Records of a guest that one transaction merges. Each costs some 30 µs: a chunk holds the writer for about 15 ms,
-  /// a fifth of what a caller notices.
-  static let applyRecords = 500
-
-  /// Bytes of values in such a chunk, so that large records make it short rather than long.
-  static let applyBytes = 4 << 20
-
-  /// Layers of merges that one transaction of taking back looks at: an account whose records many guests share takes
-  /// more steps, not longer ones.
-  static let undoLayers = 2000
-
-  /// Records that one reading of VERIFY looks at: some tens of milliseconds of a reading thread.
-  static let verifyRecords = 10_000
-
-  /// Records that one transaction deletes: cheaper than merging, for the same reason.
-  static let purgeRecords = 1000
-
-  /// How long an expired plan is kept, so that starting it says that it is stale and not that it never was.
-  static let expiredPlanKept: Duration = .seconds(24 * 3600)
-
-  /// Expired plans that are deleted whenever one is saved: more than one, so that they become fewer.
-  static let expiredPlans = 16
+  /// Pages that are copied before somebody is told how far it is: 4 MiB, some milliseconds.
+  static let copiedPages: Int32 = 1024
 }

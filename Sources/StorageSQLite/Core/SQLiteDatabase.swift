@@ -11,8 +11,8 @@ import Synchronization
 /// }
 /// ```
 /// `write` returns when the change is durable: after the commit that carries it, with `synchronous = FULL`.
-/// Both throw `overloaded` at once when too much waits, and `cancelled` when the calling task is cancelled before the
-/// work began.
+/// Both throw `overloaded` at once when too much waits, or when the work would begin after the call's deadline
+/// (``CallDeadline``), and `cancelled` when the calling task is cancelled before the work began.
 package final class SQLiteDatabase: Sendable {
   private let writes: BlockingQueue<any QueuedOperation>
   private let reads: BlockingQueue<any QueuedOperation>
@@ -21,10 +21,14 @@ package final class SQLiteDatabase: Sendable {
 
   /// Opens the file, made with mode 0600 when there is none, and brings its schema to the latest version. Blocks: for
   /// the start of a process, before it serves.
+  ///
+  /// `isPatient`: what waits is never refused because of what has waited for long. For those whose work comes all at
+  /// once and in a bounded amount, such as tests; a service is not.
   package static func open(
     path: String,
     schema: SQLiteSchema,
-    readers: Int? = nil
+    readers: Int? = nil,
+    isPatient: Bool = false
   ) throws(StorageError) -> SQLiteDatabase {
     try DatabaseFile.create(path)
     let writer = try SQLiteConnection(path: path, mode: .writer)
@@ -33,12 +37,15 @@ package final class SQLiteDatabase: Sendable {
     for _ in 0..<max(1, readers ?? Limits.readers) {
       readConnections.append(Handover(try SQLiteConnection(path: path, mode: .reader)))
     }
-    return try SQLiteDatabase(writer: Handover(writer), readers: readConnections)
+    return try SQLiteDatabase(
+      writer: Handover(writer), readers: readConnections, longestWait: isPatient ? nil : Limits.longestWait)
   }
 
-  private init(writer: Handover, readers: [Handover]) throws(StorageError) {
-    writes = BlockingQueue(capacity: Limits.waitingWrites, longestWait: Limits.longestWait)
-    reads = BlockingQueue(capacity: Limits.waitingReads, longestWait: Limits.longestWait)
+  private init(
+    writer: Handover, readers: [Handover], longestWait: Duration?
+  ) throws(StorageError) {
+    writes = BlockingQueue(capacity: Limits.waitingWrites, longestWait: longestWait)
+    reads = BlockingQueue(capacity: Limits.waitingReads, longestWait: longestWait)
     statisticsSource = SharedStatistics()
     threads = RunningThreads()
     let (writes, reads, statistics, threads) = (writes, reads, statisticsSource, threads)
@@ -90,7 +97,9 @@ package final class SQLiteDatabase: Sendable {
   package var obstacle: String? {
     guard let failure = statisticsSource.failure else { return nil }
     if statisticsSource.shouldTryAgain() {
-      Task { try? await write("tryToWrite") { db throws(StorageError) in try db.writeVersionAgain() } }
+      // Not the caller's work, whose deadline may be near.
+      Task.detached { [self] in try? await write("tryToWrite") { db throws(StorageError) in try db.writeVersionAgain() }
+      }
     }
     return "the database cannot be written to: \(failure.fault == .full ? "the disk is full" : "the disk fails")"
   }

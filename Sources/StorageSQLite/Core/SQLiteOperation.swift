@@ -1,10 +1,11 @@
+import Callers
 import Storage
 import Synchronization
 
 /// One waiting operation as the threads see it, whatever its result is.
 protocol QueuedOperation: AnyObject, Sendable {
-  /// False: the caller went away while it waited, and has been answered.
-  func begin(on connection: SQLiteConnection) -> Bool
+  /// False: the caller went away or became late while it waited, and has been answered.
+  func begin(on connection: SQLiteConnection, at now: ContinuousClock.Instant) -> Bool
   /// Does the work and keeps its result. Returns the error that it ended with. Never suspends.
   func run(on connection: SQLiteConnection) async -> StorageError?
   /// Answers the caller: with `failure`, or with the result that `run` kept.
@@ -15,7 +16,7 @@ protocol QueuedOperation: AnyObject, Sendable {
 ///
 /// ```
 /// new ──▶ waiting ──▶ running ──▶ answered
-///  └─────────┴── cancel ──────────────▲
+///  └─────────┴── cancel, late ────────▲
 /// ```
 /// A cancelled reader that already runs is interrupted; a cancelled writer that already runs is finished, because its
 /// caller must learn whether the change was made.
@@ -34,11 +35,19 @@ final class SQLiteOperation<Value: Sendable>: QueuedOperation {
   private let name: String
   private let isInterruptible: Bool
   private let body: Body
+  /// After this nobody wants the answer.
+  private let deadline: ContinuousClock.Instant?
   private let state = Mutex<State>(.new)
 
-  init(name: String, isInterruptible: Bool, body: @escaping Body) {
+  init(
+    name: String,
+    isInterruptible: Bool,
+    deadline: ContinuousClock.Instant? = CallDeadline.current,
+    body: @escaping Body
+  ) {
     self.name = name
     self.isInterruptible = isInterruptible
+    self.deadline = deadline
     self.body = body
   }
 
@@ -62,7 +71,9 @@ final class SQLiteOperation<Value: Sendable>: QueuedOperation {
       answer.resume(returning: .failure(StorageError(.cancelled, operation: name)))
       return
     }
-    switch queue.push(self) {
+    let now = ContinuousClock.now
+    if isLate(at: now) { return finish(late) }
+    switch queue.push(self, at: now) {
     case .accepted: break
     case .full: finish(StorageError(.overloaded, operation: name))
     case .closed: finish(StorageError(.closed, operation: name))
@@ -91,8 +102,16 @@ final class SQLiteOperation<Value: Sendable>: QueuedOperation {
     waiter?.resume(returning: .failure(StorageError(.cancelled, operation: name)))
   }
 
-  func begin(on connection: SQLiteConnection) -> Bool {
-    state.withLock { state in
+  private func isLate(at now: ContinuousClock.Instant) -> Bool { deadline.map { $0 <= now } ?? false }
+
+  private var late: StorageError { StorageError(.overloaded, operation: name, detail: "the deadline passed") }
+
+  func begin(on connection: SQLiteConnection, at now: ContinuousClock.Instant) -> Bool {
+    guard !isLate(at: now) else {
+      finish(late)
+      return false
+    }
+    return state.withLock { state in
       guard case .waiting(let answer) = state else { return false }
       state = .running(answer, connection.interrupt, nil)
       return true

@@ -16,7 +16,7 @@ struct SQLiteReader: ~Copyable {
   /// Returns when the queue is closed and drained.
   func run() async {
     while let operation = queue.pop(upTo: 1).first {
-      guard operation.begin(on: connection) else { continue }
+      guard operation.begin(on: connection, at: .now) else { continue }
       var failure: StorageError?
       do throws(StorageError) {
         try connection.execute("BEGIN")

@@ -1,3 +1,5 @@
+import Storage
+
 /// The row that a statement stands on. Columns count from 0, in the order that the statement names them.
 ///
 /// Tables are `STRICT`, so a column has the type that the schema gives it.
@@ -26,4 +28,7 @@ package struct SQLiteRow {
   package func optionalText(_ column: Int32) -> String? { isNull(column) ? nil : text(column) }
 
   package func optionalBlob(_ column: Int32) -> [UInt8]? { isNull(column) ? nil : blob(column) }
+
+  /// Whatever the column holds. Errors: `corrupt` for text that is none, and for a number with a fraction.
+  package func value(_ column: Int32) throws(StorageError) -> SQLiteValue { try statement.value(column) }
 }

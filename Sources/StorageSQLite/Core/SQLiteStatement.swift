@@ -126,6 +126,22 @@ import Storage
     return unsafe [UInt8](UnsafeRawBufferPointer(start: start, count: count))
   }
 
+  func value(_ column: Int32) throws(StorageError) -> SQLiteValue {
+    // As above.
+    switch unsafe sqlite3_column_type(handle, column) {
+    case SQLITE_NULL: return .null
+    case SQLITE_INTEGER: return .integer(integer(column))
+    case SQLITE_BLOB: return .blob(blob(column))
+    case SQLITE_TEXT:
+      // SQLite gives the bytes of a text as they are.
+      guard let text = String(validating: blob(column), as: UTF8.self) else {
+        throw StorageError(.corrupt, operation: sql.firstWords, detail: "a text is not UTF-8")
+      }
+      return .text(text)
+    default: throw StorageError(.corrupt, operation: sql.firstWords, detail: "a number has a fraction")
+    }
+  }
+
   // MARK: Errors
 
   private func check(_ code: Int32) throws(StorageError) {

@@ -38,7 +38,8 @@ struct SQLiteWriter: ~Copyable {
     // Operations that ran in the open transaction, each with the error that undid it.
     var group: [(operation: any QueuedOperation, failure: StorageError?)] = []
     repeat {
-      for operation in arrivals where operation.begin(on: connection) {
+      let now = clock.now
+      for operation in arrivals where operation.begin(on: connection, at: now) {
         await runInGroup(operation, &group)
       }
       guard group.count < Limits.groupOperations, clock.now - started < Limits.groupDuration else { break }
@@ -143,7 +144,7 @@ final class SharedStatistics: Sendable {
   func failed(_ error: StorageError) {
     switch error.fault {
     case .full, .unavailable, .corrupt: writing.withLock { $0 = (error, $0?.tried ?? .now) }
-    case .constraint, .cancelled, .overloaded, .closed, .newerSchema, .misuse: break
+    case .constraint, .cancelled, .overloaded, .superseded, .closed, .outcomeUnknown, .newerSchema, .misuse: break
     }
   }
 

@@ -4,7 +4,9 @@ extension SQLiteSchema {
   /// Ids are 16 random bytes, times are milliseconds since the epoch in UTC. No token and no raw secret is in any
   /// column: tickets and challenges are SHA-256 hashes, passwords Argon2id strings, and a refresh token cannot be made
   /// from its session's row without the service's own secret.
-  package static let identity = SQLiteSchema(versions: [
+  package static let identity = SQLiteSchema(versions: identityTo15 + identityFrom16)
+
+  private static let identityTo15 = [
     """
     CREATE TABLE subjects (
       sub          BLOB NOT NULL PRIMARY KEY CHECK (length(sub) = 16),
@@ -370,79 +372,5 @@ extension SQLiteSchema {
     DELETE FROM qr_grants WHERE sid IS NOT NULL AND sid NOT IN (SELECT sid FROM sessions);
     CREATE INDEX qr_grants_without_session ON qr_grants (created_at) WHERE sid IS NULL;
     """,
-
-    // 16: what came of what, so that it ends with it, and when somebody last proved who they are.
-    """
-    -- Null for sessions of before, which began at authenticated_at.
-    ALTER TABLE sessions ADD COLUMN began_at INTEGER;
-    CREATE TABLE lineage (
-      -- What was there first: a session, a code or a transfer; see LineageMember.
-      ancestor   BLOB NOT NULL,
-      -- What came of it, through whatever chain: a session, an unlock or an identity.
-      descendant BLOB NOT NULL,
-      PRIMARY KEY (descendant, ancestor)
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX lineage_by_ancestor ON lineage (ancestor);
-    -- The authority that a code's owner agreed to for a device.
-    ALTER TABLE unlocks ADD COLUMN proven_at INTEGER;
-    ALTER TABLE unlocks ADD COLUMN expires_at INTEGER;
-    -- The authority of what a ticket stands for, and what that came of.
-    DROP TABLE link_tickets;
-    CREATE TABLE link_tickets (
-      hash               BLOB NOT NULL PRIMARY KEY,
-      -- One ticket for each guest session: a newer one voids it.
-      guest_sid          BLOB NOT NULL UNIQUE,
-      account_sub        BLOB NOT NULL,
-      method             TEXT NOT NULL,
-      account_mask       TEXT NOT NULL,
-      expires_at         INTEGER NOT NULL,
-      qr_sid             BLOB,
-      scope              TEXT NOT NULL,
-      proven_at          INTEGER NOT NULL,
-      bound_key          TEXT,
-      session_expires_at INTEGER NOT NULL,
-      credential         BLOB
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX link_tickets_by_expiry ON link_tickets (expires_at);
-    CREATE INDEX link_tickets_by_account ON link_tickets (account_sub);
-    """,
-
-    // 17: an address leads to an account once a code showed that it is its owner's, and codes and tries are counted for
-    // who makes them.
-    """
-    ALTER TABLE identities ADD COLUMN verified_at INTEGER;
-    -- An account without a password that has one way in was made by a code to that address. Of the others nobody knows:
-    -- their password goes on leading to them, and a code verifies the address.
-    UPDATE identities SET verified_at = created_at
-    WHERE kind IN (1, 2) AND sub NOT IN (SELECT sub FROM passwords)
-      AND 1 = (SELECT count(*) FROM identities AS others WHERE others.sub = identities.sub);
-
-    -- What is under way is forgotten: it would hold for minutes.
-    DROP TABLE one_time_codes;
-    CREATE TABLE one_time_codes (
-      identifier_hash BLOB NOT NULL,
-      -- Whose code it is: a device, a network, or empty for the count of what all strangers were sent.
-      share           TEXT NOT NULL,
-      handle_hash     BLOB NOT NULL,
-      code_hash       BLOB NOT NULL,
-      expires_at      INTEGER NOT NULL,
-      attempts_left   INTEGER NOT NULL,
-      -- Tries of callers from elsewhere who say no handle.
-      elsewhere_left  INTEGER NOT NULL,
-      sent_at         INTEGER NOT NULL,
-      window_began_at INTEGER NOT NULL,
-      sends           INTEGER NOT NULL,
-      PRIMARY KEY (identifier_hash, share)
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX one_time_codes_by_time ON one_time_codes (sent_at);
-
-    CREATE TABLE sign_in_sources (
-      sub     BLOB NOT NULL,
-      -- An IPv4 address or IPv6 /64 that a person signed in from.
-      source  TEXT NOT NULL,
-      last_at INTEGER NOT NULL,
-      PRIMARY KEY (sub, source)
-    ) STRICT, WITHOUT ROWID;
-    """,
-  ])
+  ]
 }

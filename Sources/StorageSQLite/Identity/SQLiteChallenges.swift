@@ -18,4 +18,13 @@ struct SQLiteChallenges: ChallengeRows {
       .blob(challenge.hash), .time(challenge.expiry)
     ) == 1
   }
+
+  static let removeExpired = """
+    DELETE FROM used_challenges WHERE (expires_at, hash) IN
+      (SELECT expires_at, hash FROM used_challenges WHERE expires_at < ? ORDER BY expires_at LIMIT ?)
+    """
+
+  func remove(expiredBefore time: Timestamp, limit: Int) throws(StorageError) -> Int {
+    try db.execute(Self.removeExpired, .time(time), .integer(limit))
+  }
 }

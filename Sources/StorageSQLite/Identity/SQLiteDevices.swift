@@ -28,6 +28,46 @@ struct SQLiteDevices: DeviceRows {
 
   func lock(_ keyThumbprint: String) throws(StorageError) -> StoredDevice? { try find(keyThumbprint) }
 
+  func all(usedBy subject: SubjectID, at now: Timestamp) throws(StorageError) -> [KnownDevice] {
+    try db.all(Self.selectUsed, .id(subject), .time(now)) { row in
+      KnownDevice(
+        keyThumbprint: row.text(0),
+        label: row.optionalText(1),
+        platform: row.optionalText(2),
+        osVersion: row.optionalText(3),
+        appVersion: row.optionalText(4),
+        firstSeenAt: row.timestamp(5),
+        lastSeenAt: row.timestamp(6),
+        sessions: Int(row.integer(7))
+      )
+    }
+  }
+
+  private static let selectUsed = """
+    SELECT used.device_key, coalesce(devices.label, used.label), coalesce(devices.platform, used.platform),
+      devices.os_version, devices.app_version, coalesce(devices.created_at, used.since),
+      max(coalesce(devices.last_seen_at, 0), used.until), used.sessions
+    FROM (
+      SELECT device_key, max(label) AS label, max(platform) AS platform, min(since) AS since, max(until) AS until,
+        sum(sessions) AS sessions
+      FROM (
+        SELECT device_key, device_label AS label, device_platform AS platform,
+          coalesce(began_at, authenticated_at) AS since, rotated_at AS until, 1 AS sessions
+        FROM sessions
+        WHERE sub = ?1 AND ended_at IS NULL AND device_key IS NOT NULL AND idle_expires_at > ?2
+        UNION ALL
+        SELECT device_key, NULL, NULL, created_at, created_at, 0 FROM unlocks WHERE sub = ?1
+      )
+      GROUP BY device_key
+    ) AS used LEFT JOIN devices ON devices.key_thumbprint = used.device_key
+    ORDER BY 7 DESC, 1
+    """
+
+  func change(_ keyThumbprint: String, label: DisplayText) throws(StorageError) {
+    try db.execute(
+      "UPDATE devices SET label = ? WHERE key_thumbprint = ?", .text(label.description), .text(keyThumbprint))
+  }
+
   /// What its owner knows the device by.
   func label(of keyThumbprint: String) throws(StorageError) -> DisplayText? {
     let label = try db.first("SELECT label FROM devices WHERE key_thumbprint = ?", .text(keyThumbprint)) { row in
@@ -37,7 +77,7 @@ struct SQLiteDevices: DeviceRows {
   }
 
   func put(
-    _ device: DeviceRegistration, counter: ProofCounter? = nil, at now: Timestamp
+    _ device: DeviceRegistration, counter: ProofCounter?, at now: Timestamp
   ) throws(StorageError) {
     try db.execute(
       """
@@ -76,6 +116,12 @@ struct SQLiteDevices: DeviceRows {
     )
   }
 
+  func keys(ofGuest guest: SubjectID) throws(StorageError) -> [String] {
+    try db.all("SELECT key_thumbprint FROM devices WHERE guest_sub = ? ORDER BY key_thumbprint", .id(guest)) {
+      $0.text(0)
+    }
+  }
+
   func removeGuest(_ guest: SubjectID) throws(StorageError) {
     try db.execute("UPDATE devices SET guest_sub = NULL WHERE guest_sub = ?", .id(guest))
   }
@@ -86,6 +132,19 @@ struct SQLiteDevices: DeviceRows {
       .text(keyThumbprint),
       .id(guest)
     )
+  }
+
+  static let removeUses = [
+    "DELETE FROM devices WHERE guest_sub = ? AND last_account_sub IS NULL",
+    "UPDATE devices SET guest_sub = NULL WHERE guest_sub = ?",
+    """
+    UPDATE devices SET last_account_sub = NULL, last_login_method = NULL, last_login_mask = NULL, last_login_at = NULL
+    WHERE last_account_sub = ?
+    """,
+  ]
+
+  func remove(usesOf subject: SubjectID) throws(StorageError) {
+    for statement in Self.removeUses { try db.execute(statement, .id(subject)) }
   }
 
   func change(_ keyThumbprint: String, clonedAt time: Timestamp) throws(StorageError) {

@@ -5,7 +5,9 @@ import Storage
 struct SQLiteGrants: QRGrantRows {
   let db: SQLiteConnection
 
-  func lock(_ qrSession: String) throws(StorageError) -> QRGrantRecord? {
+  func lock(_ qrSession: String) throws(StorageError) -> QRGrantRecord? { try find(qrSession) }
+
+  func find(_ qrSession: String) throws(StorageError) -> QRGrantRecord? {
     try db.first(
       "SELECT sid, created_at, revoked_at FROM qr_grants WHERE qr_session_id = ?", .text(qrSession)
     ) { row throws(StorageError) in
@@ -35,5 +37,14 @@ struct SQLiteGrants: QRGrantRows {
 
   func change(_ session: SessionID, to other: SessionID) throws(StorageError) {
     try db.execute("UPDATE qr_grants SET sid = ? WHERE sid = ?", .id(other), .id(session))
+  }
+
+  static let removeEmpty = """
+    DELETE FROM qr_grants WHERE qr_session_id IN
+      (SELECT qr_session_id FROM qr_grants WHERE sid IS NULL AND created_at < ? ORDER BY created_at LIMIT ?)
+    """
+
+  func remove(emptyBefore time: Timestamp, limit: Int) throws(StorageError) -> Int {
+    try db.execute(Self.removeEmpty, .time(time), .integer(limit))
   }
 }

@@ -5,9 +5,6 @@ import Storage
 struct SQLiteIdentities: IdentityRows {
   let db: SQLiteConnection
 
-  /// A person has a few addresses, numbers and names; the list is read whole.
-  static let mostPerAccount = 32
-
   func all(of account: SubjectID) throws(StorageError) -> [Identity] {
     try db.all(
       "SELECT kind, value, mask, created_at, verified_at FROM identities WHERE sub = ? ORDER BY created_at, kind, value",
@@ -63,15 +60,6 @@ struct SQLiteIdentities: IdentityRows {
     ) == 1
   }
 
-  /// Notes that an address is its account's. False when that was known, or the account has no such address.
-  func verify(
-    _ identifier: AccountIdentifier, of account: SubjectID, at now: Timestamp
-  ) throws(StorageError) -> Bool {
-    try db.execute(
-      "UPDATE identities SET verified_at = ? WHERE kind = ? AND value = ? AND sub = ? AND verified_at IS NULL",
-      .time(now), .integer(identifier.kind.rawValue), .text(identifier.canonical), .id(account)) > 0
-  }
-
   func remove(
     _ kind: AccountIdentifier.Kind, _ value: String, of account: SubjectID
   ) throws(StorageError) -> Bool {
@@ -80,11 +68,31 @@ struct SQLiteIdentities: IdentityRows {
       .integer(kind.rawValue), .text(value), .id(account)) > 0
   }
 
+  static let removeAll = "DELETE FROM identities WHERE sub = ?"
+
+  func remove(of account: SubjectID) throws(StorageError) { try db.execute(Self.removeAll, .id(account)) }
+
+  func change(_ identifier: AccountIdentifier, verifiedAt time: Timestamp) throws(StorageError) {
+    try db.execute(
+      "UPDATE identities SET verified_at = ? WHERE kind = ? AND value = ?",
+      .time(time), .integer(identifier.kind.rawValue), .text(identifier.canonical))
+  }
+
+  func findPassword(of account: SubjectID) throws(StorageError) -> String? {
+    try db.first("SELECT hash FROM passwords WHERE sub = ?", .id(account)) { $0.text(0) }
+  }
+
+  func lockPassword(of account: SubjectID) throws(StorageError) -> String? { try findPassword(of: account) }
+
   func putPassword(_ hash: String, of account: SubjectID, at now: Timestamp) throws(StorageError) {
     try db.execute(
       "INSERT OR REPLACE INTO passwords (sub, hash, changed_at) VALUES (?, ?, ?)",
       .id(account), .text(hash), .time(now))
   }
+
+  static let removePassword = "DELETE FROM passwords WHERE sub = ?"
+
+  func removePassword(of account: SubjectID) throws(StorageError) { try db.execute(Self.removePassword, .id(account)) }
 
   func change(_ identifier: AccountIdentifier, secretHash hash: String) throws(StorageError) {
     try db.execute(

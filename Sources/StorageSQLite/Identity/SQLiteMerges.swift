@@ -7,7 +7,7 @@ struct SQLiteMerges: MergeRows {
 
   private static let columns = """
     merge_id, guest_sub, guest_sid, target_sub, target_sid, first_login, attempts, plan_id, plan_digest, migration_id,
-    created_at
+    created_at, state, last_error
     """
   private static let selectOpen = "SELECT \(columns) FROM merges WHERE guest_sub = ? AND state IN (0, 1)"
   private static let selectOne = "SELECT \(columns) FROM merges WHERE merge_id = ?"
@@ -23,9 +23,13 @@ struct SQLiteMerges: MergeRows {
     try db.first(Self.selectOne, .id(id), map: Self.map)
   }
 
+  func lock(_ id: MergeID) throws(StorageError) -> PendingMerge? { try find(id) }
+
   func due(at now: Timestamp, limit: Int) throws(StorageError) -> [PendingMerge] {
     try db.all(Self.selectDue, .time(now), .integer(limit), map: Self.map)
   }
+
+  func lockDue(at now: Timestamp, limit: Int) throws(StorageError) -> [PendingMerge] { try due(at: now, limit: limit) }
 
   func insert(_ merge: PendingMerge, dueAt: Timestamp, at now: Timestamp) throws(StorageError) {
     try db.execute(
@@ -45,10 +49,31 @@ struct SQLiteMerges: MergeRows {
       .id(merge.targetSession), .id(merge.guestSession), .time(now), .id(merge.id))
   }
 
+  func change(_ id: MergeID, plan: PendingMerge.Plan?) throws(StorageError) {
+    try db.execute(
+      "UPDATE merges SET plan_id = ?, plan_digest = ? WHERE merge_id = ?",
+      .optional(plan?.id), .optional(plan?.digest), .id(id))
+  }
+
+  func change(_ merge: PendingMerge, at now: Timestamp) throws(StorageError) {
+    try db.execute(
+      "UPDATE merges SET state = ?, migration_id = ?, last_error = ?, changed_at = ? WHERE merge_id = ?",
+      .integer(merge.state.rawValue), .optional(merge.migration), .optional(merge.lastError), .time(now), .id(merge.id))
+  }
+
+  func change(_ merge: PendingMerge, dueAt: Timestamp) throws(StorageError) {
+    try db.execute(
+      "UPDATE merges SET attempts = ?, last_error = ?, next_attempt_at = ? WHERE merge_id = ?",
+      .integer(merge.attempts), .optional(merge.lastError), .time(dueAt), .id(merge.id))
+  }
+
   private static func map(_ row: SQLiteRow) throws(StorageError) -> PendingMerge {
+    guard let state = PendingMerge.State(rawValue: row.integer(11)) else {
+      throw StorageError(.corrupt, operation: "read a merge", detail: "unknown state")
+    }
     var plan: PendingMerge.Plan?
     if let id = row.optionalText(7) { plan = PendingMerge.Plan(id: id, digest: row.text(8)) }
-    return PendingMerge(
+    var merge = PendingMerge(
       id: try row.id(0),
       guest: try row.id(1),
       guestSession: try row.id(2),
@@ -60,5 +85,49 @@ struct SQLiteMerges: MergeRows {
       plan: plan,
       migration: row.optionalText(9)
     )
+    (merge.state, merge.lastError) = (state, row.optionalText(12))
+    return merge
+  }
+
+  static let removeOver = """
+    DELETE FROM merges WHERE merge_id IN
+      (SELECT merge_id FROM merges WHERE state IN (2, 3) AND changed_at < ? ORDER BY changed_at LIMIT ?)
+    """
+
+  func remove(overBefore time: Timestamp, limit: Int) throws(StorageError) -> Int {
+    try db.execute(Self.removeOver, .time(time), .integer(limit))
+  }
+}
+
+/// The table `merged_guests`.
+struct SQLiteMergedGuests: MergedGuestRows {
+  let db: SQLiteConnection
+
+  func devices(of guest: SubjectID) throws(StorageError) -> [String] {
+    try db.all("SELECT device_key FROM merged_guests WHERE guest_sub = ? ORDER BY device_key", .id(guest)) {
+      $0.text(0)
+    }
+  }
+
+  func put(_ guest: SubjectID, onDevice keyThumbprint: String, at now: Timestamp) throws(StorageError) {
+    try db.execute(
+      """
+      INSERT INTO merged_guests (guest_sub, device_key, merged_at) VALUES (?, ?, ?)
+      ON CONFLICT (guest_sub, device_key) DO UPDATE SET merged_at = excluded.merged_at
+      """,
+      .id(guest), .text(keyThumbprint), .time(now))
+  }
+
+  func remove(of guest: SubjectID) throws(StorageError) {
+    try db.execute("DELETE FROM merged_guests WHERE guest_sub = ?", .id(guest))
+  }
+
+  static let removeOld = """
+    DELETE FROM merged_guests WHERE (guest_sub, device_key) IN
+      (SELECT guest_sub, device_key FROM merged_guests WHERE merged_at < ? ORDER BY merged_at LIMIT ?)
+    """
+
+  func remove(before time: Timestamp, limit: Int) throws(StorageError) -> Int {
+    try db.execute(Self.removeOld, .time(time), .integer(limit))
   }
 }

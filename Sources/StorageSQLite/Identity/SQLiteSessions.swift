@@ -8,7 +8,7 @@ struct SQLiteSessions: SessionRows {
   private static let columns = """
     sid, sub, is_guest, client_id, scope, method, device_key, device_label, device_platform, bound_key, refresh_seed,
     authenticated_at, generation, rotated_at, idle_expires_at, absolute_expires_at, ended_at, end_reason,
-    confirmed_at, began_at
+    confirmed_at, began_at, proven_by
     """
   private static let selectOne = "SELECT \(columns) FROM sessions WHERE sid = ?"
   private static let selectLive = """
@@ -17,7 +17,7 @@ struct SQLiteSessions: SessionRows {
     ORDER BY coalesce(began_at, authenticated_at) DESC, sid DESC LIMIT ?3
     """
   private static let insertOne = """
-    INSERT INTO sessions (\(columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO sessions (\(columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     """
 
   func find(_ id: SessionID) throws(StorageError) -> Session? {
@@ -32,6 +32,13 @@ struct SQLiteSessions: SessionRows {
     try db.all(Self.selectLive, .id(subject), .time(now), .integer(limit), map: Self.map)
   }
 
+  func lastRotation(of subject: SubjectID) throws(StorageError) -> Timestamp? {
+    let time = try db.first(
+      "SELECT max(rotated_at) FROM sessions WHERE sub = ? AND ended_at IS NULL", .id(subject)
+    ) { $0.optionalInteger(0) }
+    return time.flatMap { $0 }.map { Timestamp(millisecondsSinceEpoch: $0) }
+  }
+
   func insert(_ session: Session) throws(StorageError) {
     try db.execute(
       Self.insertOne,
@@ -42,7 +49,7 @@ struct SQLiteSessions: SessionRows {
       .integer(session.family.generation), .time(session.family.rotatedAt), .time(session.family.idleExpiry),
       .time(session.family.absoluteExpiry), .optional(session.ended?.at.millisecondsSinceEpoch),
       .optional(session.ended?.why.rawValue), .optional(session.confirmedAt?.millisecondsSinceEpoch),
-      .time(session.beganAt)
+      .time(session.beganAt), .optional(session.provenBy?.rawValue)
     )
   }
 
@@ -57,12 +64,26 @@ struct SQLiteSessions: SessionRows {
   func change(_ session: Session) throws(StorageError) {
     try db.execute(
       """
-      UPDATE sessions SET authenticated_at = ?, confirmed_at = ?, generation = ?, rotated_at = ?, idle_expires_at = ?
+      UPDATE sessions SET authenticated_at = ?, proven_by = ?, confirmed_at = ?, generation = ?, rotated_at = ?,
+        idle_expires_at = ?
       WHERE sid = ?
       """,
-      .time(session.authenticatedAt), .optional(session.confirmedAt?.millisecondsSinceEpoch),
+      .time(session.authenticatedAt), .optional(session.provenBy?.rawValue),
+      .optional(session.confirmedAt?.millisecondsSinceEpoch),
       .integer(session.family.generation), .time(session.family.rotatedAt), .time(session.family.idleExpiry),
       .id(session.id)
+    )
+  }
+
+  func change(
+    of subject: SubjectID, onDevice keyThumbprint: String, label: DisplayText, at now: Timestamp
+  ) throws(StorageError) -> Int {
+    try db.execute(
+      """
+      UPDATE sessions SET device_label = ?
+      WHERE sub = ? AND device_key = ? AND ended_at IS NULL AND idle_expires_at > ?
+      """,
+      .text(label.description), .id(subject), .text(keyThumbprint), .time(now)
     )
   }
 
@@ -76,7 +97,7 @@ struct SQLiteSessions: SessionRows {
   }
 
   func end(
-    of subject: SubjectID, except kept: SessionID? = nil, because why: Session.End, at now: Timestamp
+    of subject: SubjectID, except kept: SessionID?, because why: Session.End, at now: Timestamp
   ) throws(StorageError) -> [EndedSession] {
     try db.all(
       """
@@ -105,7 +126,6 @@ struct SQLiteSessions: SessionRows {
     }
   }
 
-  /// Ends some live sessions, whoever they are of.
   func end(
     begunUntil time: Timestamp, limit: Int, because why: Session.End, at now: Timestamp
   ) throws(StorageError) -> [EndedSession] {
@@ -143,7 +163,43 @@ struct SQLiteSessions: SessionRows {
     try db.first(Self.selectLeftDevice, .time(time), .id(subject), .integer(why.rawValue)) { $0.text(0) }
   }
 
-  /// The sessions that ended at `since` or later.
+  /// Each with the index that finds it. Before the sessions: what a code began is forgotten with what it began; revoking it
+  /// ends nothing any more.
+  static let removeOver = [
+    """
+    DELETE FROM qr_grants WHERE sid IN
+      (SELECT sid FROM sessions WHERE ended_at IS NOT NULL AND ended_at < ? ORDER BY ended_at LIMIT ?)
+    """,
+    """
+    DELETE FROM lineage WHERE descendant IN
+      (SELECT CAST(x'73' || sid AS BLOB) FROM sessions WHERE ended_at IS NOT NULL AND ended_at < ?
+        ORDER BY ended_at LIMIT ?)
+    """,
+    """
+    DELETE FROM sessions WHERE sid IN
+      (SELECT sid FROM sessions WHERE ended_at IS NOT NULL AND ended_at < ? ORDER BY ended_at LIMIT ?)
+    """,
+    """
+    DELETE FROM qr_grants WHERE sid IN
+      (SELECT sid FROM sessions WHERE ended_at IS NULL AND idle_expires_at < ? ORDER BY idle_expires_at LIMIT ?)
+    """,
+    """
+    DELETE FROM lineage WHERE descendant IN
+      (SELECT CAST(x'73' || sid AS BLOB) FROM sessions WHERE ended_at IS NULL AND idle_expires_at < ?
+        ORDER BY idle_expires_at LIMIT ?)
+    """,
+    """
+    DELETE FROM sessions WHERE sid IN
+      (SELECT sid FROM sessions WHERE ended_at IS NULL AND idle_expires_at < ? ORDER BY idle_expires_at LIMIT ?)
+    """,
+  ]
+
+  func remove(overBefore time: Timestamp, limit: Int) throws(StorageError) -> Int {
+    var count = 0
+    for statement in Self.removeOver { count += try db.execute(statement, .time(time), .integer(limit)) }
+    return count
+  }
+
   func ended(since: Timestamp) throws(StorageError) -> [EndedSession] {
     try db.all(
       "SELECT sid, sub, end_reason, ended_at FROM sessions WHERE ended_at IS NOT NULL AND ended_at >= ?", .time(since)
@@ -199,6 +255,7 @@ struct SQLiteSessions: SessionRows {
       // A session of an earlier version began when its owner proved themselves.
       beganAt: row.optionalInteger(19).map { Timestamp(millisecondsSinceEpoch: $0) },
       authenticatedAt: row.timestamp(11),
+      provenBy: row.optionalText(20).flatMap { SignInMethod(rawValue: $0) },
       family: RefreshFamily(
         generation: row.integer(12),
         rotatedAt: row.timestamp(13),

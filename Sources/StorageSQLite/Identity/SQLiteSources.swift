@@ -17,12 +17,12 @@ struct SQLiteSources: SignInSourceRows {
       .id(account), .text(source), .time(now))
   }
 
+  static let removeOldest = """
+    DELETE FROM sign_in_sources WHERE sub = ?1 AND source NOT IN
+      (SELECT source FROM sign_in_sources WHERE sub = ?1 ORDER BY last_at DESC, source LIMIT ?2)
+    """
+
   func remove(of account: SubjectID, allBut count: Int) throws(StorageError) {
-    try db.execute(
-      """
-      DELETE FROM sign_in_sources WHERE sub = ?1 AND source NOT IN
-        (SELECT source FROM sign_in_sources WHERE sub = ?1 ORDER BY last_at DESC, source LIMIT ?2)
-      """,
-      .id(account), .integer(count))
+    try db.execute(Self.removeOldest, .id(account), .integer(count))
   }
 }

@@ -72,6 +72,52 @@ struct SQLiteSubjects: SubjectRows {
     try db.execute("UPDATE subjects SET last_seen_at = ? WHERE sub = ?", .time(now), .blob(id.bytes))
   }
 
+  func standing(of id: SubjectID) throws(StorageError) -> SubjectStanding? {
+    guard let subject = try find(id) else { return nil }
+    return try db.first("SELECT last_seen_at, exported_at FROM subjects WHERE sub = ?", .id(id)) { row in
+      SubjectStanding(
+        subject: subject, lastSeenAt: row.timestamp(0),
+        exportedAt: row.optionalInteger(1).map { Timestamp(millisecondsSinceEpoch: $0) })
+    }
+  }
+
+  func countGuests() throws(StorageError) -> Int {
+    Int(try db.first("SELECT count(*) FROM subjects WHERE kind = 0 AND deleted_at IS NULL") { $0.integer(0) } ?? 0)
+  }
+
+  func unusedGuests(
+    before time: Timestamp, after last: UnusedGuest?, limit: Int
+  ) throws(StorageError) -> [UnusedGuest] {
+    try db.all(
+      """
+      SELECT sub, last_seen_at, exported_version FROM subjects
+      WHERE kind = 0 AND deleted_at IS NULL AND last_seen_at < ?1 AND (last_seen_at, sub) > (?2, ?3)
+      ORDER BY last_seen_at, sub LIMIT ?4
+      """,
+      .time(time), .integer(last?.lastSeenAt.millisecondsSinceEpoch ?? .min), .blob(last?.id.bytes ?? []),
+      .integer(limit)
+    ) { row throws(StorageError) in
+      UnusedGuest(id: try row.id(0), lastSeenAt: row.timestamp(1), exportedVersion: row.optionalInteger(2))
+    }
+  }
+
+  func change(_ id: SubjectID, disabledAt time: Timestamp?) throws(StorageError) {
+    try db.execute(
+      "UPDATE subjects SET disabled_at = ? WHERE sub = ?", .optional(time?.millisecondsSinceEpoch), .id(id))
+  }
+
+  func change(_ id: SubjectID, exportedAt time: Timestamp, recordsVersion: Int64) throws(StorageError) {
+    try db.execute(
+      "UPDATE subjects SET exported_at = ?, exported_version = ? WHERE sub = ?",
+      .time(time), .integer(recordsVersion), .id(id))
+  }
+
+  func change(_ id: SubjectID, deletedAt time: Timestamp) throws(StorageError) {
+    try db.execute(
+      "UPDATE subjects SET deleted_at = ?, nickname = NULL, avatar_url = NULL, locale = NULL WHERE sub = ?",
+      .time(time), .id(id))
+  }
+
   private static func code(_ kind: Subject.Kind) -> Int64 {
     switch kind {
     case .guest: 0

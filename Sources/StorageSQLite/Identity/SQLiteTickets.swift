@@ -37,7 +37,8 @@ struct SQLiteTickets: LinkTicketRows {
         guestSession: try row.id(1),
         account: try row.id(2),
         authority: Authority(
-          scope: try row.parsed(7), method: method, provenAt: row.timestamp(8), keyThumbprint: row.optionalText(9),
+          scope: try row.parsed(7), method: method, provenBy: method.proofReferences.isEmpty ? nil : method,
+          provenAt: row.timestamp(8), keyThumbprint: row.optionalText(9),
           expiry: row.timestamp(10)),
         credential: row.isNull(11) ? nil : LineageMember(bytes: row.blob(11)),
         accountMask: row.text(4),
@@ -55,5 +56,14 @@ struct SQLiteTickets: LinkTicketRows {
 
   func remove(of account: SubjectID) throws(StorageError) {
     try db.execute("DELETE FROM link_tickets WHERE account_sub = ?", .id(account))
+  }
+
+  static let removeExpired = """
+    DELETE FROM link_tickets WHERE hash IN
+      (SELECT hash FROM link_tickets WHERE expires_at < ? ORDER BY expires_at LIMIT ?)
+    """
+
+  func remove(expiredBefore time: Timestamp, limit: Int) throws(StorageError) -> Int {
+    try db.execute(Self.removeExpired, .time(time), .integer(limit))
   }
 }

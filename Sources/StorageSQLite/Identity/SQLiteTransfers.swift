@@ -55,6 +55,10 @@ struct SQLiteTransfers: TransferRows {
     try db.execute("DELETE FROM transfers WHERE transfer_id = ?", .id(id))
   }
 
+  func remove(of subject: SubjectID) throws(StorageError) {
+    try db.execute("DELETE FROM transfers WHERE sub = ?", .id(subject))
+  }
+
   func remove(offerOf session: SessionID) throws(StorageError) {
     try db.execute("DELETE FROM transfers WHERE sid = ? AND redeemed_sid IS NULL", .id(session))
   }
@@ -74,5 +78,14 @@ struct SQLiteTransfers: TransferRows {
       needsSameNetwork: row.boolean(7), createdAt: row.timestamp(9), expiry: row.timestamp(10))
     return TransferRecord(
       offer: offer, subject: try row.id(3), session: try row.id(4), triesLeft: row.integer(8), redeemed: redeemed)
+  }
+
+  static let removeExpired = """
+    DELETE FROM transfers WHERE transfer_id IN
+      (SELECT transfer_id FROM transfers WHERE expires_at < ? ORDER BY expires_at LIMIT ?)
+    """
+
+  func remove(expiredBefore time: Timestamp, limit: Int) throws(StorageError) -> Int {
+    try db.execute(Self.removeExpired, .time(time), .integer(limit))
   }
 }

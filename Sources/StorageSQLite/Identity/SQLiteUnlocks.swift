@@ -5,9 +5,6 @@ import Storage
 struct SQLiteUnlocks: UnlockRows {
   let db: SQLiteConnection
 
-  /// A person has a few devices, each with a key and a pattern; the list is read whole.
-  static let mostPerAccount = 64
-
   private static let columns = """
     key_thumbprint, kind, sub, device_key, secret_hash, created_at, qr_session_id, bound_by_key, bound_by_label,
     bound_scope, proven_at, expires_at
@@ -22,6 +19,15 @@ struct SQLiteUnlocks: UnlockRows {
     )
   }
 
+  func lock(
+    _ kind: Unlock.Kind, _ keyThumbprint: String
+  ) throws(StorageError) -> (unlock: Unlock, triesLeft: Int64)? {
+    try db.first(
+      "SELECT \(Self.columns), tries_left FROM unlocks WHERE key_thumbprint = ? AND kind = ?",
+      .text(keyThumbprint), .integer(kind.rawValue)
+    ) { row throws(StorageError) in (try Self.map(row), row.integer(12)) }
+  }
+
   func all(of account: SubjectID) throws(StorageError) -> [Unlock] {
     try db.all(
       "SELECT \(Self.columns) FROM unlocks WHERE sub = ? ORDER BY created_at, kind, key_thumbprint",
@@ -34,7 +40,7 @@ struct SQLiteUnlocks: UnlockRows {
     try db.first("SELECT \(Self.columns) FROM unlocks WHERE qr_session_id = ?", .text(qrSession), map: Self.map)
   }
 
-  func put(_ unlock: Unlock) throws(StorageError) {
+  func put(_ unlock: Unlock, triesLeft: Int64) throws(StorageError) {
     try db.execute(
       """
       INSERT OR REPLACE INTO unlocks (\(Self.columns), tries_left) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -51,36 +57,14 @@ struct SQLiteUnlocks: UnlockRows {
       .optional(unlock.binding?.scope.description),
       .optional(unlock.binding?.provenAt?.millisecondsSinceEpoch),
       .optional(unlock.binding?.expiry?.millisecondsSinceEpoch),
-      .integer(Unlock.patternTries)
+      .integer(triesLeft)
     )
   }
 
-  /// Takes one of the tries of a pattern; nil when there is none or none are left.
-  func takeTry(_ keyThumbprint: String) throws(StorageError) -> Unlock? {
-    try db.first(
-      """
-      UPDATE unlocks SET tries_left = tries_left - 1 WHERE key_thumbprint = ? AND kind = 2 AND tries_left > 0
-      RETURNING \(Self.columns)
-      """,
-      .text(keyThumbprint),
-      map: Self.map
-    )
-  }
-
-  func returnTry(_ keyThumbprint: String) throws(StorageError) {
+  func change(_ kind: Unlock.Kind, _ keyThumbprint: String, triesLeft: Int64) throws(StorageError) {
     try db.execute(
-      "UPDATE unlocks SET tries_left = tries_left + 1 WHERE key_thumbprint = ? AND kind = 2 AND tries_left < ?",
-      .text(keyThumbprint),
-      .integer(Unlock.patternTries)
-    )
-  }
-
-  func resetTries(_ keyThumbprint: String) throws(StorageError) {
-    try db.execute(
-      "UPDATE unlocks SET tries_left = ? WHERE key_thumbprint = ? AND kind = 2 AND tries_left > 0",
-      .integer(Unlock.patternTries),
-      .text(keyThumbprint)
-    )
+      "UPDATE unlocks SET tries_left = ? WHERE key_thumbprint = ? AND kind = ?",
+      .integer(triesLeft), .text(keyThumbprint), .integer(kind.rawValue))
   }
 
   func remove(
@@ -96,9 +80,10 @@ struct SQLiteUnlocks: UnlockRows {
     try db.execute("DELETE FROM unlocks WHERE sub = ? AND device_key = ?", .id(account), .text(keyThumbprint))
   }
 
+  static let removeElsewhere = "DELETE FROM unlocks WHERE sub = ? AND device_key IS NOT ?"
+
   func remove(of account: SubjectID, exceptDevice keyThumbprint: String?) throws(StorageError) -> Int {
-    try db.execute(
-      "DELETE FROM unlocks WHERE sub = ? AND device_key IS NOT ?", .id(account), .optional(keyThumbprint))
+    try db.execute(Self.removeElsewhere, .id(account), .optional(keyThumbprint))
   }
 
   func changeKey(ofBinding keyThumbprint: String, to other: String) throws(StorageError) {

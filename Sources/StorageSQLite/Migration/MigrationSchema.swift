@@ -2,7 +2,53 @@ package enum MigrationSchema {
   /// The versions of `migrator.db`.
   ///
   /// Subjects, plans and migrations are named by their 16 bytes; times are milliseconds since 1970 in UTC.
-  package static let schema = SQLiteSchema(versions: [version1, version2, version3, version4, version5])
+  package static let schema = SQLiteSchema(
+    versions: [version1, version2, version3, version4, version5, version6, version7, version8])
+
+  /// Whoever asks learns why a migration does not move on.
+  private static let version8 = """
+    -- Why it was given back the last time, since it last moved on.
+    ALTER TABLE migrations ADD COLUMN hindrance TEXT;
+    """
+
+  /// What is kept for taking merges back is known without reading it, and a check of one learns that it changed.
+  private static let version7 = """
+    -- Of the rows in migration_records and moved_records: their bytes, and 256 for each.
+    ALTER TABLE migrations ADD COLUMN kept_bytes INTEGER NOT NULL DEFAULT 0;
+    -- How often taking back another merge changed what became of its records.
+    ALTER TABLE migrations ADD COLUMN relaid INTEGER NOT NULL DEFAULT 0;
+    UPDATE migrations SET kept_bytes =
+      (SELECT coalesce(sum(256 + length(CAST(collection AS BLOB)) + length(CAST(key AS BLOB)) +
+          coalesce(length(CAST(target_key AS BLOB)), 0) + coalesce(length(old_value), 0)), 0)
+        FROM migration_records r WHERE r.migration = migrations.id)
+      + (SELECT coalesce(sum(256 + length(CAST(collection AS BLOB)) + length(CAST(key AS BLOB)) + length(value)), 0)
+        FROM moved_records r WHERE r.migration = migrations.id)
+      WHERE phase NOT IN ('failed', 'undone') AND (finished_at IS NULL OR undo_until IS NOT NULL);
+    """
+
+  /// What guests store in all is known without reading it (R54).
+  private static let version6 = """
+    -- As the subject's last write said; 0 for what was written before this version.
+    ALTER TABLE subjects ADD COLUMN is_guest INTEGER NOT NULL DEFAULT 0 CHECK (is_guest IN (0, 1));
+    -- Of all guests: their bytes, and 256 for each record.
+    CREATE TABLE guest_usage (id INTEGER PRIMARY KEY CHECK (id = 0), bytes INTEGER NOT NULL) STRICT;
+    INSERT INTO guest_usage VALUES (0, 0);
+    CREATE TRIGGER guest_usage_insert AFTER INSERT ON subjects WHEN NEW.is_guest BEGIN
+      UPDATE guest_usage SET bytes = bytes + NEW.bytes + 256 * NEW.records;
+    END;
+    CREATE TRIGGER guest_usage_update AFTER UPDATE OF is_guest, records, bytes ON subjects
+      WHEN OLD.is_guest OR NEW.is_guest BEGIN
+      UPDATE guest_usage SET bytes = bytes + NEW.is_guest * (NEW.bytes + 256 * NEW.records)
+        - OLD.is_guest * (OLD.bytes + 256 * OLD.records);
+    END;
+    CREATE TRIGGER guest_usage_delete AFTER DELETE ON subjects WHEN OLD.is_guest BEGIN
+      UPDATE guest_usage SET bytes = bytes - OLD.bytes - 256 * OLD.records;
+    END;
+    -- Who is merged into is an account.
+    CREATE TRIGGER guest_usage_merge AFTER INSERT ON migrations BEGIN
+      UPDATE subjects SET is_guest = 0 WHERE sub = NEW.target AND is_guest;
+    END;
+    """
 
   /// Merges of one account are taken back in any order, and a claim that was lost is told from the one after it.
   private static let version5 = """

@@ -1,6 +1,6 @@
 /// The database file of the QR service.
 package enum QRSchema {
-  package static let current = SQLiteSchema(versions: [version1, version2])
+  package static let current = SQLiteSchema(versions: [version1, version2, version3])
 
   /// Hashes are SHA-256; ids and keys are raw bytes; times are milliseconds since the epoch. `state` has the numbers of
   /// `QRSessionState`; the columns after it are NULL until the state that brings them.
@@ -50,5 +50,10 @@ package enum QRSchema {
     ALTER TABLE qr_sessions ADD COLUMN needs_reauth INTEGER;
     ALTER TABLE qr_sessions ADD COLUMN heard_beacon INTEGER;
     ALTER TABLE qr_sessions ADD COLUMN confirm_proof BLOB;
+    """
+
+  /// 3: how old a proof the confirming token was.
+  private static let version3 = """
+    ALTER TABLE qr_sessions ADD COLUMN confirmer_proven_at INTEGER;
     """
 }

@@ -8,18 +8,19 @@ enum QRSessionRow {
     initiator_label, initiator_platform, initiator_app, initiator_address, initiator_key_thumbprint, initiator_sid, \
     device_key, issued_at, expires_at, version, state, sub, sid, ticket_hash, ticket_expires_at, needs_check_code, \
     account_mask, granted_scope, confirmed_at, consumed_at, needs_reauth, heard_beacon, confirm_proof, \
+    confirmer_proven_at, \
     action_text, action_amount, action_currency, action_reference
     """
 
   static let insert = """
     INSERT INTO qr_sessions (\(columns))
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     """
 
   static let exchange = """
     UPDATE qr_sessions SET expires_at = ?, version = ?, state = ?, sub = ?, sid = ?, ticket_hash = ?,
       ticket_expires_at = ?, needs_check_code = ?, account_mask = ?, granted_scope = ?, confirmed_at = ?,
-      consumed_at = ?, needs_reauth = ?, heard_beacon = ?, confirm_proof = ?
+      consumed_at = ?, needs_reauth = ?, heard_beacon = ?, confirm_proof = ?, confirmer_proven_at = ?
     WHERE id = ? AND version = ? AND state = ? AND expires_at > ?
     """
 
@@ -64,7 +65,7 @@ enum QRSessionRow {
     ]
   }
 
-  /// From `expires_at` to `confirm_proof`: what an exchange replaces.
+  /// From `expires_at` to `confirmer_proven_at`: what an exchange replaces.
   static func changingValues(of session: QRSession) -> [SQLiteValue] {
     let claim = session.claim
     let grant = session.grant
@@ -84,6 +85,7 @@ enum QRSessionRow {
       claim.map { .boolean($0.requirements.reauthentication) } ?? .null,
       claim.map { .boolean($0.heardBeacon) } ?? .null,
       .optional(grant?.proof?.bytes),
+      .optional(grant?.proven?.millisecondsSinceEpoch),
     ]
   }
 
@@ -133,11 +135,11 @@ enum QRSessionRow {
   }
 
   private static func action(_ row: SQLiteRow) -> QRAction? {
-    guard let text = row.optionalText(31) else { return nil }
-    let amount = row.optionalText(32).flatMap { decimal in
-      row.optionalText(33).flatMap { QRAmount(decimal: decimal, currency: $0) }
+    guard let text = row.optionalText(32) else { return nil }
+    let amount = row.optionalText(33).flatMap { decimal in
+      row.optionalText(34).flatMap { QRAmount(decimal: decimal, currency: $0) }
     }
-    return QRAction(text: text, amount: amount, reference: row.optionalText(34) ?? "")
+    return QRAction(text: text, amount: amount, reference: row.optionalText(35) ?? "")
   }
 
   private static func phase(_ row: SQLiteRow) -> QRSession.Phase? {
@@ -187,6 +189,8 @@ enum QRSessionRow {
     return QRSession.Grant(
       scope: scope,
       confirmed: Timestamp(millisecondsSinceEpoch: confirmed),
+      // NULL in a row of before version 3: nobody knows, which is no recent proof.
+      proven: row.optionalInteger(31).map { Timestamp(millisecondsSinceEpoch: $0) },
       proof: row.optionalBlob(30).flatMap(QRConfirmProof.init(bytes:))
     )
   }

@@ -1,0 +1,99 @@
+import Storage
+
+/// A database: up to eight connections, each with a transaction at a time.
+///
+/// ```swift
+/// let database = try await PostgreSQLDatabase.open(url: url, schema: schema)
+/// try await database.write("issueGuest") { db throws(StorageError) in
+///   try await db.execute("INSERT INTO guests (id) VALUES ($1)", .id(guest))
+/// }
+/// ```
+/// Several transactions run at once, in this process and in others: an operation locks the rows that it is about before it
+/// decides anything. Each is READ COMMITTED, and is run again from its beginning when it came into another's way.
+package final class PostgreSQLDatabase: Sendable {
+  let pool: PostgreSQLPool
+
+  private init(_ pool: PostgreSQLPool) {
+    self.pool = pool
+  }
+
+  deinit {
+    // The threads finish what waits and end.
+    pool.close()
+  }
+
+  /// Brings the part's tables to the latest version and makes all connections.
+  ///
+  /// `isPatient`: what waits for a connection or a lock is not soon given up. For those whose work comes all at once
+  /// and in a bounded amount, such as tests; a service is not.
+  ///
+  /// Errors: `unavailable` when a connection cannot be made, `newerSchema` when a newer release was there.
+  package static func open(
+    url: PostgreSQLURL, schema: PostgreSQLSchema, connections: Int? = nil, isPatient: Bool = false
+  ) async throws(StorageError) -> PostgreSQLDatabase {
+    let pool = PostgreSQLPool(url, part: schema.part, patience: isPatient ? .untilDone : .ofServices)
+    do throws(StorageError) {
+      try await start(pool) { connection async throws(StorageError) in
+        try await SchemaUpgrade.run(schema, on: connection)
+      }
+      for _ in 1..<max(1, connections ?? Limits.connections) {
+        try await start(pool) { _ in }
+      }
+    } catch {
+      await pool.end()
+      throw error
+    }
+    return PostgreSQLDatabase(pool)
+  }
+
+  private static func start(
+    _ pool: PostgreSQLPool,
+    _ preparation: @escaping @Sendable (PostgreSQLConnection) async throws(StorageError) -> Void
+  ) async throws(StorageError) {
+    let failure: StorageError? = await withCheckedContinuation { started in
+      pool.start(preparation) { started.resume(returning: $0) }
+    }
+    if let failure { throw failure }
+  }
+
+  /// Runs `body` in a transaction and returns when it is durable. When `body` throws, nothing of it is stored.
+  ///
+  /// `body` may run several times: what it does besides its statements must not matter.
+  ///
+  /// - Parameter isUrgent: goes before all that waits, and however much that is: for the little that an instance may not go
+  ///   without, such as its own sign of life.
+  ///
+  /// Errors: `overloaded` at once when too much waits, and when the call's deadline (``CallDeadline``) passed before the work
+  /// began, `unavailable` at once while there is no connection, `cancelled` when the calling task is cancelled before the
+  /// work began, `outcomeUnknown` when the commit was not answered.
+  package func write<Value: Sendable>(
+    _ name: String = #function,
+    isUrgent: Bool = false,
+    _ body: @escaping @Sendable (PostgreSQLConnection) async throws(StorageError) -> Value
+  ) async throws(StorageError) -> Value {
+    try await PostgreSQLOperation(name: name, isReading: false, isUrgent: isUrgent, body: body).perform(in: pool)
+  }
+
+  /// Runs `body` on one state of the database, beside writers and other readers.
+  package func read<Value: Sendable>(
+    _ name: String = #function,
+    isUrgent: Bool = false,
+    _ body: @escaping @Sendable (PostgreSQLConnection) async throws(StorageError) -> Value
+  ) async throws(StorageError) -> Value {
+    try await PostgreSQLOperation(name: name, isReading: true, isUrgent: isUrgent, body: body).perform(in: pool)
+  }
+
+  /// Why nothing can be read or written; nil while a connection stands.
+  package var obstacle: String? {
+    pool.obstacle.map { error in "the database cannot be reached: \(error.detail)" }
+  }
+
+  /// Connections that stand.
+  package var connections: Int { pool.connected }
+
+  /// Operations that wait for a connection.
+  package var waiting: Int { pool.waiting }
+
+  /// Takes no more work, finishes what waits and closes the connections. May be called again.
+  package func close() async { await pool.end() }
+}

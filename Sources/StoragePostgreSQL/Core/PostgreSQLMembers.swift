@@ -1,0 +1,84 @@
+import LatchkeyModel
+import Storage
+
+/// The table `members` of a part's schema.
+package struct PostgreSQLMembers: MemberRows {
+  private let database: PostgreSQLDatabase
+
+  package init(_ database: PostgreSQLDatabase) {
+    self.database = database
+  }
+
+  /// What a part's schema has for it.
+  static let statements = [
+    """
+    CREATE TABLE members (
+      instance  bigint NOT NULL PRIMARY KEY CHECK (instance BETWEEN 0 AND 65535),
+      boot      uuid NOT NULL,
+      address   text COLLATE "C" NOT NULL,
+      -- Of the database's clock.
+      heartbeat bigint NOT NULL,
+      draining  boolean NOT NULL
+    ) WITH (fillfactor = 50)
+    """
+  ]
+
+  /// Cut off to the millisecond, as an instance's own time is.
+  private static let now = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+  private static let selectFree = """
+    SELECT n FROM (SELECT 0 AS n UNION ALL SELECT instance + 1 FROM members) AS candidates
+    WHERE n <= 65535 AND NOT EXISTS (SELECT 1 FROM members WHERE instance = n) ORDER BY n LIMIT 1
+    """
+
+  package func join(boot: [UInt8], address: String) async throws(StorageError) -> Member {
+    try await database.write("join the members", isUrgent: true) { db throws(StorageError) in
+      try await db.lock("members")
+      try await db.execute(
+        "DELETE FROM members WHERE heartbeat <= \(Self.now) - $1", .integer(Limits.memberLeaseMilliseconds))
+      guard let number = try await db.first(Self.selectFree, map: { UInt16(clamping: $0.integer(0)) }) else {
+        throw StorageError(.full, operation: "join the members", detail: "no number is free")
+      }
+      try await db.execute(
+        "INSERT INTO members (instance, boot, address, heartbeat, draining) VALUES ($1, $2, $3, \(Self.now), false)",
+        .integer(Int64(number)), .bytes(boot), .text(address))
+      return Member(number: number, boot: boot, address: address)
+    }
+  }
+
+  package func beat(_ member: Member, clock: any WallClock) async throws(StorageError) -> MemberBeat? {
+    try await database.write("say that a member lives", isUrgent: true) { db throws(StorageError) in
+      let before = clock.now()
+      let taken = try await db.first(
+        """
+        UPDATE members SET heartbeat = \(Self.now), draining = $3 WHERE instance = $1 AND boot = $2 \
+        RETURNING heartbeat, \(PostgreSQLConnection.thisServer)
+        """,
+        .integer(Int64(member.number)), .bytes(member.boot), .bool(member.isDraining)
+      ) { (time: $0.timestamp(0), server: $0.text(1)) }
+      let after = clock.now()
+      guard let (time, server) = taken else { return nil }
+      let live = try await db.all(
+        "SELECT instance, boot, address, draining FROM members WHERE heartbeat > $1 ORDER BY instance",
+        .integer(time.millisecondsSinceEpoch - Limits.memberSilenceMilliseconds)
+      ) { row throws(StorageError) in
+        Member(
+          number: UInt16(clamping: row.integer(0)), boot: row.bytes(1), address: row.text(2), isDraining: row.bool(3))
+      }
+      return MemberBeat(live: live, server: server, time: time, before: before, after: after)
+    }
+  }
+
+  package func leave(_ member: Member) async throws(StorageError) {
+    try await database.write("leave the members", isUrgent: true) { db throws(StorageError) in
+      // As silent as one who died.
+      _ = try await db.execute(
+        "UPDATE members SET heartbeat = \(Self.now) - $3, draining = true WHERE instance = $1 AND boot = $2",
+        .integer(Int64(member.number)), .bytes(member.boot), .integer(Limits.memberSilenceMilliseconds))
+    }
+  }
+}
+
+extension PostgreSQLConnection {
+  /// Names the server that runs a statement, as SQL: by when it started.
+  static let thisServer = "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint::text"
+}

@@ -1,0 +1,66 @@
+/// The bounds of this module, each with the reason for its number.
+enum Limits {
+  /// Connections of one process. A PostgreSQL of 100 connections serves a dozen instances so, and more would not make
+  /// one instance faster: eight writers keep a disk busy.
+  static let connections = 8
+
+  /// Between two attempts of a process to connect again. Instances that come back at once after an outage keep a
+  /// database from coming back.
+  static let reconnectPause: Duration = .seconds(1)
+
+  /// Added at random to the pause, so that instances which lost their database together come back apart.
+  static let reconnectJitter: ClosedRange<Int> = 0...250
+
+  /// For one address to answer, in seconds: libpq takes no less than two. Several hosts are tried one after the other.
+  static let connectSeconds = 3
+
+  /// For the answer to a statement. No statement reads more than a page of rows; one that takes longer waits for
+  /// something that will not come.
+  static let statement: Duration = .seconds(5)
+
+  /// For the answer to a COMMIT, which waits for a standby as well: a moment's trouble of the network is no reason not to
+  /// know what became of a write.
+  static let commit: Duration = .seconds(10)
+
+  /// For a lock that another transaction holds, in milliseconds. Writers hold theirs for some milliseconds.
+  static let lockMilliseconds = 2000
+
+  /// After which the server ends a transaction whose client went silent, in milliseconds, and lets go of its locks. Above
+  /// what our own code ever takes between two statements.
+  static let silenceMilliseconds = 10_000
+
+  /// How often the server looks whether the client of a running statement is still there, in milliseconds.
+  static let clientCheckMilliseconds = 2000
+
+  /// A connection that was idle for this long is asked whether it is alive.
+  static let heartbeat: Duration = .seconds(5)
+
+  /// Operations that may wait for a connection. At some 5,000 a second these are 0.8 s of work.
+  static let waiting = 4096
+
+  /// While what came first has waited for this long nothing more is queued.
+  static let longestWait: Duration = .seconds(1)
+
+  /// How often an operation is run again after a serialization failure or a deadlock.
+  static let retries = 3
+
+  /// The longest wait before the first of these, in milliseconds; it doubles.
+  static let retryMilliseconds = 10
+
+  /// Prepared statements that a connection keeps. The statements are constants of the stores and far fewer.
+  static let preparedStatements = 512
+
+  /// Parts of the sum of what guests store. A connection has its own by the number of its server process: with fewer than
+  /// this many connections two of them seldom wait for each other, and reading the sum costs some microseconds.
+  static let guestUsageParts = 64
+
+  /// For how long after its last sign of life a member's number is nobody's, in milliseconds: far longer than a process is
+  /// ever stopped and goes on with what it had in hand.
+  static let memberLeaseMilliseconds: Int64 = 600_000
+
+  /// After which a member that gives no sign of life is none, in milliseconds: five signs that did not come.
+  static let memberSilenceMilliseconds: Int64 = 5000
+
+  /// How long a start waits while another instance brings the schema forward.
+  static let schemaPatience: Duration = .seconds(30)
+}

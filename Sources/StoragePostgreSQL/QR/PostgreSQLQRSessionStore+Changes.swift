@@ -1,0 +1,82 @@
+import LatchkeyModel
+import Storage
+
+/// What changed, by the transactions that changed it, as `PostgreSQLEndings` does: neither a time nor a sequence would do,
+/// for a commit becomes visible when it does, not when its row was written. A mark holds at one server only.
+extension PostgreSQLQRSessionStore {
+  private static let selectMark =
+    "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint::text, pg_current_snapshot()::text"
+  private static let columns = "SELECT poll_hash, version, state, issued_at, expires_at, account_mask"
+  /// Those that had not begun when the mark was given, and those that were running. However old the oldest running one is,
+  /// nothing that was told is looked at again. Rows of numbers that the server has not come to are from a dump of another.
+  private static let selectAfter = """
+    \(columns) FROM qr_changes
+    WHERE xid >= pg_snapshot_xmax($1::text::pg_snapshot) AND xid < pg_snapshot_xmax(pg_current_snapshot())
+    UNION ALL
+    \(columns) FROM qr_changes WHERE xid = ANY (ARRAY (SELECT pg_snapshot_xip($1::text::pg_snapshot)))
+    """
+  private static let youngest = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint - $1::bigint"
+  private static let selectFirstPage = """
+    \(columns), at, ctid::text FROM qr_changes WHERE at >= \(youngest) ORDER BY at, ctid LIMIT $2
+    """
+  private static let selectPage = """
+    \(columns), at, ctid::text FROM qr_changes
+    WHERE at >= \(youngest) AND at >= $3 AND (at > $3 OR ctid > $4::text::tid) ORDER BY at, ctid LIMIT $2
+    """
+  private static let remove = """
+    DELETE FROM qr_changes WHERE ctid = ANY (ARRAY (
+      SELECT ctid FROM qr_changes WHERE at < \(youngest) ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED))
+    """
+
+  package func changeMark() async throws(StorageError) -> QRChangeMark {
+    try await database.read(isUrgent: true) { db throws(StorageError) in try await Self.mark(db) }
+  }
+
+  package func changes(
+    since mark: QRChangeMark, orOfLast duration: Duration, limit: Int
+  ) async throws(StorageError) -> QRChanges {
+    // One snapshot for all statements: what is not in it is not in its mark either.
+    try await database.read("changes(since:)", isUrgent: true) { db throws(StorageError) in
+      let now = try await Self.mark(db)
+      if mark.server == now.server, mark.place == nil {
+        return QRChanges(try await db.all(Self.selectAfter, .text(mark.state), map: Self.change), mark: now)
+      }
+      return try await Self.page(db, from: mark.server == now.server ? mark : now, duration, limit)
+    }
+  }
+
+  /// What is committed between two pages is not in the mark that the first was read with, and is told after the last.
+  private static func page(
+    _ db: PostgreSQLConnection, from mark: QRChangeMark, _ duration: Duration, _ limit: Int
+  ) async throws(StorageError) -> QRChanges {
+    let bounds: [PostgreSQLValue] = [.integer(duration.wholeMilliseconds), .integer(limit)]
+    let after = mark.place.map { [PostgreSQLValue.integer($0.at), .text($0.row)] }
+    let sql = after == nil ? selectFirstPage : selectPage
+    let rows = try await db.all(sql, bounds + (after ?? [])) { row throws(StorageError) in
+      (try change(row), QRChangeMark.Place(at: row.integer(6), row: row.text(7)))
+    }
+    let place = rows.count < limit ? nil : rows.last?.1
+    return QRChanges(rows.map(\.0), mark: QRChangeMark(server: mark.server, state: mark.state, place: place))
+  }
+
+  private static func mark(_ db: PostgreSQLConnection) async throws(StorageError) -> QRChangeMark {
+    let mark = try await db.first(selectMark) { QRChangeMark(server: $0.text(0), state: $0.text(1)) }
+    guard let mark else { throw StorageError(.corrupt, operation: "changes(since:)", detail: "no snapshot") }
+    return mark
+  }
+
+  private static func change(_ row: PostgreSQLRow) throws(StorageError) -> QRChange {
+    guard let pollSecret = Digest256(row.bytes(0)), let state = QRSessionState(rawValue: Int(row.integer(2))) else {
+      throw StorageError(.corrupt, operation: "qr_changes", detail: "a row does not read as a change")
+    }
+    return QRChange(
+      pollSecret: pollSecret, version: row.integer(1), state: state, issued: row.timestamp(3),
+      expires: row.timestamp(4), mask: row.optionalText(5).flatMap(DisplayText.init))
+  }
+
+  package func forgetChanges(olderThan age: Duration, limit: Int) async throws(StorageError) -> Int {
+    try await database.write { db throws(StorageError) in
+      try await db.execute(Self.remove, .integer(age.wholeMilliseconds), .integer(limit))
+    }
+  }
+}

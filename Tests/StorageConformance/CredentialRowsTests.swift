@@ -10,7 +10,7 @@ struct CredentialRowsTests {
     "R23, C20: a challenge is used once; another one with its hash and another expiry is another",
     arguments: Engine.allCases)
   func challenges(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let challenge = UsedChallenge(hash: [7], expiry: now)
     let found = try await store.write { rows throws(StorageError) in
       [
@@ -25,7 +25,7 @@ struct CredentialRowsTests {
   @Test(
     "C20: a code is spent once, in time, by who has the handle; one without tries is none", arguments: Engine.allCases)
   func codes(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     func stored(_ code: OneTimeCode, _ share: String, tries: Int64 = 5) -> StoredCode {
       StoredCode(
         code: code, share: share, expiry: now + .seconds(60), attemptsLeft: tries, elsewhereLeft: 0, sentAt: now,
@@ -47,16 +47,65 @@ struct CredentialRowsTests {
     #expect(found == [false, false, false, true, false])
   }
 
+  @Test(
+    "C20: codes are one for each identifier and share, and go by the time that they were sent",
+    arguments: Engine.allCases)
+  func codeShares(_ engine: Engine) async throws {
+    let store = try await Store(engine)
+    func stored(_ identifier: UInt8, _ share: String, sentAfter seconds: Int, sends: Int64 = 1) -> StoredCode {
+      StoredCode(
+        code: OneTimeCode(identifierHash: [identifier], codeHash: [2], handleHash: [3]), share: share,
+        expiry: now + .seconds(60), attemptsLeft: 5, elsewhereLeft: 4, sentAt: now + .seconds(seconds),
+        windowBeganAt: now, sends: sends)
+    }
+    let (known, net) = (stored(1, "known", sentAfter: 3), stored(1, "net", sentAfter: 1))
+    let (again, other) = (stored(1, "known", sentAfter: 4, sends: 2), stored(2, "known", sentAfter: 2))
+    let found = try await store.write { rows throws(StorageError) in
+      for row in [net, known, other, again] { try await rows.codes.put(row) }
+      let locked = [
+        try await rows.codes.lock([1], "known"), try await rows.codes.lock([1], "net"),
+        try await rows.codes.lock([1], ""), try await rows.codes.lock([9], "known"),
+      ]
+      let all = try await rows.codes.lockAll(of: [1])
+      try await rows.codes.remove(sentBefore: Sample.now + .seconds(4), limit: 1)
+      let first = try await rows.codes.lockAll(of: [1]) + rows.codes.lockAll(of: [2])
+      try await rows.codes.remove(sentBefore: Sample.now + .seconds(4), limit: 9)
+      return (locked, all, first, try await rows.codes.lockAll(of: [1]) + rows.codes.lockAll(of: [2]))
+    }
+    #expect(found.0 == [again, net, nil, nil] && found.1 == [again, net])
+    #expect(found.2 == [again, other] && found.3 == [again])
+  }
+
+  @Test("C20: tries are counted by what was tried and for whom", arguments: Engine.allCases)
+  func attempts(_ engine: Engine) async throws {
+    let store = try await Store(engine)
+    let (first, second) = (CountedTries(failures: 1, lastAt: now), CountedTries(failures: 2, lastAt: now + .seconds(1)))
+    let found = try await store.write { rows throws(StorageError) in
+      var found = [try await rows.attempts.lock([1], "")]
+      try await rows.attempts.put(first, [1], "")
+      try await rows.attempts.put(first, [1], "key")
+      try await rows.attempts.put(second, [1], "")
+      found += [
+        try await rows.attempts.lock([1], ""), try await rows.attempts.lock([1], "key"),
+        try await rows.attempts.lock([2], ""),
+      ]
+      try await rows.attempts.remove([1], "")
+      try await rows.attempts.remove([2], "")
+      return found + [try await rows.attempts.lock([1], ""), try await rows.attempts.lock([1], "key")]
+    }
+    #expect(found == [nil, second, first, nil, nil, first])
+  }
+
   @Test("C20: unlocks are one for each kind and key, and go by account, device or key", arguments: Engine.allCases)
   func unlocks(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let unlocks = [
       Sample.unlock("a", on: "phone"), Sample.unlock("b", on: "phone"), Sample.unlock("c", on: "laptop"),
       Sample.unlock("d", of: 2, on: "phone"), Sample.unlock("tv", on: "tv", code: "code"),
     ]
     let found = try await store.write { rows throws(StorageError) in
-      for unlock in unlocks { try await rows.unlocks.put(unlock) }
-      try await rows.unlocks.put(unlocks[0])
+      for unlock in unlocks { try await rows.unlocks.put(unlock, triesLeft: 10) }
+      try await rows.unlocks.put(unlocks[0], triesLeft: 10)
       let all = try await rows.unlocks.all(of: Sample.id(1)).map(\.keyThumbprint)
       let one = [try await rows.unlocks.find(.key, "a"), try await rows.unlocks.find(.pattern, "a")]
       let bound = [try await rows.unlocks.bound(by: "code"), try await rows.unlocks.bound(by: "other")]
@@ -77,14 +126,36 @@ struct CredentialRowsTests {
     #expect(found.3 == [false, true] && found.4 == [1, 1, 1] && found.5 == [unlocks[3], nil])
   }
 
+  @Test("C20: an unlock is locked with its tries, which go down and begin anew", arguments: Engine.allCases)
+  func tries(_ engine: Engine) async throws {
+    let store = try await Store(engine)
+    var pattern = Sample.unlock("phone", on: "phone")
+    (pattern.kind, pattern.secretHash) = (.pattern, "hash")
+    let (key, secret) = (Sample.unlock("phone", on: "phone"), pattern)
+    let found = try await store.write { rows throws(StorageError) in
+      try await rows.unlocks.put(secret, triesLeft: 10)
+      try await rows.unlocks.put(key, triesLeft: 7)
+      let locked = try await rows.unlocks.lock(.pattern, "phone")
+      try await rows.unlocks.change(.pattern, "phone", triesLeft: 3)
+      try await rows.unlocks.change(.pattern, "absent", triesLeft: 3)
+      let left = [
+        locked?.triesLeft, try await rows.unlocks.lock(.pattern, "phone")?.triesLeft,
+        try await rows.unlocks.lock(.key, "phone")?.triesLeft, try await rows.unlocks.lock(.key, "absent")?.triesLeft,
+      ]
+      try await rows.unlocks.put(secret, triesLeft: 10)
+      return (locked?.unlock, left, try await rows.unlocks.lock(.pattern, "phone")?.triesLeft)
+    }
+    #expect(found.0 == secret && found.1 == [10, 3, 7, nil] && found.2 == 10)
+  }
+
   @Test(
     "C20: what was enrolled on a device moves with its key; what binds the device goes by the new one",
     arguments: Engine.allCases)
   func moveUnlocks(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let unlocks = [Sample.unlock("own", on: "old"), Sample.unlock("old", on: "old", code: "code")]
     let found = try await store.write { rows throws(StorageError) in
-      for unlock in unlocks { try await rows.unlocks.put(unlock) }
+      for unlock in unlocks { try await rows.unlocks.put(unlock, triesLeft: 10) }
       try await rows.unlocks.changeKey(ofBinding: "old", to: "new")
       try await rows.unlocks.changeDevice("old", to: "new")
       return [
@@ -99,7 +170,7 @@ struct CredentialRowsTests {
     "C20: a guest session's newest ticket is kept; tickets go one by one, or with their account",
     arguments: Engine.allCases)
   func tickets(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let tickets = [
       Sample.ticket(1, guestSession: 1), Sample.ticket(2, guestSession: 1), Sample.ticket(3, guestSession: 2),
       Sample.ticket(4, guestSession: 3, account: 2),
@@ -122,7 +193,7 @@ struct CredentialRowsTests {
     "R44, C20: what came of what is found both ways, is inherited, and is forgotten with its descendant",
     arguments: Engine.allCases)
   func lineage(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let (code, first, second): (LineageMember, LineageMember, LineageMember) = (
       .code("code"), .session(Sample.id(1)), .session(Sample.id(2))
     )
@@ -151,7 +222,7 @@ struct CredentialRowsTests {
   @Test(
     "C20: a guest has one open merge, whose sessions may change; a second one is refused", arguments: Engine.allCases)
   func merges(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let merge = Sample.merge(1, guest: 10)
     var changed = merge
     changed.guestSession = Sample.id(60)
@@ -177,7 +248,7 @@ struct CredentialRowsTests {
 
   @Test("C20: of the networks of an account the newest are kept", arguments: Engine.allCases)
   func sources(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let found = try await store.write { rows throws(StorageError) in
       for (index, source) in ["a", "b", "c"].enumerated() {
         try await rows.sources.put(source, of: Sample.id(1), at: Sample.now + .seconds(index))
@@ -195,7 +266,7 @@ struct CredentialRowsTests {
 
   @Test("C20: an answer is kept by its key until it expires; the oldest of those go first", arguments: Engine.allCases)
   func replays(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     func replay(_ number: UInt8) -> SignInReplay {
       SignInReplay(
         session: Sample.id(number), previousSubject: Sample.id(2), isPromoted: true, isWipeRequired: false,
@@ -214,7 +285,7 @@ struct CredentialRowsTests {
 
   @Test("C20: what a code granted is one session at a time, and nothing once it is revoked", arguments: Engine.allCases)
   func grants(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let found = try await store.write { rows throws(StorageError) in
       var found = [try await rows.grants.lock("code")]
       try await rows.grants.put("code", session: Sample.id(1), at: Sample.now)
@@ -223,7 +294,7 @@ struct CredentialRowsTests {
       found.append(try await rows.grants.lock("code"))
       try await rows.grants.revoke("code", at: Sample.now)
       try await rows.grants.revoke("unknown", at: Sample.now)
-      return found + [try await rows.grants.lock("code"), try await rows.grants.lock("unknown")]
+      return found + [try await rows.grants.find("code"), try await rows.grants.lock("unknown")]
     }
     #expect(
       found == [
@@ -237,7 +308,7 @@ struct CredentialRowsTests {
     "C20: a session's newest offer is kept, found by code and reference, and goes unless it was redeemed",
     arguments: Engine.allCases)
   func transfers(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     func record(_ number: UInt8, session: UInt8) -> TransferRecord {
       TransferRecord(
         offer: TransferOffer(
@@ -262,35 +333,24 @@ struct CredentialRowsTests {
       found += [try await rows.transfers.find([2, 1]), try await rows.transfers.find([3, 2])]
       try await rows.transfers.remove(third.offer.id)
       found.append(try await rows.transfers.find([3, 2]))
+      try await rows.transfers.put(first)
+      try await rows.transfers.put(third)
+      try await rows.transfers.remove(of: Sample.id(9))
+      found.append(try await rows.transfers.find([1, 1]))
+      try await rows.transfers.remove(of: Sample.id(1))
+      found += [try await rows.transfers.find([1, 1]), try await rows.transfers.find([3, 1])]
       return found
     }
     var over = third
     over.triesLeft = 4
     over.redeemed = redeemed
-    #expect(found == [nil, second, second, third, nil, over, nil])
-  }
-
-  @Test("C20: events have numbers of their own, and the last one's link is found", arguments: Engine.allCases)
-  func audit(_ engine: Engine) async throws {
-    let store = try Store(engine)
-    let event = AuditEvent(
-      sequence: 1, note: AuditNote(.sessionBegan, at: now), link: [UInt8](repeating: 7, count: 32))
-    let found = try await store.write { rows throws(StorageError) in
-      let before = try await rows.audit.lockLast()
-      try await rows.audit.insert(event)
-      return [before?.sequence, try await rows.audit.lockLast()?.sequence]
-    }
-    #expect(found == [nil, 1])
-    let error = await #expect(throws: StorageError.self) {
-      try await store.write { rows throws(StorageError) in try await rows.audit.insert(event) }
-    }
-    #expect(error?.isUniqueViolation == true)
+    #expect(found == [nil, second, second, third, nil, over, nil, first, nil, nil])
   }
 
   @Test(
     "C3: forty at once use one challenge, one identifier and one id: each is given once", arguments: Engine.allCases)
   func fortyAtOnce(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let challenge = UsedChallenge(hash: [7], expiry: now)
     let identity = try Sample.identity("ada@example.com")
     let merge = Sample.merge(1, guest: 10)
@@ -321,5 +381,59 @@ struct CredentialRowsTests {
       }
     }
     #expect(wins == [1, 1, 1, 1])
+  }
+
+  @Test("C3: forty at once who change what they locked lose nothing of each other", arguments: Engine.allCases)
+  func lockedChanges(_ engine: Engine) async throws {
+    let store = try await Store(engine)
+    let guide = try #require(GuideID("guide"))
+    var pattern = Sample.unlock("phone", on: "phone")
+    (pattern.kind, pattern.secretHash) = (.pattern, "hash")
+    let (unlock, merge) = (pattern, Sample.merge(1, guest: 10))
+    let code = StoredCode(
+      code: OneTimeCode(identifierHash: [1], codeHash: [2], handleHash: [3]), share: "", expiry: now, attemptsLeft: 40,
+      elsewhereLeft: 0, sentAt: now, windowBeganAt: now, sends: 0)
+    try await store.write { rows throws(StorageError) in
+      try await rows.unlocks.put(unlock, triesLeft: 40)
+      try await rows.codes.put(code)
+      try await rows.merges.insert(merge, dueAt: Sample.now, at: Sample.now)
+      try await rows.purges.insert(Sample.id(1), dueAt: Sample.now)
+    }
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for _ in 0..<40 {
+        group.addTask {
+          try await store.write { rows throws(StorageError) in
+            let tries = try await rows.attempts.lock([1], "")?.failures ?? 0
+            try await rows.attempts.put(CountedTries(failures: tries + 1, lastAt: Sample.now), [1], "")
+            let left = try await rows.unlocks.lock(.pattern, "phone")?.triesLeft ?? 0
+            try await rows.unlocks.change(.pattern, "phone", triesLeft: left - 1)
+            if var code = try await rows.codes.lock([1], "") {
+              code.attemptsLeft -= 1
+              try await rows.codes.put(code)
+            }
+            if var merge = try await rows.merges.lock(Sample.id(1)) {
+              merge.attempts += 1
+              try await rows.merges.change(merge, dueAt: Sample.now)
+            }
+            let purge = try await rows.purges.lock(Sample.id(1))?.attempts ?? 0
+            try await rows.purges.change(Sample.id(1), attempts: purge + 1, dueAt: Sample.now)
+            let revision = try await rows.guides.lock(guide, of: Sample.id(1))?.progress.revision ?? 0
+            let progress = GuideProgress(status: .active, position: 0, step: nil, revision: revision + 1)
+            try await rows.guides.put(
+              StoredGuideProgress(guide: guide, progress: progress, updatedAt: Sample.now), of: Sample.id(1))
+          }
+        }
+      }
+      try await group.waitForAll()
+    }
+    let found = try await store.write { rows throws(StorageError) in
+      [
+        try await rows.attempts.lock([1], "")?.failures, try await rows.unlocks.lock(.pattern, "phone")?.triesLeft,
+        try await rows.codes.lock([1], "")?.attemptsLeft, try await rows.merges.find(Sample.id(1))?.attempts,
+        try await rows.purges.lock(Sample.id(1))?.attempts,
+        try await rows.guides.find(guide, of: Sample.id(1))?.progress.revision,
+      ]
+    }
+    #expect(found == [40, 0, 0, 40, 40, 40])
   }
 }

@@ -1,7 +1,9 @@
 import LatchkeyModel
 import Storage
 import StorageMemory
+import StoragePostgreSQL
 import StorageSQLite
+import Synchronization
 import TestSupport
 import Testing
 
@@ -12,15 +14,59 @@ import Testing
 enum Engine: String, CaseIterable, Sendable, CustomTestStringConvertible {
   case memory
   case sqlite
+  case postgresql
 
   var testDescription: String { rawValue }
 
-  func open(in folder: TemporaryFolder) throws(StorageError) -> any IdentityStorage {
+  /// Whether what was written is there when it is opened again.
+  var isDurable: Bool { self != .memory }
+
+  func open(in folder: TemporaryFolder) async throws -> any IdentityStorage {
     switch self {
     case .memory: MemoryIdentityStorage()
-    case .sqlite: SQLiteIdentityStorage(try SQLiteDatabase.open(path: folder.file("identity.db"), schema: .identity))
+    case .sqlite:
+      SQLiteIdentityStorage(
+        try SQLiteDatabase.open(path: folder.file("identity.db"), schema: .identity, isPatient: true))
+    case .postgresql:
+      PostgreSQLIdentityStorage(try await Self.postgresql(in: folder, schema: .identity))
     }
   }
+
+  func openMigrations(in folder: TemporaryFolder) async throws -> any MigrationStorage {
+    switch self {
+    case .memory: MemoryMigrationStorage()
+    case .sqlite:
+      SQLiteMigrationStorage(
+        try SQLiteDatabase.open(path: folder.file("migrator.db"), schema: MigrationSchema.schema, isPatient: true))
+    case .postgresql: PostgreSQLMigrationStorage(try await Self.postgresql(in: folder, schema: .migration))
+    }
+  }
+
+  func openQRSessions(in folder: TemporaryFolder) async throws -> any QRSessionStore {
+    switch self {
+    case .memory: MemoryQRSessionStore()
+    case .sqlite:
+      SQLiteQRSessionStore(
+        database: try SQLiteDatabase.open(path: folder.file("qr.db"), schema: QRSchema.current, isPatient: true))
+    case .postgresql: PostgreSQLQRSessionStore(database: try await Self.postgresql(in: folder, schema: .qr))
+    }
+  }
+
+  /// The database that belongs to the folder: a new one, or the one that was opened for it before. Several connections,
+  /// so that what is asked at once runs at once, and not more than the server has for all suites.
+  private static func postgresql(
+    in folder: TemporaryFolder, schema: PostgreSQLSchema
+  ) async throws -> PostgreSQLDatabase {
+    let server = try PostgreSQLServer.shared()
+    let url = try databases.withLock { databases in
+      let url = try databases[folder.path] ?? server.database()
+      databases[folder.path] = url
+      return url
+    }
+    return try await PostgreSQLDatabase.open(url: PostgreSQLURL(url), schema: schema, connections: 4, isPatient: true)
+  }
+
+  private static let databases = Mutex<[String: String]>([:])
 }
 
 /// An engine with nothing in it, and what a test writes there.
@@ -28,9 +74,9 @@ struct Store {
   let folder: TemporaryFolder
   let storage: any IdentityStorage
 
-  init(_ engine: Engine) throws {
+  init(_ engine: Engine) async throws {
     folder = try TemporaryFolder()
-    storage = try engine.open(in: folder)
+    storage = try await engine.open(in: folder)
   }
 
   /// Runs `body` as one change.
@@ -72,6 +118,7 @@ enum Sample {
       scope: isGuest ? .basic : .account, method: isGuest ? .guest : .password,
       device: Session.Device(keyThumbprint: device, label: DisplayText("Phone"), platform: DisplayText("android")),
       boundKeyThumbprint: device, refreshSeed: RedactedSecret([number, 7]), beganAt: began, authenticatedAt: began,
+      provenBy: isGuest ? .guest : .password,
       family: RefreshFamily(
         generation: 1, rotatedAt: began, idleExpiry: began + idle, absoluteExpiry: began + .seconds(9000)))
   }
@@ -105,7 +152,8 @@ enum Sample {
     LinkTicket(
       hash: [hash], guestSession: id(guestSession), account: id(account),
       authority: Authority(
-        scope: .account, method: .password, provenAt: now, keyThumbprint: "key", expiry: now + .seconds(60)),
+        scope: .account, method: .password, provenBy: .password, provenAt: now, keyThumbprint: "key",
+        expiry: now + .seconds(60)),
       credential: .identity(.email, value: "ada@example.com"), accountMask: "a***", qrSession: nil,
       expiry: now + .seconds(30))
   }

@@ -8,7 +8,7 @@ struct SessionRowsTests {
 
   @Test("C20: a session is found as it was inserted, also to be locked, and no other is", arguments: Engine.allCases)
   func insert(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let session = try Sample.session(7)
     let found = try await store.write { rows throws(StorageError) in
       try await rows.sessions.insert(session)
@@ -25,7 +25,7 @@ struct SessionRowsTests {
     "C20: a second session with the same id is refused, and nothing of its change is stored", arguments: Engine.allCases
   )
   func duplicate(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let (first, second) = (try Sample.session(7), try Sample.session(7, of: 2))
     let other = try Sample.session(9)
     try await store.write { rows throws(StorageError) in try await rows.sessions.insert(first) }
@@ -47,7 +47,7 @@ struct SessionRowsTests {
     "C20: of a subject's sessions those that have not ended or expired are live, the newest first",
     arguments: Engine.allCases)
   func live(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let (old, new) = (try Sample.session(1), try Sample.session(2, at: now + .seconds(1)))
     let (expired, ended) = (try Sample.session(3, idle: .seconds(5)), try Sample.session(4))
     let foreign = try Sample.session(5, of: 2)
@@ -66,7 +66,7 @@ struct SessionRowsTests {
 
   @Test("C20: a session ends once; it keeps its first reason and time", arguments: Engine.allCases)
   func end(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let session = try Sample.session(1)
     let ends = try await store.write { rows throws(StorageError) in
       try await rows.sessions.insert(session)
@@ -85,7 +85,7 @@ struct SessionRowsTests {
     "C20: all of a subject end but one, or those on one device; others' and ended ones stay", arguments: Engine.allCases
   )
   func endMany(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let sessions = [
       try Sample.session(1), try Sample.session(2, on: "other"), try Sample.session(3, on: nil),
       try Sample.session(4, of: 2),
@@ -108,7 +108,7 @@ struct SessionRowsTests {
   @Test(
     "C20: a change stores the family and the owner's word, and nothing else of a session", arguments: Engine.allCases)
   func change(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let session = try Sample.session(1)
     var changed = session
     changed.family = RefreshFamily(
@@ -116,6 +116,7 @@ struct SessionRowsTests {
       absoluteExpiry: session.family.absoluteExpiry)
     var confirmed = changed
     confirmed.authenticatedAt = now + .seconds(2)
+    confirmed.provenBy = .otp
     confirmed.confirmedAt = now + .seconds(3)
     let (family, word) = (changed, confirmed)
     let found = try await store.write { rows throws(StorageError) in
@@ -132,7 +133,7 @@ struct SessionRowsTests {
     "C20: an account's sessions tell that it was used on a device, ended or not; a guest's tell nothing",
     arguments: Engine.allCases)
   func wasUsed(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let (account, guest) = (try Sample.session(1), try Sample.session(2, of: 2, isGuest: true))
     let found = try await store.write { rows throws(StorageError) in
       try await rows.sessions.insert(account)
@@ -147,9 +148,37 @@ struct SessionRowsTests {
     #expect(found == [true, false, false])
   }
 
+  @Test(
+    "C20: everybody's end in steps, but those that began since or are over; the last renewal of the rest is told",
+    arguments: Engine.allCases)
+  func endEverybodys(_ engine: Engine) async throws {
+    let store = try await Store(engine)
+    let sessions = [
+      try Sample.session(1), try Sample.session(2, of: 2), try Sample.session(3, idle: .seconds(5)),
+      try Sample.session(4, at: now + .seconds(9)),
+    ]
+    let found = try await store.write { rows throws(StorageError) in
+      for session in sessions { try await rows.sessions.insert(session) }
+      let rotations = [
+        try await rows.sessions.lastRotation(of: Sample.id(1)), try await rows.sessions.lastRotation(of: Sample.id(2)),
+        try await rows.sessions.lastRotation(of: Sample.id(7)),
+      ]
+      let until = Sample.now + .seconds(5)
+      var ended: [[EndedSession]] = []
+      for _ in 0..<3 {
+        ended.append(try await rows.sessions.end(begunUntil: until, limit: 1, because: .administrator, at: until))
+      }
+      return (rotations, ended, try await rows.sessions.lastRotation(of: Sample.id(2)))
+    }
+    #expect(found.0 == [now + .seconds(9), now, nil] && found.2 == nil)
+    #expect(found.1.map(\.count) == [1, 1, 0])
+    #expect(Set(found.1.flatMap { $0 }.map(\.id)) == [Sample.id(1), Sample.id(2)])
+    #expect(Set(found.1.flatMap { $0 }.map(\.why)) == [.administrator])
+  }
+
   @Test("C20: the newest session on a device is found, ended or not", arguments: Engine.allCases)
   func newest(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let (old, new) = (try Sample.session(2), try Sample.session(1, at: now + .seconds(1)))
     let others = [
       try Sample.session(3, on: "other", at: now + .seconds(2)), try Sample.session(4, of: 2, at: now + .seconds(2)),
@@ -167,7 +196,7 @@ struct SessionRowsTests {
 
   @Test("C20: sessions go on under another key of their device, with what is bound to it", arguments: Engine.allCases)
   func changeDevice(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let (own, ended, foreign) = (try Sample.session(1), try Sample.session(2), try Sample.session(3, of: 2))
     let found = try await store.write { rows throws(StorageError) in
       for session in [own, ended, foreign] { try await rows.sessions.insert(session) }
@@ -187,7 +216,7 @@ struct SessionRowsTests {
   @Test(
     "S19, C20: the device that somebody left is found by when and why their session ended", arguments: Engine.allCases)
   func leftDevice(_ engine: Engine) async throws {
-    let store = try Store(engine)
+    let store = try await Store(engine)
     let session = try Sample.session(1)
     let found = try await store.write { rows throws(StorageError) in
       try await rows.sessions.insert(session)

@@ -1,3 +1,4 @@
+import Callers
 import Glibc
 import Storage
 import Synchronization
@@ -341,6 +342,46 @@ private let schema = SQLiteSchema(versions: [
     while database.waitingWrites < 1 { try await Task.sleep(for: .milliseconds(1)) }
     waiting.cancel()
     await #expect(throws: StorageError(.cancelled, operation: "insert(_:_:)")) { try await waiting.value }
+    gate.open()
+    try await first
+    #expect(try await names(database) == [])
+    await database.close()
+  }
+
+  @Test("a write whose call is over by the time the writer comes to it never happens, and one that has time does")
+  func lateWriter() async throws {
+    let database = try SQLiteDatabase.open(path: path, schema: schema)
+    let connection = try SQLiteConnection(path: path, mode: .reader)
+    let queue = BlockingQueue<any QueuedOperation>(capacity: 8)
+    let deadline = ContinuousClock.now + .seconds(3600)
+    let callers = [deadline, deadline + .nanoseconds(1), nil].map { deadline in
+      Task {
+        try await CallDeadline.$current.withValue(deadline) {
+          try await SQLiteOperation(name: "late", isInterruptible: false) { _ in }.perform(in: queue)
+        }
+      }
+    }
+    while queue.count < callers.count { try await Task.sleep(for: .milliseconds(1)) }
+    let begun = queue.popAvailable(upTo: 8).filter { $0.begin(on: connection, at: deadline) }
+    #expect(begun.count == 2)
+    for operation in begun { operation.finish(await operation.run(on: connection)) }
+    let error = await #expect(throws: StorageError.self) { try await callers[0].value }
+    #expect(error?.fault == .overloaded)
+    try await callers[1].value
+    try await callers[2].value
+    await database.close()
+  }
+
+  @Test("a write whose call is over already does not even wait")
+  func overBefore() async throws {
+    let database = try SQLiteDatabase.open(path: path, schema: schema)
+    let gate = Gate()
+    async let first: Void = database.write { _ in gate.wait() }
+    await gate.entered()
+    let error = await #expect(throws: StorageError.self) {
+      try await CallDeadline.$current.withValue(.now) { try await insert(database, "never") }
+    }
+    #expect(error?.fault == .overloaded)
     gate.open()
     try await first
     #expect(try await names(database) == [])

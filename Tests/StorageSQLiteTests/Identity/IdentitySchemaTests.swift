@@ -13,6 +13,24 @@ struct IdentitySchemaTests {
     folder = try TemporaryFolder()
   }
 
+  @Test("Notices that only a newer release can read hold up nobody, and go when they are too old")
+  func newerNotices() async throws {
+    let database = try SQLiteDatabase.open(path: folder.file("notices.db"), schema: .identity)
+    let (now, ada) = (Timestamp(secondsSinceEpoch: 1000), try #require(AccountIdentifier("ada@example.com")))
+    let known = OwnerNotice(key: "known", .recovered, to: ada, locale: nil, at: now)
+    let (due, removed) = try await database.write { db throws(StorageError) in
+      for number in 0..<3 {
+        try db.execute(
+          "INSERT INTO notices (key, notice, recipient, at, attempts, due_at) VALUES (?, 'newer', ?, 1, 0, 1)",
+          .text("newer \(number)"), .text(ada.canonical))
+      }
+      let notices = SQLiteNotices(db: db)
+      try notices.insert(known, dueAt: now)
+      return (try notices.lockDue(on: .mail, at: now, limit: 2), try notices.remove(before: now, limit: 9))
+    }
+    #expect(due == [known] && removed == 3)
+  }
+
   @Test("A file of each earlier version opens with what it held")
   func upgrades() async throws {
     for version in 1...SQLiteSchema.identity.latest {
@@ -39,7 +57,7 @@ struct IdentitySchemaTests {
       await old.close()
       let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)
       let id = try #require(SessionID(bytes: [UInt8](repeating: 0, count: 16)))
-      let session = try await SQLiteSessionStore(IdentityDatabase(database, audit: .plain)).session(id)
+      let session = try await database.read { db throws(StorageError) in try SQLiteSessions(db: db).find(id) }
       #expect(session?.family.generation == 3 && session?.confirmedAt == nil)
       let device = try await database.read { db throws(StorageError) in try SQLiteDevices(db: db).find("key") }
       #expect(device?.guest?.bytes == [UInt8](repeating: 0, count: 16) && device?.lastLogin?.accountMask == "a***")
@@ -56,11 +74,10 @@ struct IdentitySchemaTests {
   func searches() async throws {
     let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)
     let statements =
-      [SQLiteSessions.selectOnDevice, SQLiteUnlocks.move]
-      + SQLiteSubjectStore.removals.filter {
-        // Tickets and transfers live for minutes: their tables stay short.
-        !$0.contains("link_tickets") && !$0.contains("transfers")
-      }
+      [
+        SQLiteSessions.selectOnDevice, SQLiteUnlocks.move, SQLiteIdentities.removeAll, SQLiteIdentities.removePassword,
+        SQLiteGuides.remove, SQLiteUnlocks.removeElsewhere, SQLiteSources.removeOldest,
+      ] + SQLiteDevices.removeUses
     let plans = try await database.read { db throws(StorageError) in
       try statements.map { statement throws(StorageError) in
         try db.all("EXPLAIN QUERY PLAN \(statement)") { $0.text(3) }.joined(separator: "; ")
@@ -75,13 +92,18 @@ struct IdentitySchemaTests {
   @Test("what is over is found by its time, or by the session that it came from, without reading a table")
   func purges() async throws {
     let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)
+    let statements =
+      SQLiteSessions.removeOver + [
+        SQLiteGrants.removeEmpty, SQLiteChallenges.removeExpired, SQLiteTickets.removeExpired,
+        SQLiteTransfers.removeExpired, SQLiteAttempts.removeOld, SQLiteMerges.removeOver, SQLiteMergedGuests.removeOld,
+      ]
     let plans = try await database.read { db throws(StorageError) in
-      try SQLiteSessionStore.purges.map { purge throws(StorageError) in
-        try db.all("EXPLAIN QUERY PLAN \(purge.sql)") { $0.text(3) }.joined(separator: "; ")
+      try statements.map { statement throws(StorageError) in
+        try db.all("EXPLAIN QUERY PLAN \(statement)") { $0.text(3) }.joined(separator: "; ")
       }
     }
-    for (purge, plan) in zip(SQLiteSessionStore.purges, plans) {
-      #expect(plan.hasPrefix("SEARCH") && !plan.contains("SCAN"), "\(purge.sql): \(plan)")
+    for (statement, plan) in zip(statements, plans) {
+      #expect(plan.hasPrefix("SEARCH") && !plan.contains("SCAN"), "\(statement): \(plan)")
     }
     await database.close()
   }

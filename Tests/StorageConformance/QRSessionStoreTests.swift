@@ -3,21 +3,9 @@ import Storage
 import TestSupport
 import Testing
 
-@testable import StorageSQLite
-
-@Suite struct SQLiteQRSessionStoreTests {
-  private let folder: TemporaryFolder
-  private let store: SQLiteQRSessionStore
+@Suite("C20: QR sessions are the same in every engine")
+struct QRSessionStoreTests {
   private let start = Timestamp(secondsSinceEpoch: 1_790_000_000)
-
-  init() throws {
-    folder = try TemporaryFolder()
-    store = try Self.open(folder)
-  }
-
-  private static func open(_ folder: TemporaryFolder) throws -> SQLiteQRSessionStore {
-    SQLiteQRSessionStore(database: try SQLiteDatabase.open(path: folder.file("test.db"), schema: QRSchema.current))
-  }
 
   private func digest(_ number: UInt8) throws -> Digest256 {
     try #require(Digest256([UInt8](repeating: number, count: 32)))
@@ -72,7 +60,7 @@ import Testing
       heardBeacon: true,
       mask: DisplayText("a•••@example.org")
     )
-    let grant = QRSession.Grant(scope: try #require(Scope("profile")), confirmed: start + .seconds(4))
+    let grant = QRSession.Grant(scope: try #require(Scope("profile")), confirmed: start + .seconds(4), proven: start)
     let proof: QRConfirmProof = try #require(
       QRConfirmProof(
         key: [UInt8](repeating: 5, count: 64),
@@ -80,7 +68,7 @@ import Testing
         signature: [UInt8](repeating: 6, count: 64)
       )
     )
-    let signed = QRSession.Grant(scope: .empty, confirmed: start + .seconds(4), proof: proof)
+    let signed = QRSession.Grant(scope: .empty, confirmed: start + .seconds(4), proven: start, proof: proof)
     return [
       .pending, .scanned(claim), .confirmed(claim, grant), .confirmed(claim, signed), .denied(claim), .expired,
       .cancelled,
@@ -88,57 +76,58 @@ import Testing
     ]
   }
 
-  @Test("A session in any state comes back as it was, by each of its codes, also after a restart")
-  func roundTrip() async throws {
+  @Test(
+    "C20: a session in any state comes back as it was, by each of its codes, also after a restart",
+    arguments: Engine.allCases)
+  func roundTrip(_ engine: Engine) async throws {
+    let folder = try TemporaryFolder()
+    let store = try await engine.openQRSessions(in: folder)
     for (index, phase) in try phases().enumerated() {
       try await store.insert(try session(UInt8(index), phase: phase, version: Int64(index) + 1))
     }
-    let reopened = try Self.open(folder)
+    let stores = engine.isDurable ? [store, try await engine.openQRSessions(in: folder)] : [store]
     for (index, phase) in try phases().enumerated() {
       let expected = try session(UInt8(index), phase: phase, version: Int64(index) + 1)
-      for store in [store, reopened] {
+      for store in stores {
         #expect(try await store.session(expected.id) == expected)
         #expect(try await store.session(reference: expected.keys.reference) == expected)
         #expect(try await store.session(userCode: expected.keys.userCode) == expected)
         #expect(try await store.session(pollSecret: expected.keys.pollSecret) == expected)
       }
     }
-    #expect(try await store.session(reference: try digest(200)) == nil)
-  }
-
-  @Test("A sign-in under way survives the upgrade of the first version's database")
-  func upgrade() async throws {
-    let first = SQLiteSchema(versions: [QRSchema.current.versions[0]])
-    let path = folder.file("old.db")
-    let old = try SQLiteDatabase.open(path: path, schema: first)
-    let expected = try session(3, phase: try phases()[1], version: 2)
-    let claim = try #require(expected.claim)
-    _ = try await old.write { db throws(StorageError) in
-      try db.execute(
-        """
-        INSERT INTO qr_sessions (id, poll_hash, reference_hash, user_code_hash, purpose, client_id, scope, challenge,
-          initiator_label, initiator_app, initiator_address, issued_at, expires_at, version, state, sub, sid,
-          ticket_hash, ticket_expires_at, needs_check_code)
-        VALUES (?, ?, ?, ?, 1, 'latchkey-demo', 'profile records', ?, 'Living room', 'player', '2001:db8::7', ?, ?, 2, 2,
-          ?, ?, ?, ?, 1)
-        """,
-        .blob(expected.id.bytes), .blob(expected.keys.pollSecret.bytes), .blob(expected.keys.reference.bytes),
-        .blob(expected.keys.userCode.bytes), .blob(expected.request.challenge.digest.bytes),
-        .integer(expected.issued.millisecondsSinceEpoch), .integer(expected.expires.millisecondsSinceEpoch),
-        .blob(claim.subject.bytes), .blob(claim.sessionID.bytes), .blob(claim.ticket.bytes),
-        .integer(claim.ticketExpires.millisecondsSinceEpoch)
-      )
+    for store in stores {
+      #expect(try await store.session(try session(99).id) == nil)
+      #expect(try await store.session(reference: try digest(200)) == nil)
+      #expect(try await store.session(userCode: try digest(200)) == nil)
+      #expect(try await store.session(pollSecret: try digest(200)) == nil)
     }
-    await old.close()
-    let upgraded = SQLiteQRSessionStore(database: try SQLiteDatabase.open(path: path, schema: QRSchema.current))
-    let found = try #require(try await upgraded.session(expected.id))
-    #expect(found.phase.state == .scanned && found.version == 2 && found.request.action == nil)
-    #expect(found.claim?.requirements == QRRequirements(checkCode: true))
-    #expect(found.claim?.heardBeacon == false)
   }
 
-  @Test("S6: no code is given out twice while a session has it")
-  func uniqueCodes() async throws {
+  @Test("S6, C20: of forty that insert a session with the same code at once, one succeeds", arguments: Engine.allCases)
+  func oneInsertWins(_ engine: Engine) async throws {
+    let store = try await engine.openQRSessions(in: try TemporaryFolder())
+    let code = try digest(201)
+    let sessions = try (0..<40 as Range<UInt8>).map { number in
+      let own = try session(number)
+      let keys = QRSessionKeys(
+        pollSecret: own.keys.pollSecret, reference: own.keys.reference, userCode: code)
+      return QRSession(id: own.id, keys: keys, request: own.request, issued: start, lifetime: .seconds(9))
+    }
+    let wins = await withTaskGroup(of: Bool.self) { group in
+      for session in sessions {
+        group.addTask { (try? await store.insert(session)) != nil }
+      }
+      return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+    }
+    #expect(wins == 1)
+    #expect(try await store.sessions(expiringAfter: start, following: nil, limit: 99).count == 1)
+    let again = try #require(try await store.session(userCode: code))
+    await #expect(throws: StorageError.self) { try await store.insert(again) }
+  }
+
+  @Test("S6, C20: no code is given out twice while a session has it", arguments: Engine.allCases)
+  func uniqueCodes(_ engine: Engine) async throws {
+    let store = try await engine.openQRSessions(in: try TemporaryFolder())
     let first = try session(1)
     try await store.insert(first)
     let second = try session(2)
@@ -153,13 +142,13 @@ import Testing
     }
   }
 
-  @Test("S5: of a hundred that exchange the same version, one succeeds")
-  func oneExchangeWins() async throws {
+  @Test("S5, C20: of a hundred that exchange the same version, one succeeds", arguments: Engine.allCases)
+  func oneExchangeWins(_ engine: Engine) async throws {
+    let store = try await engine.openQRSessions(in: try TemporaryFolder())
     let before = try session(1)
     try await store.insert(before)
     let phase = try phases()[1]
     let after = try session(1, phase: phase, version: 2)
-    let store = store
     let now = start
     let wins = try await withThrowingTaskGroup(of: Bool.self) { group in
       for _ in 0..<100 { group.addTask { try await store.exchange(before, for: after, at: now) } }
@@ -169,8 +158,9 @@ import Testing
     #expect(try await store.session(before.id) == after)
   }
 
-  @Test("An exchange needs the version, the state and, for a live state, the time")
-  func exchangeConditions() async throws {
+  @Test("C20: an exchange needs the version, the state and, for a live state, the time", arguments: Engine.allCases)
+  func exchangeConditions(_ engine: Engine) async throws {
+    let store = try await engine.openQRSessions(in: try TemporaryFolder())
     let stored = try session(1, phase: try phases()[1], version: 5)
     try await store.insert(stored)
     let after = try session(1, phase: try phases()[2], version: 6)
@@ -184,8 +174,9 @@ import Testing
     #expect(try await store.session(stored.id) == after)
   }
 
-  @Test("Pages list every session that is still in time, each once")
-  func pages() async throws {
+  @Test("C20: pages list every session that is still in time, each once", arguments: Engine.allCases)
+  func pages(_ engine: Engine) async throws {
+    let store = try await engine.openQRSessions(in: try TemporaryFolder())
     for number in 0..<25 as Range<UInt8> { try await store.insert(try session(number)) }
     var found: [QRSessionID] = []
     while true {
@@ -198,8 +189,9 @@ import Testing
     #expect(try await store.sessions(expiringAfter: start + .seconds(120), following: nil, limit: 10).isEmpty)
   }
 
-  @Test("Ended sessions are forgotten in batches, redeemed ones later than others")
-  func removal() async throws {
+  @Test("C20: ended sessions are forgotten in batches, redeemed ones later than others", arguments: Engine.allCases)
+  func removal(_ engine: Engine) async throws {
+    let store = try await engine.openQRSessions(in: try TemporaryFolder())
     for (index, phase) in try phases().enumerated() { try await store.insert(try session(UInt8(index), phase: phase)) }
     let end = start + .seconds(120)
     let later = end + .seconds(1)

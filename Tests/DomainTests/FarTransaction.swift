@@ -16,14 +16,20 @@ struct FarTransaction<Near: IdentityTransaction>: IdentityTransaction {
   var identities: FarIdentities<Near.Identities> { FarIdentities(near: near.identities, batch: batch) }
   var challenges: FarChallenges<Near.Challenges> { FarChallenges(near: near.challenges, batch: batch) }
   var codes: FarCodes<Near.Codes> { FarCodes(near: near.codes, batch: batch) }
+  var attempts: FarAttempts<Near.Attempts> { FarAttempts(near: near.attempts, batch: batch) }
   var unlocks: FarUnlocks<Near.Unlocks> { FarUnlocks(near: near.unlocks, batch: batch) }
   var tickets: FarTickets<Near.Tickets> { FarTickets(near: near.tickets, batch: batch) }
   var lineage: FarLineage<Near.Lineage> { FarLineage(near: near.lineage, batch: batch) }
   var merges: FarMerges<Near.Merges> { FarMerges(near: near.merges, batch: batch) }
+  var mergedGuests: FarMergedGuests<Near.MergedGuests> { FarMergedGuests(near: near.mergedGuests, batch: batch) }
   var sources: FarSources<Near.Sources> { FarSources(near: near.sources, batch: batch) }
   var replays: FarReplays<Near.Replays> { FarReplays(near: near.replays, batch: batch) }
   var transfers: FarTransfers<Near.Transfers> { FarTransfers(near: near.transfers, batch: batch) }
   var grants: FarGrants<Near.Grants> { FarGrants(near: near.grants, batch: batch) }
+  var guides: FarGuides<Near.Guides> { FarGuides(near: near.guides, batch: batch) }
+  var purges: FarPurges<Near.Purges> { FarPurges(near: near.purges, batch: batch) }
+  var notices: FarNotices<Near.Notices> { FarNotices(near: near.notices, batch: batch) }
+  var upkeep: FarUpkeep<Near.Upkeep> { FarUpkeep(near: near.upkeep, batch: batch) }
   var audit: FarAudit<Near.Audit> { FarAudit(near: near.audit, batch: batch) }
 }
 
@@ -39,6 +45,35 @@ struct FarSubjects<Near: SubjectRows>: SubjectRows {
   func lock(_ id: SubjectID) async throws(StorageError) -> Subject? {
     await batch.load()
     return try await near.lock(id)
+  }
+
+  func standing(of id: SubjectID) async throws(StorageError) -> SubjectStanding? {
+    await batch.load()
+    return try await near.standing(of: id)
+  }
+
+  func countGuests() async throws(StorageError) -> Int {
+    await batch.load()
+    return try await near.countGuests()
+  }
+
+  func unusedGuests(
+    before time: Timestamp, after last: UnusedGuest?, limit: Int
+  ) async throws(StorageError) -> [UnusedGuest] {
+    await batch.load()
+    return try await near.unusedGuests(before: time, after: last, limit: limit)
+  }
+
+  func change(_ id: SubjectID, disabledAt time: Timestamp?) async throws(StorageError) {
+    try await near.change(id, disabledAt: time)
+  }
+
+  func change(_ id: SubjectID, exportedAt time: Timestamp, recordsVersion: Int64) async throws(StorageError) {
+    try await near.change(id, exportedAt: time, recordsVersion: recordsVersion)
+  }
+
+  func change(_ id: SubjectID, deletedAt time: Timestamp) async throws(StorageError) {
+    try await near.change(id, deletedAt: time)
   }
 
   func insert(_ subject: Subject) async throws(StorageError) {
@@ -69,6 +104,20 @@ struct FarDevices<Near: DeviceRows>: DeviceRows {
     return try await near.lock(keyThumbprint)
   }
 
+  func label(of keyThumbprint: String) async throws(StorageError) -> DisplayText? {
+    await batch.load()
+    return try await near.label(of: keyThumbprint)
+  }
+
+  func all(usedBy subject: SubjectID, at now: Timestamp) async throws(StorageError) -> [KnownDevice] {
+    await batch.load()
+    return try await near.all(usedBy: subject, at: now)
+  }
+
+  func change(_ keyThumbprint: String, label: DisplayText) async throws(StorageError) {
+    try await near.change(keyThumbprint, label: label)
+  }
+
   func put(_ device: DeviceRegistration, counter: ProofCounter?, at now: Timestamp) async throws(StorageError) {
     try await near.put(device, counter: counter, at: now)
   }
@@ -85,12 +134,21 @@ struct FarDevices<Near: DeviceRows>: DeviceRows {
     try await near.change(keyThumbprint, lastAccount: lastAccount, hint)
   }
 
+  func keys(ofGuest guest: SubjectID) async throws(StorageError) -> [String] {
+    await batch.load()
+    return try await near.keys(ofGuest: guest)
+  }
+
   func removeGuest(_ guest: SubjectID) async throws(StorageError) {
     try await near.removeGuest(guest)
   }
 
   func removeGuest(_ guest: SubjectID, from keyThumbprint: String) async throws(StorageError) {
     try await near.removeGuest(guest, from: keyThumbprint)
+  }
+
+  func remove(usesOf subject: SubjectID) async throws(StorageError) {
+    try await near.remove(usesOf: subject)
   }
 
   func resetCounter(_ keyThumbprint: String) async throws(StorageError) {
@@ -132,6 +190,18 @@ struct FarSessions<Near: SessionRows>: SessionRows {
     return try await near.wasUsed(account, onDevice: keyThumbprint)
   }
 
+  func lastRotation(of subject: SubjectID) async throws(StorageError) -> Timestamp? {
+    await batch.load()
+    return try await near.lastRotation(of: subject)
+  }
+
+  func end(
+    begunUntil time: Timestamp, limit: Int, because why: Session.End, at now: Timestamp
+  ) async throws(StorageError) -> [EndedSession] {
+    await batch.load()
+    return try await near.end(begunUntil: time, limit: limit, because: why, at: now)
+  }
+
   func insert(_ session: Session) async throws(StorageError) {
     try await near.insert(session)
   }
@@ -142,6 +212,13 @@ struct FarSessions<Near: SessionRows>: SessionRows {
 
   func change(_ session: Session) async throws(StorageError) {
     try await near.change(session)
+  }
+
+  func change(
+    of subject: SubjectID, onDevice keyThumbprint: String, label: DisplayText, at now: Timestamp
+  ) async throws(StorageError) -> Int {
+    await batch.load()
+    return try await near.change(of: subject, onDevice: keyThumbprint, label: label, at: now)
   }
 
   func end(_ id: SessionID, because why: Session.End, at now: Timestamp) async throws(StorageError) -> EndedSession? {
@@ -176,6 +253,15 @@ struct FarSessions<Near: SessionRows>: SessionRows {
     return try await near.device(of: subject, leftAt: time, because: why)
   }
 
+  func remove(overBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int {
+    await batch.load()
+    return try await near.remove(overBefore: time, limit: limit)
+  }
+
+  func ended(since time: Timestamp) async throws(StorageError) -> [EndedSession] {
+    await batch.load()
+    return try await near.ended(since: time)
+  }
 }
 
 struct FarIdentities<Near: IdentityRows>: IdentityRows {
@@ -218,8 +304,30 @@ struct FarIdentities<Near: IdentityRows>: IdentityRows {
     return try await near.remove(kind, value, of: account)
   }
 
+  func remove(of account: SubjectID) async throws(StorageError) {
+    try await near.remove(of: account)
+  }
+
+  func change(_ identifier: AccountIdentifier, verifiedAt time: Timestamp) async throws(StorageError) {
+    try await near.change(identifier, verifiedAt: time)
+  }
+
+  func findPassword(of account: SubjectID) async throws(StorageError) -> String? {
+    await batch.load()
+    return try await near.findPassword(of: account)
+  }
+
+  func lockPassword(of account: SubjectID) async throws(StorageError) -> String? {
+    await batch.load()
+    return try await near.lockPassword(of: account)
+  }
+
   func putPassword(_ hash: String, of account: SubjectID, at now: Timestamp) async throws(StorageError) {
     try await near.putPassword(hash, of: account, at: now)
+  }
+
+  func removePassword(of account: SubjectID) async throws(StorageError) {
+    try await near.removePassword(of: account)
   }
 
   func change(_ identifier: AccountIdentifier, secretHash: String) async throws(StorageError) {
@@ -242,11 +350,29 @@ struct FarChallenges<Near: ChallengeRows>: ChallengeRows {
     return try await near.insert(challenge)
   }
 
+  func remove(expiredBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int {
+    await batch.load()
+    return try await near.remove(expiredBefore: time, limit: limit)
+  }
 }
 
 struct FarCodes<Near: OneTimeCodeRows>: OneTimeCodeRows {
   let near: Near
   let batch: Batch
+
+  func lock(_ identifierHash: [UInt8], _ share: String) async throws(StorageError) -> StoredCode? {
+    await batch.load()
+    return try await near.lock(identifierHash, share)
+  }
+
+  func lockAll(of identifierHash: [UInt8]) async throws(StorageError) -> [StoredCode] {
+    await batch.load()
+    return try await near.lockAll(of: identifierHash)
+  }
+
+  func remove(sentBefore time: Timestamp, limit: Int) async throws(StorageError) {
+    try await near.remove(sentBefore: time, limit: limit)
+  }
 
   func put(_ code: StoredCode) async throws(StorageError) {
     try await near.put(code)
@@ -273,8 +399,19 @@ struct FarUnlocks<Near: UnlockRows>: UnlockRows {
     return try await near.all(of: account)
   }
 
-  func put(_ unlock: Unlock) async throws(StorageError) {
-    try await near.put(unlock)
+  func lock(
+    _ kind: Unlock.Kind, _ keyThumbprint: String
+  ) async throws(StorageError) -> (unlock: Unlock, triesLeft: Int64)? {
+    await batch.load()
+    return try await near.lock(kind, keyThumbprint)
+  }
+
+  func put(_ unlock: Unlock, triesLeft: Int64) async throws(StorageError) {
+    try await near.put(unlock, triesLeft: triesLeft)
+  }
+
+  func change(_ kind: Unlock.Kind, _ keyThumbprint: String, triesLeft: Int64) async throws(StorageError) {
+    try await near.change(kind, keyThumbprint, triesLeft: triesLeft)
   }
 
   func remove(_ kind: Unlock.Kind, _ keyThumbprint: String, of account: SubjectID) async throws(StorageError) -> Bool {
@@ -337,6 +474,10 @@ struct FarTickets<Near: LinkTicketRows>: LinkTicketRows {
     try await near.remove(of: account)
   }
 
+  func remove(expiredBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int {
+    await batch.load()
+    return try await near.remove(expiredBefore: time, limit: limit)
+  }
 }
 
 struct FarLineage<Near: LineageRows>: LineageRows {
@@ -380,6 +521,33 @@ struct FarMerges<Near: MergeRows>: MergeRows {
     return try await near.find(id)
   }
 
+  func lock(_ id: MergeID) async throws(StorageError) -> PendingMerge? {
+    await batch.load()
+    return try await near.lock(id)
+  }
+
+  func lockDue(at now: Timestamp, limit: Int) async throws(StorageError) -> [PendingMerge] {
+    await batch.load()
+    return try await near.lockDue(at: now, limit: limit)
+  }
+
+  func due(at now: Timestamp, limit: Int) async throws(StorageError) -> [PendingMerge] {
+    await batch.load()
+    return try await near.due(at: now, limit: limit)
+  }
+
+  func change(_ id: MergeID, plan: PendingMerge.Plan?) async throws(StorageError) {
+    try await near.change(id, plan: plan)
+  }
+
+  func change(_ merge: PendingMerge, at now: Timestamp) async throws(StorageError) {
+    try await near.change(merge, at: now)
+  }
+
+  func change(_ merge: PendingMerge, dueAt: Timestamp) async throws(StorageError) {
+    try await near.change(merge, dueAt: dueAt)
+  }
+
   func open(of guest: SubjectID) async throws(StorageError) -> PendingMerge? {
     await batch.load()
     return try await near.open(of: guest)
@@ -393,6 +561,10 @@ struct FarMerges<Near: MergeRows>: MergeRows {
     try await near.changeSessions(of: merge, at: now)
   }
 
+  func remove(overBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int {
+    await batch.load()
+    return try await near.remove(overBefore: time, limit: limit)
+  }
 }
 
 struct FarSources<Near: SignInSourceRows>: SignInSourceRows {
@@ -450,6 +622,11 @@ struct FarGrants<Near: QRGrantRows>: QRGrantRows {
     try await near.put(qrSession, session: session, at: now)
   }
 
+  func find(_ qrSession: String) async throws(StorageError) -> QRGrantRecord? {
+    await batch.load()
+    return try await near.find(qrSession)
+  }
+
   func lock(_ qrSession: String) async throws(StorageError) -> QRGrantRecord? {
     await batch.load()
     return try await near.lock(qrSession)
@@ -459,21 +636,10 @@ struct FarGrants<Near: QRGrantRows>: QRGrantRows {
     try await near.revoke(qrSession, at: now)
   }
 
-}
-
-struct FarAudit<Near: AuditRows>: AuditRows {
-  let near: Near
-  let batch: Batch
-
-  func lockLast() async throws(StorageError) -> (sequence: Int64, link: [UInt8])? {
+  func remove(emptyBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int {
     await batch.load()
-    return try await near.lockLast()
+    return try await near.remove(emptyBefore: time, limit: limit)
   }
-
-  func insert(_ event: AuditEvent) async throws(StorageError) {
-    try await near.insert(event)
-  }
-
 }
 
 struct FarTransfers<Near: TransferRows>: TransferRows {
@@ -511,7 +677,122 @@ struct FarTransfers<Near: TransferRows>: TransferRows {
     try await near.remove(id)
   }
 
+  func remove(of subject: SubjectID) async throws(StorageError) {
+    try await near.remove(of: subject)
+  }
+
   func remove(offerOf session: SessionID) async throws(StorageError) {
     try await near.remove(offerOf: session)
+  }
+
+  func remove(expiredBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int {
+    await batch.load()
+    return try await near.remove(expiredBefore: time, limit: limit)
+  }
+}
+
+struct FarGuides<Near: GuideRows>: GuideRows {
+  let near: Near
+  let batch: Batch
+
+  func find(_ guide: GuideID, of subject: SubjectID) async throws(StorageError) -> StoredGuideProgress? {
+    await batch.load()
+    return try await near.find(guide, of: subject)
+  }
+
+  func lock(_ guide: GuideID, of subject: SubjectID) async throws(StorageError) -> StoredGuideProgress? {
+    await batch.load()
+    return try await near.lock(guide, of: subject)
+  }
+
+  func all(of subject: SubjectID) async throws(StorageError) -> [StoredGuideProgress] {
+    await batch.load()
+    return try await near.all(of: subject)
+  }
+
+  func put(_ progress: StoredGuideProgress, of subject: SubjectID) async throws(StorageError) {
+    try await near.put(progress, of: subject)
+  }
+
+  func remove(of subject: SubjectID) async throws(StorageError) {
+    try await near.remove(of: subject)
+  }
+}
+
+struct FarMergedGuests<Near: MergedGuestRows>: MergedGuestRows {
+  let near: Near
+  let batch: Batch
+
+  func devices(of guest: SubjectID) async throws(StorageError) -> [String] {
+    await batch.load()
+    return try await near.devices(of: guest)
+  }
+
+  func put(_ guest: SubjectID, onDevice keyThumbprint: String, at now: Timestamp) async throws(StorageError) {
+    try await near.put(guest, onDevice: keyThumbprint, at: now)
+  }
+
+  func remove(of guest: SubjectID) async throws(StorageError) {
+    try await near.remove(of: guest)
+  }
+
+  func remove(before time: Timestamp, limit: Int) async throws(StorageError) -> Int {
+    await batch.load()
+    return try await near.remove(before: time, limit: limit)
+  }
+}
+
+struct FarPurges<Near: PurgeRows>: PurgeRows {
+  let near: Near
+  let batch: Batch
+
+  func lock(_ subject: SubjectID) async throws(StorageError) -> PendingPurge? {
+    await batch.load()
+    return try await near.lock(subject)
+  }
+
+  func lockDue(at now: Timestamp, limit: Int) async throws(StorageError) -> [PendingPurge] {
+    await batch.load()
+    return try await near.lockDue(at: now, limit: limit)
+  }
+
+  func due(at now: Timestamp, limit: Int) async throws(StorageError) -> [PendingPurge] {
+    await batch.load()
+    return try await near.due(at: now, limit: limit)
+  }
+
+  func insert(_ subject: SubjectID, dueAt: Timestamp) async throws(StorageError) {
+    try await near.insert(subject, dueAt: dueAt)
+  }
+
+  func change(_ subject: SubjectID, attempts: Int64, dueAt: Timestamp) async throws(StorageError) {
+    try await near.change(subject, attempts: attempts, dueAt: dueAt)
+  }
+
+  func remove(_ subject: SubjectID) async throws(StorageError) {
+    try await near.remove(subject)
+  }
+}
+
+struct FarAttempts<Near: AttemptRows>: AttemptRows {
+  let near: Near
+  let batch: Batch
+
+  func lock(_ target: [UInt8], _ share: String) async throws(StorageError) -> CountedTries? {
+    await batch.load()
+    return try await near.lock(target, share)
+  }
+
+  func put(_ tries: CountedTries, _ target: [UInt8], _ share: String) async throws(StorageError) {
+    try await near.put(tries, target, share)
+  }
+
+  func remove(_ target: [UInt8], _ share: String) async throws(StorageError) {
+    try await near.remove(target, share)
+  }
+
+  func remove(lastBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int {
+    await batch.load()
+    return try await near.remove(lastBefore: time, limit: limit)
   }
 }

@@ -66,7 +66,7 @@ struct SessionTests {
       kind: .key, keyThumbprint: "lock", account: owner.subject, deviceKey: "laptop", secretHash: nil,
       enrolledAt: world.now)
     try await world.write { rows throws(StorageError) in
-      try await rows.unlocks.put(unlock)
+      try await rows.unlocks.put(unlock, triesLeft: 10)
       try await rows.lineage.insert(.session(child.session.id), cameOf: .session(other.session.id))
       try await rows.lineage.insert(.unlock(.key, key: "lock"), cameOf: .session(other.session.id))
       try await rows.lineage.insert(.identity(.userName, value: "ada"), cameOf: .session(other.session.id))

@@ -13,6 +13,8 @@ final class World: Sendable {
   let domain: IdentityDomain
   let heard = Heard()
   private let random: Mutex<SeededRandom>
+  /// Where the engine keeps its files, for as long as there is the world.
+  private let folder: TemporaryFolder?
 
   /// Everything that listeners were told.
   final class Heard: SessionListener {
@@ -25,7 +27,8 @@ final class World: Sendable {
     var began: [Session] { all.withLock { $0.flatMap(\.began) } }
   }
 
-  init(seed: UInt64 = 1, storage: any IdentityStorage = MemoryIdentityStorage()) {
+  init(seed: UInt64 = 1, storage: any IdentityStorage = MemoryIdentityStorage(), in folder: TemporaryFolder? = nil) {
+    self.folder = folder
     self.storage = storage
     random = Mutex(SeededRandom(seed: seed))
     domain = IdentityDomain(storage, audit: Self.chain, listeners: [heard])
@@ -41,7 +44,7 @@ final class World: Sendable {
   let lifetimes = TokenLifetimes()
   var source: RandomSource { RandomSource { [self] count in random.withLock { $0.bytes(count) } } }
 
-  func id<ID: OpaqueID>() -> ID { ID(from: source) }
+  func id<ID: OpaqueID>(_ type: ID.Type = ID.self) -> ID { ID(from: source) }
 
   func below(_ bound: Int) -> Int { random.withLock { Int.random(in: 0..<bound, using: &$0) } }
 
@@ -88,6 +91,11 @@ final class World: Sendable {
     return signedIn
   }
 
+  /// The session of a new account on a device that was a guest's.
+  func account(_ name: String, on key: String) async throws -> Session {
+    try await account(name, guest: try await guest(key).id).session
+  }
+
   func signIn(
     _ name: String, as account: SubjectID, hash: String? = nil, guest: SignIn.Guest? = nil,
     replay: SignIn.Replay? = nil,
@@ -101,11 +109,22 @@ final class World: Sendable {
   }
 
   func refresh(_ session: SessionID, _ generation: Int64, isGenuine: Bool = true) async throws -> Refresh.Outcome {
-    try await domain.perform(
+    try await domain.refresh(
       Refresh(session: session, generation: generation, lifetimes: lifetimes, at: now) { _ in isGenuine })
   }
 
   func replay() -> SignIn.Replay { SignIn.Replay(key: source.bytes(32), expiry: now + .seconds(60)) }
+
+  /// A code that was sent and is not spent.
+  func code() async throws -> OneTimeCode {
+    let code = OneTimeCode(
+      identifierHash: source.bytes(32), codeHash: source.bytes(32), handleHash: source.bytes(32))
+    let stored = StoredCode(
+      code: code, share: "known", expiry: now + .seconds(300), attemptsLeft: 5, elsewhereLeft: 0, sentAt: now,
+      windowBeganAt: now, sends: 1)
+    try await write { rows throws(StorageError) in try await rows.codes.put(stored) }
+    return code
+  }
 
   // MARK: What is stored
 
@@ -119,6 +138,14 @@ final class World: Sendable {
     _ body: @escaping @Sendable (any IdentityTransaction) async throws(StorageError) -> Void
   ) async throws {
     try await storage.write(Work(body: body))
+  }
+
+  /// What is on record of a kind, in its order.
+  func notes(_ kind: AuditNote.Kind) async throws -> [AuditNote] {
+    let events = try await read { rows throws(StorageError) in
+      try await rows.audit.events(after: 0, of: nil, limit: 10_000)
+    }
+    return events.map(\.note).filter { $0.kind == kind }
   }
 
   func session(_ id: SessionID) async throws -> Session? {
@@ -143,4 +170,9 @@ extension Optional {
     guard let self else { throw Unexpected() }
     return self
   }
+}
+
+extension CountAttempt.Outcome {
+  /// Nil for a try that has to wait.
+  var counted: CountedAttempt? { if case .allowed(let counted) = self { counted } else { nil } }
 }

@@ -1,6 +1,6 @@
 package import Callers
 package import Logging
-package import Transport
+package import TransportServer
 
 /// The keys that every service reads.
 package enum CommonKeys {
@@ -33,6 +33,32 @@ package enum CommonKeys {
     default: ".latchkey",
     help: "folder of the database and the keys"
   )
+  static let storageURLName = "storage.url"
+  /// Nil for a file of the service's own in the data directory.
+  package static let storageURL = ConfigurationKey<StorageLocation?>(
+    storageURLName,
+    default: .string(""),
+    help: "where the rows are: sqlite:PATH, or postgresql://USER@HOST:PORT,HOST2:PORT/DATABASE; "
+      + "default: a file in dataDir"
+  ) { value throws(ConfigurationError) in
+    guard case .string(let text) = value else { throw .invalidValue(key: storageURLName, reason: "must be text") }
+    return text.isEmpty ? nil : try StorageLocation.parse(text)
+  }
+  package static let storagePasswordFile = ConfigurationKey.optionalString(
+    "storage.passwordFile",
+    help: "file with the password of storage.url's user; read at the start"
+  )
+  /// Nil for where the gRPC port listens.
+  package static let instanceAddress = ConfigurationKey<Endpoint?>(
+    "instanceAddress",
+    default: .string(""),
+    help: "host and port at which other instances of this service reach this one; default: listen.host and listen.port"
+  ) { value throws(ConfigurationError) in
+    guard case .string(let text) = value, text.isEmpty || Endpoint(text) != nil else {
+      throw .invalidValue(key: "instanceAddress", reason: "must be a host and a port, such as qr-1.internal:7402")
+    }
+    return Endpoint(text)
+  }
   package static let serviceTokenFile = ConfigurationKey.optionalString(
     "serviceTokenFile",
     help: "file with the services' shared secret; default: service-token in dataDir"
@@ -124,7 +150,7 @@ package enum CommonKeys {
     "dpop.nonces",
     default: false,
     help: "proofs of possession (DPoP) must hold a nonce of ours: none can be made in advance, at the price of a round "
-      + "trip every few minutes"
+      + "trip every few minutes; over PostgreSQL they always must"
   )
 
   package static let policyFile = ConfigurationKey.optionalString(
@@ -240,7 +266,8 @@ package enum CommonKeys {
     [
       listenHost.declaration, listenPort(default: service.port).declaration,
       managementHost.declaration, managementPort(default: service.managementPort).declaration,
-      portsFile.declaration, dataDirectory.declaration, serviceTokenFile.declaration,
+      portsFile.declaration, dataDirectory.declaration, storageURL.declaration, storagePasswordFile.declaration,
+      instanceAddress.declaration, serviceTokenFile.declaration,
       certificateFile.declaration, keyFile.declaration, caFile.declaration, insecureCleartext.declaration,
       serviceAuthentication.declaration, callerCAFile.declaration, clientCertificateFile.declaration,
       clientKeyFile.declaration, certificateNames.declaration,

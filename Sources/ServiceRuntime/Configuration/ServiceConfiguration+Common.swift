@@ -1,4 +1,5 @@
 internal import Callers
+internal import Glibc
 
 extension ServiceConfiguration {
   /// The proxies that say for whom they ask.
@@ -16,6 +17,17 @@ extension ServiceConfiguration {
 
   package var management: Endpoint {
     Endpoint(host: self[CommonKeys.managementHost], port: self[CommonKeys.managementPort()])
+  }
+
+  /// Where other instances of this service reach this one.
+  var instanceAddress: Endpoint {
+    if let address = self[CommonKeys.instanceAddress] { return address }
+    guard ["0.0.0.0", "::"].contains(listen.host) else { return listen }
+    var name = [CChar](repeating: 0, count: 256)
+    // Fills at most what the array has; the last byte stays 0.
+    let isNamed = unsafe gethostname(&name, name.count - 1) == 0
+    let host = String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    return Endpoint(host: isNamed && !host.isEmpty ? host : listen.host, port: listen.port)
   }
 
   package var dataDirectory: String { self[CommonKeys.dataDirectory] }
@@ -62,6 +74,9 @@ extension ServiceConfiguration {
         "listen.host \(listen.host) is reachable from other machines and there is no TLS: set tls.certificateFile and "
           + "tls.keyFile, or insecureCleartext if a proxy terminates TLS"
       )
+    }
+    if self[CommonKeys.storagePasswordFile] != nil, !sharesStorage {
+      throw .conflict("storage.passwordFile is for a storage.url of postgresql://")
     }
     if self[CommonKeys.proxyHeaderRequired], self[CommonKeys.trustedProxies].isEmpty {
       throw .conflict("proxies.requireProxyProtocol needs proxies.trusted")

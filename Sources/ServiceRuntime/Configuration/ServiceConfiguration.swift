@@ -34,6 +34,11 @@ package struct ServiceConfiguration: Sendable {
     development: [String: ConfigurationValue] = [:]
   ) throws(ConfigurationError) {
     self.declarations = declarations
+    // In the file a key is a value or an object, not both.
+    let names = Set(declarations.map(\.name))
+    for name in names {
+      precondition(!names.contains { $0.hasPrefix(name + ".") }, "\(name) is a key, and the beginning of another")
+    }
     var providers: [any ConfigProvider] = try [
       Self.textProvider(
         Dictionary(

@@ -40,8 +40,8 @@ extension InstallationKeys {
       "WEBHOOK_URL",
     ],
     .qr: [
+      "CLIENT_NAMES",
       "CLIENTS",
-      "CLIENTS_NAMES",
       "CODE_LIFETIME",
       "CONFIRM_CHECK_CODE",
       "CONFIRM_MAXIMUM_AUTHENTICATION_AGE",
@@ -69,6 +69,7 @@ extension InstallationKeys {
       "RECORDS_ACCOUNT_MIB",
       "RECORDS_GUEST_COUNT",
       "RECORDS_GUEST_MIB",
+      "RECORDS_GUEST_TOTAL_MIB",
     ],
   ]
 }

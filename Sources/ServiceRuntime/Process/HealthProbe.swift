@@ -1,6 +1,6 @@
 internal import GRPC
 internal import LatchkeyProtos
-internal import Transport
+internal import TransportClient
 
 /// What `--check-health` does: asks the service that runs by the same configuration whether it serves, at its management
 /// port. For container images, which have no shell and no other program to ask with.

@@ -1,4 +1,4 @@
-internal import Transport
+internal import TransportServer
 
 /// The pages of the management port, for probes and scrapers that speak no gRPC.
 enum ManagementPages {

@@ -1,5 +1,5 @@
 package import GRPC
-package import Transport
+package import TransportServer
 
 /// What a service consists of once it is made: what it serves, who may call it, and what runs beside it.
 package struct ServiceParts: Sendable {

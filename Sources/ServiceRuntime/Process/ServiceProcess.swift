@@ -8,7 +8,7 @@ internal import NIOCore
 internal import NIOPosix
 internal import ServiceLifecycle
 internal import TLS
-internal import Transport
+internal import TransportServer
 internal import UnixSignals
 
 /// Runs a service from its command line to its exit status. The whole of a `main.swift`:
@@ -100,7 +100,9 @@ package enum ServiceProcess {
       policies: policies,
       eventLoops: eventLoops,
       revocations: RevocationFeed(identity: channels[.identity], logger: logger),
-      proofs: DPoPVerifier(needsNonces: configuration[CommonKeys.proofNonces], horizon: horizon),
+      // What one instance took another does not know; but a nonce is of one process.
+      proofs: DPoPVerifier(
+        needsNonces: configuration[CommonKeys.proofNonces] || configuration.sharesStorage, horizon: horizon),
       channels: channels
     )
     let parts: ServiceParts
@@ -207,7 +209,10 @@ package enum ServiceProcess {
         let feed = resources.revocations
         sessions = feed
         tasks.append(BackgroundTask("revocation feed") { await feed.run() })
-        obstacles.append { feed.hasBegun ? nil : "the ended sessions are not known yet" }
+        obstacles.append {
+          if feed.isCurrent { return nil }
+          return feed.hasBegun ? "which sessions ended is not known" : "the ended sessions are not known yet"
+        }
       }
     }
   }
@@ -383,6 +388,7 @@ package enum ServiceProcess {
   private static func serviceToken(_ configuration: ServiceConfiguration) throws(StartupError) -> ServiceToken? {
     guard configuration[CommonKeys.serviceAuthentication] == .token else { return nil }
     do throws(ConfigurationError) {
+      try configuration.requireMounted(configuration.serviceTokenFile)
       return try ServiceToken.load(configuration.serviceTokenFile)
     } catch {
       throw StartupError(error)

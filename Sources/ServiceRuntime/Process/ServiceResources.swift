@@ -24,4 +24,9 @@ package struct ServiceResources: Sendable {
   package func channel(to service: PeerService) -> any RPCChannel {
     channels[service]
   }
+
+  /// The same to one instance of a service, wherever it listens.
+  package func channel(to service: PeerService, at address: Endpoint) -> any RPCChannel {
+    channels.channel(to: service, at: address)
+  }
 }

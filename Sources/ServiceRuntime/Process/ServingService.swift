@@ -2,7 +2,7 @@ internal import Glibc
 internal import LatchkeyModel
 internal import Logging
 internal import ServiceLifecycle
-internal import Transport
+internal import TransportServer
 
 /// The ports of a service as the lifecycle runs them: they serve from before `run` until shutdown, then drain.
 struct ServingService: Service {

@@ -1,0 +1,63 @@
+package import StoragePostgreSQL
+package import StorageSQLite
+
+/// A service's rows, opened.
+package struct OpenedStorage<Store: Sendable>: Sendable {
+  package let store: Store
+  /// Why nothing can be stored; nil while it can.
+  package let obstacle: @Sendable () -> String?
+  package let close: @Sendable () async -> Void
+  /// This instance among the others that have the same rows; nil where there can be none.
+  package var membership: Membership?
+}
+
+extension ServiceResources {
+  /// Opens a service's rows wherever `storage.url` says, brought to the latest schema.
+  ///
+  /// - Parameters:
+  ///   - file: the name of SQLite's file in the data directory.
+  ///   - sqlite: the schema, and the store over a database that has it.
+  ///   - postgresql: the same; nil for a service that has no store there.
+  package func openStorage<Store: Sendable>(
+    file: String,
+    sqlite: (schema: SQLiteSchema, store: (SQLiteDatabase) -> Store),
+    postgresql: (schema: PostgreSQLSchema, store: (PostgreSQLDatabase) -> Store)?
+  ) async throws -> OpenedStorage<Store> {
+    switch try configuration.storage(file: file) {
+    case .sqlite(let path):
+      let database = try SQLiteDatabase.open(path: path, schema: sqlite.schema)
+      metrics.observe(database, path: path)
+      return OpenedStorage(
+        store: sqlite.store(database), obstacle: { database.obstacle }, close: { await database.close() })
+    case .postgresql(let url):
+      guard let postgresql else {
+        throw ConfigurationError.conflict("storage.url: this service keeps its rows in SQLite only")
+      }
+      let database = try await PostgreSQLDatabase.open(url: url, schema: postgresql.schema)
+      metrics.observe(database)
+      logger.info("rows are in PostgreSQL", metadata: ["url": "\(url)", "connections": "\(database.connections)"])
+      let membership = try await Membership.join(
+        PostgreSQLMembers(database), address: configuration.instanceAddress.description, clock: clock, logger: logger)
+      return OpenedStorage(
+        store: postgresql.store(database), obstacle: { database.obstacle }, close: { await database.close() },
+        membership: membership)
+    }
+  }
+}
+
+extension ServiceParts {
+  /// The service is one of several: it says that it lives, and serves while it may. Called when all else is set.
+  package mutating func join(_ membership: Membership?) {
+    guard let membership else { return }
+    tasks.append(membership.task)
+    obstacle = { [obstacle] in obstacle() ?? membership.obstacle }
+    drain = { [drain] in
+      membership.drain()
+      drain()
+    }
+    close = { [close] in
+      await membership.leave()
+      await close()
+    }
+  }
+}

@@ -76,6 +76,12 @@ package enum Limits {
   package static let keyRetryInterval: Duration = .milliseconds(100)
   /// The least time between two fetches that unknown keys ask for.
   package static let keyFetchDistance: Duration = .seconds(5)
+  /// Names of unknown keys that a fetch is asked for, that are remembered as nobody's, and that were identity's once, of which
+  /// there is one a month; and how long each may be: ours have 43 bytes.
+  package static let missingKeys = 256
+  package static let absentKeys = 1024
+  package static let retiredKeys = 64
+  package static let keyNameBytes = 128
   /// How long one fetch of the keys may take.
   package static let keyFetchTimeout: Duration = .seconds(5)
 
@@ -113,6 +119,13 @@ package enum Limits {
 
   /// Keys that a rate limiter remembers at a time: about 40 bytes each.
   package static let limitedKeys = 100_000
+
+  /// How often an instance says to the others that it lives.
+  static let memberBeat: Duration = .seconds(1)
+  /// After which it must take itself for dead, as the others do.
+  static let memberSilence: Duration = .seconds(5)
+  /// How far a clock may be off: tokens and codes are judged by it, and none of them allows for more.
+  static let clockError: Duration = .seconds(1)
 
   /// How long one service does without another before it says so: longer than a start or a restart takes.
   static let peerPatience: Duration = .seconds(3)

@@ -37,13 +37,13 @@ package struct AccessRequirement: Sendable, Equatable {
   /// Errors: `PERMISSION_DENIED` with `INSUFFICIENT_SCOPE` or `SESSION_UNCONFIRMED`, `UNAUTHENTICATED` with
   /// `STEP_UP_REQUIRED` (RFC 9470 section 3), in this order, but for the last two: a step-up confirms a session as well.
   package func check(
-    _ caller: AuthenticatedSubject, _ stepUp: StepUpPolicy?, at now: Timestamp
+    _ caller: AuthenticatedSubject, _ stepUp: StepUpPolicy, at now: Timestamp
   ) throws(RPCError) {
     if let scope {
       let word = caller.isGuest ? .basic : scope
       guard caller.hasScope(word.rawValue) else { throw .insufficientScope(word) }
     }
-    if needsRecentProof, let stepUp {
+    if needsRecentProof {
       guard stepUp.isRecent(caller.authenticatedAt, at: now) else { throw stepUp.required(ofGuest: caller.isGuest) }
     }
     if needsConfirmation {

@@ -6,7 +6,7 @@ package struct AuthenticationInterceptor: ServerInterceptor {
   private let tokens: TokenAuthenticator
   private let serviceToken: ServiceToken?
   private let certificateNames: CertificateNames?
-  private let stepUp: StepUpPolicy?
+  private let stepUp: StepUpPolicy
   private let proofs: DPoPVerifier
 
   /// - Parameters:
@@ -18,7 +18,7 @@ package struct AuthenticationInterceptor: ServerInterceptor {
     tokens: TokenAuthenticator,
     serviceToken: ServiceToken?,
     certificateNames: CertificateNames? = nil,
-    stepUp: StepUpPolicy? = nil,
+    stepUp: StepUpPolicy,
     proofs: DPoPVerifier = DPoPVerifier()
   ) {
     self.policies = policies

@@ -1,5 +1,6 @@
 package import Cryptography
 package import GRPC
+internal import LatchkeyModel
 internal import LatchkeyProtos
 package import Logging
 internal import Synchronization
@@ -8,8 +9,10 @@ internal import Synchronization
 ///
 /// `run` fetches until it succeeds, then again at an interval shorter than the time for which identity publishes a key
 /// before it signs with it. A token of an unknown key asks for an early fetch; one fetch runs at a time and they keep a
-/// distance, so made-up key names cannot turn into load on identity. While no keys are known nothing verifies: the
-/// cache fails closed (R41).
+/// distance, so made-up key names cannot turn into load on identity. A key is unknown only once a fetch that began after it
+/// was asked for did not have it: until then its tokens may hold. A key that identity had and has no more needs no fetch, so
+/// that its tokens are told so however many names are made up beside it. While no keys are known nothing verifies: the cache
+/// fails closed (R41).
 package final class JWKSCache: VerificationKeys {
   package typealias Fetch = @Sendable () async throws(RPCError) -> JSONWebKeySet
 
@@ -19,16 +22,29 @@ package final class JWKSCache: VerificationKeys {
   private let minimumDistance: Duration
   private let clock: any Clock<Duration>
   private let logger: Logger
-  private let wakeUps: AsyncStream<Void>
-  private let wakeUp: AsyncStream<Void>.Continuation
   private let state = Mutex(State())
 
   private struct State {
     var keys: JSONWebKeySet?
-    /// A fetch was asked for or runs.
-    var isPending = false
-    /// The last fetch was a moment ago: early ones are not accepted now.
-    var isResting = false
+    /// Keys that tokens named, and that the next fetch may bring.
+    var asked: Set<String> = []
+    /// Those that a fetch was to bring and did not, until they may be asked for again.
+    var absent: [String: ContinuousClock.Instant] = [:]
+    /// Keys that identity had and has no more, the latest last.
+    var retired: [String] = []
+    /// Ends the wait for the next fetch, while there is one.
+    var wakeUp: AsyncStream<Void>.Continuation?
+
+    /// Takes over what a fetch that was to bring the keys `names` came back with.
+    mutating func fetched(_ new: JSONWebKeySet, for names: Set<String>, absentUntil end: ContinuousClock.Instant) {
+      let now = ContinuousClock.now
+      retired += keys?.keys.map(\.id).filter { new[$0] == nil } ?? []
+      retired = retired.filter { new[$0] == nil }.suffix(Limits.retiredKeys)
+      keys = new
+      asked.subtract(names)
+      absent = absent.filter { now < $0.value && new[$0.key] == nil }
+      for name in names where new[name] == nil && absent.count < Limits.absentKeys { absent[name] = end }
+    }
   }
 
   package init(
@@ -45,7 +61,6 @@ package final class JWKSCache: VerificationKeys {
     self.minimumDistance = minimumDistance
     self.clock = clock
     self.logger = logger
-    (wakeUps, wakeUp) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
   }
 
   /// Asks identity's `GetJwks` over a channel.
@@ -64,41 +79,46 @@ package final class JWKSCache: VerificationKeys {
 
   package var current: JSONWebKeySet? { state.withLock { $0.keys } }
 
-  package func fetchMissing() -> Bool {
-    let (isComing, mustWake) = state.withLock { state -> (Bool, Bool) in
-      if state.isPending || state.keys == nil { return (true, false) }
-      if state.isResting { return (false, false) }
-      state.isPending = true
-      return (true, true)
+  package func fetchMissing(_ keyID: String) -> Bool {
+    let (isComing, wakeUp) = state.withLock { state -> (Bool, AsyncStream<Void>.Continuation?) in
+      guard let keys = state.keys else { return (true, nil) }
+      if keys[keyID] != nil { return (true, nil) }
+      if !Self.isKeyName(keyID) || state.retired.contains(keyID) { return (false, nil) }
+      if let end = state.absent[keyID], ContinuousClock.now < end { return (false, nil) }
+      // Of more than these a fetch tells nothing: they are asked for again.
+      guard state.asked.count < Limits.missingKeys else { return (true, nil) }
+      // Where a fetch runs or was a moment ago, it is seen when the next wait begins.
+      return (true, state.asked.insert(keyID).inserted ? state.wakeUp : nil)
     }
-    if mustWake { wakeUp.yield() }
+    wakeUp?.yield()
     return isComing
+  }
+
+  /// Whether identity might call a key so: a thumbprint is base64url.
+  private static func isKeyName(_ text: String) -> Bool {
+    text.utf8.count <= Limits.keyNameBytes
+      && text.utf8.allSatisfy { $0.isASCIIAlphanumeric || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") }
   }
 
   /// Fetches until cancelled. To be run once, by the service's lifecycle.
   package func run() async {
     var warning = PatientWarning()
     while !Task.isCancelled {
-      state.withLock { $0.isPending = true }
-      let succeeded = await fetchOnce(&warning)
-      state.withLock { state in
-        state.isPending = false
-        state.isResting = true
-      }
-      guard succeeded else {
+      guard await fetchOnce(&warning) else {
         try? await clock.sleep(for: retryInterval)
         continue
       }
       try? await clock.sleep(for: minimumDistance)
-      state.withLock { $0.isResting = false }
       await waitForRefresh()
     }
   }
 
   private func fetchOnce(_ warning: inout PatientWarning) async -> Bool {
+    let asked = state.withLock { $0.asked }
     do throws(RPCError) {
       let keys = try await fetch()
-      state.withLock { $0.keys = keys }
+      let end = ContinuousClock.now + refreshInterval
+      state.withLock { $0.fetched(keys, for: asked, absentUntil: end) }
       warning.succeeded()
       return true
     } catch {
@@ -114,9 +134,17 @@ package final class JWKSCache: VerificationKeys {
 
   /// Returns when the interval is over or an early fetch is asked for.
   private func waitForRefresh() async {
+    // One for each wait: a stream is over once somebody who waits for it is cancelled.
+    let (wakeUps, wakeUp) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    let isAsked = state.withLock { state in
+      state.wakeUp = wakeUp
+      return !state.asked.isEmpty
+    }
+    defer { state.withLock { $0.wakeUp = nil } }
+    if isAsked { return }
     await withTaskGroup { group in
       group.addTask { [clock, refreshInterval] in try? await clock.sleep(for: refreshInterval) }
-      group.addTask { [wakeUps] in
+      group.addTask {
         var iterator = wakeUps.makeAsyncIterator()
         await iterator.next()
       }

@@ -11,5 +11,5 @@ package struct OwnKeys: VerificationKeys {
 
   package var current: JSONWebKeySet? { keys() }
 
-  package func fetchMissing() -> Bool { false }
+  package func fetchMissing(_ keyID: String) -> Bool { false }
 }

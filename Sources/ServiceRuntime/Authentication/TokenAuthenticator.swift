@@ -34,7 +34,6 @@ package final class TokenAuthenticator: Sendable {
   /// may only be missing for a moment.
   package func authenticate(_ token: String) throws(RPCError) -> AuthenticatedSubject {
     guard let known = keys.current else {
-      _ = keys.fetchMissing()
       throw Self.keysMissing
     }
     let verifier = AccessTokenVerifier(keys: known, issuer: issuer, audience: audience)
@@ -82,7 +81,7 @@ package final class TokenAuthenticator: Sendable {
   private func refusal(_ error: TokenError) -> RPCError {
     switch error {
     case .expired: RPCError(.unauthenticated, "the access token has expired", reason: "TOKEN_EXPIRED")
-    case .unknownKey: keys.fetchMissing() ? Self.keysMissing : Self.invalid
+    case .unknownKey(let keyID): keys.fetchMissing(keyID) ? Self.keysMissing : Self.invalid
     // One answer for all else: what exactly is wrong helps only whoever forges.
     default: Self.invalid
     }

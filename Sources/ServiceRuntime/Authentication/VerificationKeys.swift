@@ -6,6 +6,6 @@ package protocol VerificationKeys: Sendable {
   var current: JSONWebKeySet? { get }
 
   /// Called for a token of a key that `current` does not have. Answers whether newer keys are on their way, so that a
-  /// later try can succeed.
-  func fetchMissing() -> Bool
+  /// later try can succeed: whoever is told that a token does not hold throws a session away.
+  func fetchMissing(_ keyID: String) -> Bool
 }

@@ -2,8 +2,9 @@ internal import GRPC
 internal import LatchkeyProtos
 internal import Logging
 internal import NIOCore
+internal import Synchronization
 internal import TLS
-internal import Transport
+internal import TransportClient
 
 /// The channels to the other services. None connects before its first call.
 final class OutgoingChannels: Sendable {
@@ -11,6 +12,10 @@ final class OutgoingChannels: Sendable {
   private let configuration: ServiceConfiguration
   private let token: ServiceToken?
   private let logger: Logger
+  private let tls: TLSClientContext?
+  private let eventLoops: any EventLoopGroup
+  /// To single instances, by their addresses.
+  private let instances = Mutex<[String: ClientChannel]>([:])
 
   /// - Parameters:
   ///   - token: what each call carries; nil where the connection's certificate is the proof.
@@ -25,19 +30,38 @@ final class OutgoingChannels: Sendable {
     self.configuration = configuration
     self.token = token
     self.logger = logger
+    self.tls = tls
+    self.eventLoops = eventLoops
     var connections: [PeerService: ClientChannel] = [:]
     for service in PeerService.allCases {
-      let address = service.address(configuration)
-      var settings = ClientChannel.Configuration(
-        target: ChannelTarget(host: address.host, port: address.port),
-        tls: tls,
-        decodeDetails: { StatusDetails.decode($0) }
-      )
-      settings.group = eventLoops
-      settings.backoff = Limits.peerBackoff
-      connections[service] = ClientChannel(settings)
+      connections[service] = Self.connection(to: service.address(configuration), tls: tls, eventLoops)
     }
     self.connections = connections
+  }
+
+  private static func connection(
+    to address: Endpoint, tls: TLSClientContext?, _ eventLoops: any EventLoopGroup
+  ) -> ClientChannel {
+    var settings = ClientChannel.Configuration(
+      target: ChannelTarget(host: address.host, port: address.port),
+      tls: tls,
+      decodeDetails: { StatusDetails.decode($0) }
+    )
+    settings.group = eventLoops
+    settings.backoff = Limits.peerBackoff
+    return ClientChannel(settings)
+  }
+
+  /// To one instance of a service.
+  func channel(to service: PeerService, at address: Endpoint) -> any RPCChannel {
+    let connection = instances.withLock { instances in
+      if let known = instances[address.description] { return known }
+      let connection = Self.connection(to: address, tls: tls, eventLoops)
+      instances[address.description] = connection
+      return connection
+    }
+    return ServiceChannel(
+      connection, to: service.rawValue, at: address.description, token: token, logger: logger)
   }
 
   subscript(service: PeerService) -> any RPCChannel {
@@ -49,7 +73,7 @@ final class OutgoingChannels: Sendable {
   /// Ends them all. Calls under way have until `Limits.channelGrace`.
   func close() async {
     await withTaskGroup { group in
-      for connection in connections.values {
+      for connection in Array(connections.values) + instances.withLock({ Array($0.values) }) {
         group.addTask { await connection.close(grace: Limits.channelGrace) }
       }
     }

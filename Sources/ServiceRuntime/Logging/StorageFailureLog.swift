@@ -15,8 +15,8 @@ package final class StorageFailureLog: Sendable {
 
   package func note(_ error: StorageError, at now: Timestamp) {
     switch error.fault {
-    case .cancelled, .overloaded: return
-    case .constraint, .closed, .unavailable, .full, .corrupt, .newerSchema, .misuse: break
+    case .cancelled, .overloaded, .superseded: return
+    case .constraint, .closed, .unavailable, .outcomeUnknown, .full, .corrupt, .newerSchema, .misuse: break
     }
     guard let suppressed = budget.take(second: now.secondsSinceEpoch) else { return }
     var fields: Logger.Metadata = ["cause": "\(error)"]

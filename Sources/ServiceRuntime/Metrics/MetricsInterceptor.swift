@@ -39,6 +39,13 @@ package struct MetricsInterceptor: ServerInterceptor {
     }
   }
 
+  /// They took no time worth a place in the histogram.
+  package func didRefuse(_ calls: Int, of method: RPCMethod, status: StatusCode) {
+    guard let series = series[method] else { return }
+    series.started.increment(by: Int64(calls))
+    series.handled(status).increment(by: Int64(calls))
+  }
+
   package func didFinish(_ context: ServerContext, status: StatusCode, duration: Duration) {
     guard let series = series[context.method] else { return }
     series.handled(status).increment(by: 1)

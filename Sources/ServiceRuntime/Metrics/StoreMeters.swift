@@ -1,4 +1,5 @@
 internal import Glibc
+package import StoragePostgreSQL
 package import StorageSQLite
 
 extension PrometheusRegistry {
@@ -24,6 +25,16 @@ extension PrometheusRegistry {
         // stat fills the struct; the path lives as a NUL-terminated copy for the length of the call.
         return unsafe stat("\(path)\(suffix)", &status) == 0 ? Double(status.st_size) : nil
       }
+    }
+  }
+
+  /// What a service has of its PostgreSQL.
+  package func observe(_ database: PostgreSQLDatabase) {
+    observe("latchkey_store_connections", .gauge, "Connections to the database that stand.") {
+      Double(database.connections)
+    }
+    observe("latchkey_store_waiting_operations", .gauge, "Operations that wait for a connection.") {
+      Double(database.waiting)
     }
   }
 }

@@ -1,4 +1,4 @@
-internal import Transport
+internal import TransportServer
 
 extension PrometheusRegistry {
   /// What the gRPC port's connections use together, and what was refused.

@@ -23,7 +23,8 @@ struct DPoPTests {
     interceptor = AuthenticationInterceptor(
       policies: AccessPolicies(Method.self) { $0 == .open ? .open : .subject(nil) },
       tokens: fixture.authenticator,
-      serviceToken: fixture.serviceToken
+      serviceToken: fixture.serviceToken,
+      stepUp: StepUpPolicy()
     )
     key = try P256PrivateKey()
     token = try fixture.token(fixture.claims(boundTo: key.publicKey.thumbprint))

@@ -50,7 +50,8 @@ struct PolicyMatrixTests {
     interceptor = AuthenticationInterceptor(
       policies: AccessPolicies(Method.self) { $0.policy },
       tokens: fixture.authenticator,
-      serviceToken: fixture.serviceToken
+      serviceToken: fixture.serviceToken,
+      stepUp: StepUpPolicy()
     )
   }
 

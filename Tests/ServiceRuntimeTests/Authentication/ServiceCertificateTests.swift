@@ -33,7 +33,8 @@ struct ServiceCertificateTests {
       policies: AccessPolicies(Method.self) { $0.policy },
       tokens: fixture.authenticator,
       serviceToken: nil,
-      certificateNames: names
+      certificateNames: names,
+      stepUp: StepUpPolicy()
     )
   }
 

@@ -68,7 +68,6 @@ struct TokenAuthenticatorTests {
     let refusal = try #require(error(fixture, token))
     #expect(refusal.code == .unavailable)
     #expect(refusal.details.retryAfter != nil)
-    #expect(fixture.keys.asked == 1)
   }
 
   @Test("R6: an unknown key is UNAVAILABLE while a fetch may bring it, and no token otherwise")

@@ -23,7 +23,7 @@ struct TokenFixture {
 
     func set(_ keys: JSONWebKeySet?) { state.withLock { $0.keys = keys } }
 
-    func fetchMissing() -> Bool {
+    func fetchMissing(_ keyID: String) -> Bool {
       state.withLock { $0.asked += 1 }
       return isFetching
     }

@@ -103,6 +103,17 @@ struct LoggingTests {
     #expect(document["request"]?["client_id"] == "app")
   }
 
+  @Test("R2: a name is a secret's wherever it has the word and in whatever letters, and no other name is")
+  func secretNames() {
+    let secret = [
+      "token", "x-SECRET-y", "refreshToken", "DEVICE_CODE", "toketoken", "aotp", "TO\u{212A}EN", "größe_des_Tickets",
+      "Proof\u{301}s",
+    ]
+    for name in secret { #expect(SecretNames.contains(name), "\(name)") }
+    let plain = ["", "t", "toke", "device@code", "device\u{7f}code", "device_id", "status", "ünter", "method", "peer"]
+    for name in plain { #expect(!SecretNames.contains(name), "\(name)") }
+  }
+
   @Test("a long text is cut, a level below the threshold writes nothing")
   func bounds() throws {
     logger().info("\(String(repeating: "x", count: 1_000_000))")

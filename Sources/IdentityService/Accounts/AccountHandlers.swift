@@ -1,16 +1,15 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 /// Answers `latchkey.identity.v1.AccountService`, one file for each method.
-package struct AccountHandlers: IdentityV1.AccountService, Surrounded {
-  let owners: any OwnerStore
-  let accounts: any AccountStore
+package struct AccountHandlers: IdentityV1.AccountService, Deciding {
+  let domain: IdentityDomain
   let evidence: Evidence
   let reauthentication: Reauthentication
   let removal: SubjectRemoval
-  let notices: OwnerNotices
+  let notices: NoticeCourier
   let callers: CallerChecks
   let surroundings: Surroundings
 
@@ -22,15 +21,12 @@ package struct AccountHandlers: IdentityV1.AccountService, Surrounded {
     }
   }
 
-  /// Makes the change, and tells the account's verified addresses. Returns how many sessions ended.
-  func change(
-    _ change: PasswordChange, telling notice: AccountNotice
-  ) async throws(RPCError) -> Int64 {
-    let outcome = try await stored { () throws(StorageError) in try await owners.changePassword(change) }
-    switch outcome {
-    case .changed(let changed):
-      notices.tell(notice, try await notices.owner(of: changed.account))
-      return Int64(changed.sessionsEnded)
+  /// Makes the change, of which the account's verified addresses are told. Returns how many sessions ended.
+  func change(_ change: ChangePassword) async throws(RPCError) -> Int64 {
+    switch try await perform(change) {
+    case .changed(_, let ended):
+      notices.hurry()
+      return Int64(ended)
     case .callerEnded: throw .sessionRevoked
     case .stale: throw .passwordChangedMeanwhile
     case .codeSpent: throw .codeVoid

@@ -1,6 +1,7 @@
+import Domain
 import GRPC
+import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension AccountHandlers {
   package func changePassword(
@@ -15,15 +16,15 @@ extension AccountHandlers {
     let current = try await reauthentication.passwordHash(of: account)
     try await reauthentication.reauthenticate(context, request.password)
     let ended = try await change(
-      PasswordChange(
+      ChangePassword(
         authority: .session(try context.callerSession()),
         currentHash: current,
         newHash: try await evidence.secrets.hash(new.secret),
         endsOthers: endsOthers,
+        notice: NoticeID(from: random),
         address: context.peer.address,
         now: clock.now()
-      ),
-      telling: .passwordChanged)
+      ))
     return IdentityV1.ChangePasswordResponse(sessionsEnded: ended)
   }
 }

@@ -1,7 +1,7 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension AccountHandlers {
   /// The records are asked for at once and, where the migrator cannot be reached, until it can.
@@ -14,23 +14,21 @@ extension AccountHandlers {
       throw .invalid("sub", "must be the caller's own")
     }
     try await reauthentication.check(context, request.password)
-    // Afterwards nobody knows where.
-    let owner = try await notices.owner(of: account)
     let now = clock.now()
-    let deletion = SubjectDeletion(
+    let deletion = DeleteSubject(
       subject: account,
-      authority: .account(try context.callerSession()),
+      authority: .account(try context.callerSession(), NoticeID(from: random)),
       address: context.peer.address,
       now: now,
       purgeDueAt: now + Limits.purgeHandover
     )
-    switch try await removal.delete(deletion) {
+    switch try await removal.perform(deletion) {
     case .deleted(let ended):
-      notices.tell(.accountDeleted, owner)
+      notices.hurry()
       return IdentityV1.DeleteAccountResponse(
         sessionsEnded: Int64(ended), recordsDeleted: await removal.purgeRecords(of: account))
     case .merging: throw .migrationRunning
-    case .notFound, .notGuest, .notAccount, .callerEnded, .used: throw .sessionRevoked
+    case .notFound, .notGuest, .notAccount, .callerEnded, .used, .overtaken: throw .sessionRevoked
     }
   }
 }

@@ -1,4 +1,6 @@
+import Domain
 import GRPC
+import LatchkeyModel
 import LatchkeyProtos
 import Storage
 
@@ -25,15 +27,15 @@ extension AccountHandlers {
     let shown = try await PresentedCode(otp, "otp", evidence.codes, by: requester, for: .recovery)
     guard let account = shown.account else { throw .codeVoid }
     let ended = try await change(
-      PasswordChange(
+      ChangePassword(
         authority: .code(account, shown.identifier, shown.code),
         currentHash: nil,
         newHash: try await evidence.secrets.hash(new.secret),
         endsOthers: endsOthers,
+        notice: NoticeID(from: random),
         address: context.peer.address,
         now: clock.now()
-      ),
-      telling: .recovered)
+      ))
     return IdentityV1.FinishRecoveryResponse(sessionsEnded: ended)
   }
 }

@@ -1,6 +1,6 @@
+import Domain
 import GRPC
 import LatchkeyProtos
-import Storage
 
 extension AccountHandlers {
   package func getProfile(
@@ -8,8 +8,7 @@ extension AccountHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.GetProfileResponse {
     let account = try context.callerSubject()
-    let subject = try await stored { () throws(StorageError) in try await accounts.subject(account) }
-    guard let subject else { throw .sessionRevoked }
+    guard let subject = try await look(FindSubject(account)) else { throw .sessionRevoked }
     return IdentityV1.GetProfileResponse(
       subject: CommonV1.Subject(sub: account.description, isGuest: false),
       profile: CommonV1.Profile(subject.profile),

@@ -1,17 +1,18 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import Storage
 
 /// Whether it is the owner who changes what leads to an account.
-struct Reauthentication: Surrounded {
-  let links: any LinkStore
+struct Reauthentication: Deciding {
+  let domain: IdentityDomain
   let secrets: SecretChecks
 
   var surroundings: Surroundings { secrets.surroundings }
 
   func passwordHash(of account: SubjectID) async throws(RPCError) -> String? {
-    try await stored { () throws(StorageError) in try await links.passwordHash(of: account) }
+    try await look(FindPassword(of: account))
   }
 
   /// Holds when the password is the account's.
@@ -32,13 +33,14 @@ struct Reauthentication: Surrounded {
   ) async throws(RPCError) {
     let hash = try await passwordHash(of: account)
     guard let hash else { throw .invalidCredentials }
-    try secrets.checkHashingRoom()
+    try secrets.checkRoom()
     let counted = try await secrets.countAttempt(
       "reauthenticate \(account)", account: account, by: try context.requester())
-    let attempts = secrets.attempts
-    let giveBack = { @Sendable () async throws(StorageError) in try await attempts.notMade(counted) }
-    let matches = try await secrets.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
-      try await secrets.passwords.verify(password.secret.exposed, against: hash)
+    let giveBack = { @Sendable [domain] () async throws(StorageError) in
+      try await domain.perform(SettleAttempt(counted, .notMade))
+    }
+    let matches = try await secrets.hashing(giveBack: giveBack) { place throws(PasswordHasherError) in
+      try await secrets.passwords.verify(password.secret.exposed, against: hash, in: place)
     }
     guard matches else { throw .invalidCredentials }
     try await secrets.attemptSucceeded(counted)

@@ -1,6 +1,7 @@
+import Domain
 import GRPC
+import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension AccountHandlers {
   package func removePassword(
@@ -13,15 +14,15 @@ extension AccountHandlers {
     let current = try await reauthentication.passwordHash(of: account)
     try await reauthentication.reauthenticate(context, request.password)
     let ended = try await change(
-      PasswordChange(
+      ChangePassword(
         authority: .session(try context.callerSession()),
         currentHash: current,
         newHash: nil,
         endsOthers: endsOthers,
+        notice: NoticeID(from: random),
         address: context.peer.address,
         now: clock.now()
-      ),
-      telling: .passwordRemoved)
+      ))
     return IdentityV1.RemovePasswordResponse(sessionsEnded: ended)
   }
 }

@@ -1,6 +1,7 @@
+import Domain
 import GRPC
+import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension AccountHandlers {
   /// A session that somebody else got hold of must not become the way in: the table asks for the owner's recent proof.
@@ -13,15 +14,15 @@ extension AccountHandlers {
     let endsOthers = try endsOthers(request.otherSessions)
     guard try await reauthentication.passwordHash(of: account) == nil else { throw .passwordSet }
     let ended = try await change(
-      PasswordChange(
+      ChangePassword(
         authority: .session(try context.callerSession()),
         currentHash: nil,
         newHash: try await evidence.secrets.hash(new.secret),
         endsOthers: endsOthers,
+        notice: NoticeID(from: random),
         address: context.peer.address,
         now: clock.now()
-      ),
-      telling: .passwordSet)
+      ))
     return IdentityV1.SetPasswordResponse(sessionsEnded: ended)
   }
 }

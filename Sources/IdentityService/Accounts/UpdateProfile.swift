@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -19,13 +20,12 @@ extension AccountHandlers {
       changed.contains("avatar_url") ? profile.avatarURL : "", "profile.avatar_url")
     let locale = try RequestFields.locale(changed.contains("locale") ? profile.locale : "", "profile.locale")
     let (caller, now) = (try context.callerSession(), clock.now())
-    let updated = try await stored { () throws(StorageError) in
-      try await owners.updateProfile(by: caller, at: now) { profile in
+    let updated = try await perform(
+      UpdateProfile(by: caller, at: now) { profile in
         if changed.contains("name") { profile.nickname = name }
         if changed.contains("avatar_url") { profile.avatarURL = avatar?.description }
         if changed.contains("locale") { profile.locale = locale }
-      }
-    }
+      })
     guard let updated else { throw .sessionRevoked }
     return IdentityV1.UpdateProfileResponse(profile: CommonV1.Profile(updated))
   }

@@ -1,6 +1,6 @@
+import Domain
 import GRPC
 import LatchkeyProtos
-import Storage
 
 extension AccountHandlers {
   package func verifyIdentifier(
@@ -9,11 +9,9 @@ extension AccountHandlers {
   ) async throws(RPCError) -> IdentityV1.VerifyIdentifierResponse {
     guard let otp = request.otp else { throw .invalid("otp", "is missing") }
     let shown = try await PresentedCode(otp, "otp", evidence.codes, by: try context.requester())
-    let (caller, now) = (try context.callerSession(), clock.now())
-    let outcome = try await stored { () throws(StorageError) in
-      try await owners.verify(shown.identifier, by: caller, code: shown.code, at: now)
-    }
-    switch outcome {
+    let verify = VerifyIdentifier(
+      shown.identifier, by: try context.callerSession(), code: shown.code, at: clock.now())
+    switch try await perform(verify) {
     case .verified: return IdentityV1.VerifyIdentifierResponse(verified: true)
     case .already: return IdentityV1.VerifyIdentifierResponse(verified: false)
     case .notFound: throw .identityNotFound

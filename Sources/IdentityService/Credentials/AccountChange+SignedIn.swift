@@ -1,6 +1,5 @@
 import Domain
 import LatchkeyProtos
-import Storage
 
 extension IdentityV1.AccountChange {
   init(_ signedIn: SignedIn) {

@@ -4,7 +4,6 @@ import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 import NIOCore
-import Storage
 
 extension AuthHandlers {
   /// What the same request would have again; nil without an `idempotency-key`.

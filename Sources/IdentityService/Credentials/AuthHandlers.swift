@@ -3,12 +3,10 @@ import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 import ServiceRuntime
-import Storage
 
 /// Answers `latchkey.identity.v1.AuthService`, one file for each method.
 package struct AuthHandlers: IdentityV1.AuthService, Deciding {
   let domain: IdentityDomain
-  let accounts: any AccountStore
   let methods: LoginMethods
   let tokens: TokenIssuer
   let callers: CallerChecks

@@ -49,10 +49,7 @@ extension AuthHandlers {
   }
 
   private static func isGuessable(_ request: IdentityV1.AuthenticateRequest) -> Bool {
-    switch request.method {
-    case .password, .pattern, .customSecret: true
-    default: false
-    }
+    request.method.map(LoginMethods.isGuessable) ?? false
   }
 
   private static func isAboutTheCredential(_ error: RPCError) -> Bool {
@@ -277,6 +274,7 @@ extension AuthHandlers {
       authority: Authority(
         scope: .account,
         method: login.method,
+        provenBy: login.method,
         provenAt: now,
         keyThumbprint: asked.boundKey,
         expiry: now + tokens.lifetimes.family(isGuest: false, method: login.method).absolute
@@ -300,10 +298,7 @@ extension AuthHandlers {
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
     let session = try await look(FindSession(ticket.guestSession))
     guard let session else { throw .sessionRevoked }
-    let subject = try await stored { () throws(StorageError) in
-      try await accounts.subject(session.subject)
-    }
-    guard let subject else { throw .sessionRevoked }
+    guard let subject = try await look(FindSubject(session.subject)) else { throw .sessionRevoked }
     return IdentityV1.AuthenticateResponse(
       conflict: IdentityV1.Conflict(
         linkTicket: text.text,

@@ -1,7 +1,7 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension AuthHandlers {
   /// Tells a form, while a person types, whether the text is an identifier and still free. It says what a registration
@@ -21,9 +21,7 @@ extension AuthHandlers {
       return IdentityV1.CheckIdentifierResponse(valid: isValid, available: isValid)
     case .identifier(let text):
       guard let identifier = AccountIdentifier(text) else { return IdentityV1.CheckIdentifierResponse() }
-      let account = try await stored { () throws(StorageError) in
-        try await accounts.account(for: identifier)
-      }
+      let account = try await look(FindAccount(for: identifier))
       return IdentityV1.CheckIdentifierResponse(
         valid: true, available: account == nil, kind: identifier.kind.name,
         availableWithCode: account.map { !$0.isProven } ?? false)

@@ -2,7 +2,6 @@ import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension AuthHandlers {
   /// A cookie in the name of the caller's session. Nothing is written: it lives and ends with the session.

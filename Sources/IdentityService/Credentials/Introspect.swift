@@ -2,7 +2,6 @@ import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 import ServiceRuntime
-import Storage
 
 extension AuthHandlers {
   /// Tells whether a token holds now (RFC 7662): its session is looked up, so an ended one is inactive at once.
@@ -34,10 +33,14 @@ extension AuthHandlers {
       iss: tokens.issuer,
       aud: tokens.audiences,
       authTime: GoogleProtobuf.Timestamp(session.authenticatedAt),
-      isGuest: session.isGuest
+      isGuest: session.isGuest,
+      amr: session.provenBy?.proofReferences ?? []
     )
     switch token {
     case .access(let claims, _):
+      // An earlier token is no younger for what was proved since (RFC 9470 section 6.2).
+      response.amr = claims.authenticationMethods
+      response.authTime = claims.authenticatedAt.map { GoogleProtobuf.Timestamp($0) }
       response.expiresAt = GoogleProtobuf.Timestamp(claims.expiresAt)
       response.issuedAt = GoogleProtobuf.Timestamp(claims.issuedAt)
     case .refresh(let refresh, _):

@@ -2,7 +2,6 @@ import Cryptography
 import Domain
 import GRPC
 import LatchkeyModel
-import Storage
 
 /// A link ticket as the client holds it: `lkl_` and base64url of 32 bytes. Only its hash is kept.
 struct LinkTicketText {

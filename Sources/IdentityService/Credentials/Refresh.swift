@@ -32,7 +32,8 @@ extension AuthHandlers {
         // A token that is bound to a key is nothing without it, and rotates for nobody else (R21).
         mint.isGenuine(token, of: session) && Self.isAllowed(session, provenKey)
       })
-    switch try await perform(refresh) {
+    let outcome = try await stored { () throws(StorageError) in try await domain.refresh(refresh) }
+    switch outcome {
     case .refreshed(let session):
       return IdentityV1.RefreshResponse(tokens: try tokens.tokens(of: session, at: now))
     case .reused(let session):
@@ -43,7 +44,7 @@ extension AuthHandlers {
     case .ended(.refreshReused): throw .refreshTokenReused
     case .ended: throw .sessionRevoked
     case .expired: throw .refreshTokenInvalid
-    case .unknown:
+    case .unknown, .suspected:
       // Told apart from a token that does not hold, so that a device keeps what it could not use just now.
       guard let session = try await session(token.session), tokens.refresh.isGenuine(token, of: session),
         !Self.isAllowed(session, provenKey)

@@ -184,7 +184,7 @@ extension AuthHandlers {
 
   /// Before a hash is made for nothing; what counts is decided as the account is made.
   private func requireFree(_ identifier: AccountIdentifier) async throws(RPCError) {
-    let taken = try await stored { () throws(StorageError) in try await accounts.account(for: identifier) }
+    let taken = try await look(FindAccount(for: identifier))
     guard let taken else { return }
     // What nobody proved is its owner's, who needs a code to show it.
     throw taken.isProven ? .identityInUse : .identityUnproven

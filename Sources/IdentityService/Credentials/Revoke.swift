@@ -2,7 +2,6 @@ import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension AuthHandlers {
   /// Ends the session of a token (RFC 7009). A token that names no live session is as revoked as it can be.

@@ -2,7 +2,6 @@ import Cryptography
 import Domain
 import GRPC
 import LatchkeyModel
-import Storage
 
 /// A token of ours that was presented as data, with the session it names.
 enum TokenSession: Sendable {

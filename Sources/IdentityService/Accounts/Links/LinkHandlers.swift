@@ -1,21 +1,29 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 import Storage
 
 /// Answers `latchkey.identity.v1.LinkService`, one file for each method.
-package struct LinkHandlers: IdentityV1.LinkService, Surrounded {
-  let links: any LinkStore
-  let unlocks: any UnlockStore
+package struct LinkHandlers: IdentityV1.LinkService, Deciding {
+  let domain: IdentityDomain
   let evidence: Evidence
   let reauthentication: Reauthentication
+  let notices: NoticeCourier
   let surroundings: Surroundings
 
   /// The account that calls, with a token that may change what leads to it.
   func account(_ context: ServerContext) throws(RPCError) -> SubjectID {
     guard try context.requireSubject().hasScope("account") else { throw .insufficientScope }
     return try context.callerSubject()
+  }
+
+  /// Makes a change, of which the account's verified addresses may be told.
+  func performTelling<Command: IdentityCommand>(_ command: Command) async throws(RPCError) -> Command.Outcome {
+    let outcome = try await perform(command)
+    notices.hurry()
+    return outcome
   }
 
   static func message(_ identity: Identity) -> IdentityV1.LinkedIdentity {

@@ -1,4 +1,5 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -52,12 +53,10 @@ extension LinkHandlers {
     challenge: UsedChallenge? = nil,
     secretHash: String? = nil
   ) async throws(RPCError) -> IdentityV1.LinkIdentityResponse {
-    let now = clock.now()
-    let outcome = try await stored { () throws(StorageError) in
-      try await links.link(
-        identifier, by: caller, code: code, challenge: challenge, secretHash: secretHash, at: now)
-    }
-    switch outcome {
+    let link = LinkIdentity(
+      identifier, by: caller, code: code, challenge: challenge, secretHash: secretHash, notice: NoticeID(from: random),
+      at: clock.now())
+    switch try await performTelling(link) {
     case .linked(let identity):
       return IdentityV1.LinkIdentityResponse(identity: Self.message(identity), linked: true)
     case .already(let identity):
@@ -90,15 +89,16 @@ extension LinkHandlers {
     secretHash: String? = nil,
     _ context: ServerContext
   ) async throws(RPCError) -> IdentityV1.LinkIdentityResponse {
-    let enrolment = UnlockEnrolment(
+    let enrolment = EnrolUnlock(
       session: try context.callerSession(),
       kind: kind,
       keyThumbprint: proof.keyThumbprint,
       secretHash: secretHash,
       challenge: proof.challenge,
+      notice: NoticeID(from: random),
       now: clock.now()
     )
-    switch try await stored({ () throws(StorageError) in try await unlocks.enrol(enrolment) }) {
+    switch try await performTelling(enrolment) {
     case .enrolled(let unlock, let isNew):
       return IdentityV1.LinkIdentityResponse(identity: Self.message(unlock), linked: isNew)
     case .taken: throw .identityInUse

@@ -1,6 +1,6 @@
+import Domain
 import GRPC
 import LatchkeyProtos
-import Storage
 
 extension LinkHandlers {
   /// What leads to the caller's account, masked, the first linked first.
@@ -9,10 +9,8 @@ extension LinkHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.ListIdentitiesResponse {
     let account = try context.callerSubject()
-    let identities = try await stored { () throws(StorageError) in
-      try await links.identities(of: account)
-    }
-    let unlocks = try await stored { () throws(StorageError) in try await self.unlocks.unlocks(of: account) }
+    let identities = try await look(ListIdentities(of: account))
+    let unlocks = try await look(ListUnlocks(of: account))
     return IdentityV1.ListIdentitiesResponse(
       identities: identities.map { Self.message($0) } + unlocks.map { Self.message($0) })
   }

@@ -1,6 +1,7 @@
+import Domain
 import GRPC
+import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension LinkHandlers {
   /// Lets an identifier lead to the caller's account no longer, or a device unlock it no longer. The last identifier
@@ -14,19 +15,19 @@ extension LinkHandlers {
     let caller = try context.callerSession()
     try await reauthentication.check(context, request.password)
     let now = clock.now()
-    let unlocks = try await stored { () throws(StorageError) in try await self.unlocks.unlocks(of: account) }
+    let unlocks = try await look(ListUnlocks(of: account))
     if let unlock = unlocks.first(where: { Self.id(of: $0) == request.identityID }) {
-      _ = try await stored { () throws(StorageError) in try await self.unlocks.remove(unlock, at: now) }
-      return IdentityV1.UnlinkIdentityResponse()
+      switch try await perform(RemoveUnlock(unlock, by: caller, at: now)) {
+      // Whoever was faster wanted the same.
+      case .removed, .notFound: return IdentityV1.UnlinkIdentityResponse()
+      case .callerEnded: throw .sessionRevoked
+      }
     }
-    let identities = try await stored { () throws(StorageError) in
-      try await links.identities(of: account)
-    }
+    let identities = try await look(ListIdentities(of: account))
     let notFound = RPCError.identityNotFound
     guard let identity = identities.first(where: { Self.id(of: $0) == request.identityID }) else { throw notFound }
-    switch try await stored({ () throws(StorageError) in
-      try await links.unlink(identity, by: caller, at: now)
-    }) {
+    let unlink = UnlinkIdentity(identity, by: caller, notice: NoticeID(from: random), at: now)
+    switch try await performTelling(unlink) {
     case .unlinked: return IdentityV1.UnlinkIdentityResponse()
     case .notFound: throw notFound
     case .callerEnded: throw .sessionRevoked

@@ -1,11 +1,12 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import Storage
 
 /// What is common to the methods by which an identifier and a secret sign in.
-struct AccountSecret: Surrounded {
-  let accounts: any AccountStore
+struct AccountSecret: Deciding {
+  let domain: IdentityDomain
   let secrets: SecretChecks
   let method: SignInMethod
   let identifier: AccountIdentifier
@@ -14,8 +15,8 @@ struct AccountSecret: Surrounded {
   var surroundings: Surroundings { secrets.surroundings }
 
   func verify(_ attempt: LoginAttempt) async throws(RPCError) -> VerifiedLogin {
-    try secrets.checkHashingRoom()
-    let found = try await stored { () throws(StorageError) in try await accounts.account(for: identifier) }
+    try secrets.checkRoom()
+    let found = try await look(FindAccount(for: identifier))
     // Counted before the secret is looked at, for accounts that do not exist as well: guesses at the same time count
     // like any others, and a wait tells nothing about which accounts there are.
     let counted = try await secrets.countAttempt(
@@ -23,17 +24,18 @@ struct AccountSecret: Surrounded {
       account: found?.subject,
       by: attempt.requester
     )
-    let attempts = secrets.attempts
-    let giveBack = { @Sendable () async throws(StorageError) in try await attempts.notMade(counted) }
+    let giveBack = { @Sendable [domain] () async throws(StorageError) in
+      try await domain.perform(SettleAttempt(counted, .notMade))
+    }
     guard let found, let hash = found.passwordHash else {
       // As long as a real check takes, so that time does not tell which accounts exist (R25).
-      try await secrets.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
-        try await secrets.passwords.verifyDummy(secret.exposed)
+      try await secrets.hashing(giveBack: giveBack) { place throws(PasswordHasherError) in
+        try await secrets.passwords.verifyDummy(secret.exposed, in: place)
       }
       throw .invalidCredentials
     }
-    let matches = try await secrets.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
-      try await secrets.passwords.verify(secret.exposed, against: hash)
+    let matches = try await secrets.hashing(giveBack: giveBack) { place throws(PasswordHasherError) in
+      try await secrets.passwords.verify(secret.exposed, against: hash, in: place)
     }
     guard matches else { throw .invalidCredentials }
     try await secrets.attemptSucceeded(counted)
@@ -48,9 +50,7 @@ struct AccountSecret: Surrounded {
 
   /// Stores a hash at today's cost when the old one was cheaper. Failing changes nothing: the next sign-in tries again.
   private func strengthen(_ old: String) async {
-    guard secrets.passwords.needsRehash(old), let new = try? await secrets.passwords.hash(secret.exposed) else {
-      return
-    }
-    try? await accounts.replaceSecretHash(of: identifier, from: old, to: new, at: clock.now())
+    guard secrets.passwords.needsRehash(old), let new = try? await secrets.hash(secret) else { return }
+    _ = try? await domain.perform(StrengthenSecret(of: identifier, from: old, to: new, at: clock.now()))
   }
 }

@@ -1,13 +1,13 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 /// Signs in by a name and a secret that an app made for itself (D3).
 struct CustomSecretLoginMethod: LoginMethod {
   static let method = SignInMethod.customSecret
 
-  let accounts: any AccountStore
+  let domain: IdentityDomain
   let secrets: SecretChecks
 
   func verify(
@@ -18,7 +18,7 @@ struct CustomSecretLoginMethod: LoginMethod {
     let secret = try RequestFields.presentedPassword(credential.secret, "custom_secret.secret")
     return .account(
       try await AccountSecret(
-        accounts: accounts,
+        domain: domain,
         secrets: secrets,
         method: Self.method,
         identifier: .customID(id),

@@ -1,13 +1,13 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 /// Signs in by a key that was enrolled on a device, and that a person unlocks there with a finger or a face.
-struct DeviceKeyLoginMethod: LoginMethod, Surrounded {
+struct DeviceKeyLoginMethod: LoginMethod, Deciding {
   static let method = SignInMethod.deviceKey
 
-  let unlocks: any UnlockStore
+  let domain: IdentityDomain
   let challenges: ChallengeBook
   let secrets: SecretChecks
 
@@ -25,7 +25,7 @@ struct DeviceKeyLoginMethod: LoginMethod, Surrounded {
       challenges,
       at: clock.now()
     )
-    let found = try await stored { () throws(StorageError) in try await unlocks.key(proof.keyThumbprint) }
+    let found = try await look(FindUnlock(byKey: proof.keyThumbprint))
     let counted = try await secrets.countAttempt(
       "unlock \(proof.keyThumbprint)",
       account: found?.unlock.account,

@@ -1,14 +1,14 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 /// Signs in by an ID token of an OpenID provider. Whoever is new gets an account: the token says who they are, so there
 /// is nothing to fill in.
-struct IDTokenLoginMethod: LoginMethod, Surrounded {
+struct IDTokenLoginMethod: LoginMethod, Deciding {
   static let method = SignInMethod.oidc
 
-  let accounts: any AccountStore
+  let domain: IdentityDomain
   let checks: IDTokenChecks
 
   var surroundings: Surroundings { checks.surroundings }
@@ -17,9 +17,7 @@ struct IDTokenLoginMethod: LoginMethod, Surrounded {
     _ credential: IdentityV1.IdTokenCredential, _ attempt: LoginAttempt
   ) async throws(RPCError) -> LoginFinding {
     let shown = try await PresentedIDToken(credential, "id_token", client: attempt.client, checks)
-    let found = try await stored { () throws(StorageError) in
-      try await accounts.account(for: shown.identifier)
-    }
+    let found = try await look(FindAccount(for: shown.identifier))
     guard let found else {
       return .newcomer(
         Newcomer(

@@ -1,5 +1,5 @@
+import Domain
 import LatchkeyModel
-import Storage
 
 /// Who tries to sign in, besides what they present.
 struct LoginAttempt: Sendable {

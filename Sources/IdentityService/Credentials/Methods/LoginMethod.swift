@@ -1,6 +1,5 @@
 import GRPC
 import LatchkeyModel
-import Storage
 
 /// One way to sign in.
 ///

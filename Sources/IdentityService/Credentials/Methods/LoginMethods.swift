@@ -1,7 +1,7 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 /// Every way to sign in, by what a request presents. A method is one file beside this one, and its lines here.
 struct LoginMethods: Sendable {
@@ -16,22 +16,26 @@ struct LoginMethods: Sendable {
 
   init(
     _ evidence: Evidence,
-    accounts: any AccountStore,
-    unlocks: any UnlockStore,
-    sessions: any SessionStore,
-    links: any LinkStore,
+    domain: IdentityDomain,
     tokens: TokenIssuer
   ) {
     let (secrets, challenges) = (evidence.secrets, evidence.challenges)
     self.evidence = evidence
-    password = PasswordLoginMethod(accounts: accounts, secrets: secrets)
+    password = PasswordLoginMethod(domain: domain, secrets: secrets)
     otp = OTPLoginMethod(codes: evidence.codes)
-    customSecret = CustomSecretLoginMethod(accounts: accounts, secrets: secrets)
-    deviceKey = DeviceKeyLoginMethod(unlocks: unlocks, challenges: challenges, secrets: secrets)
-    pattern = PatternLoginMethod(unlocks: unlocks, challenges: challenges, secrets: secrets)
-    idToken = IDTokenLoginMethod(accounts: accounts, checks: evidence.idTokens)
-    qrGrant = QRGrantLoginMethod(
-      sessions: sessions, links: links, tokens: tokens, surroundings: evidence.surroundings)
+    customSecret = CustomSecretLoginMethod(domain: domain, secrets: secrets)
+    deviceKey = DeviceKeyLoginMethod(domain: domain, challenges: challenges, secrets: secrets)
+    pattern = PatternLoginMethod(domain: domain, challenges: challenges, secrets: secrets)
+    idToken = IDTokenLoginMethod(domain: domain, checks: evidence.idTokens)
+    qrGrant = QRGrantLoginMethod(domain: domain, tokens: tokens, surroundings: evidence.surroundings)
+  }
+
+  /// Whether a person may have thought of what is presented, so that somebody else may think of it too.
+  static func isGuessable(_ method: IdentityV1.AuthenticateRequest.Method) -> Bool {
+    switch method {
+    case .password, .customSecret, .pattern: true
+    case .otp, .deviceKey, .idToken, .qrGrant: false
+    }
   }
 
   /// Who the credential proves the caller to be.

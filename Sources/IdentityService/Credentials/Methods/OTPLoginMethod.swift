@@ -1,7 +1,6 @@
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 /// Signs in by a code that was sent to an e-mail address or phone number of the account.
 struct OTPLoginMethod: LoginMethod {

@@ -1,13 +1,13 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 /// Signs in by an identifier and a password.
 struct PasswordLoginMethod: LoginMethod {
   static let method = SignInMethod.password
 
-  let accounts: any AccountStore
+  let domain: IdentityDomain
   let secrets: SecretChecks
 
   func verify(
@@ -18,7 +18,7 @@ struct PasswordLoginMethod: LoginMethod {
     let password = try RequestFields.presentedPassword(credential.password, "password.password")
     return .account(
       try await AccountSecret(
-        accounts: accounts,
+        domain: domain,
         secrets: secrets,
         method: Self.method,
         identifier: identifier,

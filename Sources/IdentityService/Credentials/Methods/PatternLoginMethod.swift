@@ -1,4 +1,6 @@
+import Callers
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -6,10 +8,10 @@ import Storage
 
 /// Signs in by a pattern or PIN on the device where it was enrolled. It is short, so it is worth nothing without that
 /// device's key, waits come soon, and the tenth wrong one in a row is the last.
-struct PatternLoginMethod: LoginMethod, Surrounded {
+struct PatternLoginMethod: LoginMethod, Deciding {
   static let method = SignInMethod.pattern
 
-  let unlocks: any UnlockStore
+  let domain: IdentityDomain
   let challenges: ChallengeBook
   let secrets: SecretChecks
 
@@ -29,49 +31,46 @@ struct PatternLoginMethod: LoginMethod, Surrounded {
       at: clock.now()
     )
     // Without the key nothing is tried, and nobody else's tries are used up.
+    try secrets.checkRoom()
     guard proof.holds else {
-      try await secrets.hashing { () throws(PasswordHasherError) in
-        try await secrets.passwords.verifyDummy(pattern.secret.exposed)
+      try await secrets.hashing { place throws(PasswordHasherError) in
+        try await secrets.passwords.verifyDummy(pattern.secret.exposed, in: place)
       }
       throw .invalidCredentials
     }
-    try secrets.checkHashingRoom()
     let counted = try await secrets.countAttempt(
       "pattern \(proof.keyThumbprint)",
       account: nil,
       by: attempt.requester,
       under: .pattern
     )
-    let found = try await stored { () throws(StorageError) in
-      try await unlocks.tryPattern(proof.keyThumbprint)
-    }
-    let giveBack = { @Sendable [secrets, unlocks] () async throws(StorageError) in
-      try await secrets.attempts.notMade(counted)
-      if found != nil { try await unlocks.patternNotTried(proof.keyThumbprint) }
+    let found = try await perform(TryPattern(of: proof.keyThumbprint))
+    let giveBack = { @Sendable [domain] () async throws(StorageError) in
+      // Each for itself: the other is given back although one could not be.
+      if found != nil { _ = try? await domain.perform(SettlePattern(of: proof.keyThumbprint, .notTried)) }
+      try await domain.perform(SettleAttempt(counted, .notMade))
     }
     guard let found, let hash = found.unlock.secretHash else {
-      try await secrets.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
-        try await secrets.passwords.verifyDummy(pattern.secret.exposed)
+      try await secrets.hashing(giveBack: giveBack) { place throws(PasswordHasherError) in
+        try await secrets.passwords.verifyDummy(pattern.secret.exposed, in: place)
       }
       throw .invalidCredentials
     }
-    let matches = try await secrets.hashing(giveBack: giveBack) { () throws(PasswordHasherError) in
-      try await secrets.passwords.verify(pattern.secret.exposed, against: hash)
+    let matches = try await secrets.hashing(giveBack: giveBack) { place throws(PasswordHasherError) in
+      try await secrets.passwords.verify(pattern.secret.exposed, against: hash, in: place)
     }
     guard matches else { throw .invalidCredentials }
     try await secrets.attemptSucceeded(counted)
-    try await stored { () throws(StorageError) in try await unlocks.patternHeld(proof.keyThumbprint) }
+    _ = try await CallDeadline.outliving { () async throws(RPCError) in
+      try await perform(SettlePattern(of: proof.keyThumbprint, .held))
+    }
     return .account(
       VerifiedLogin(
         method: Self.method,
         account: found.unlock.account,
         mask: found.mask,
         proof: .unlock(
-          account: found.unlock.account,
-          kind: .pattern,
-          keyThumbprint: proof.keyThumbprint,
-          mask: found.mask
-        ),
+          account: found.unlock.account, kind: .pattern, keyThumbprint: proof.keyThumbprint, mask: found.mask),
         challenge: proof.challenge
       ))
   }

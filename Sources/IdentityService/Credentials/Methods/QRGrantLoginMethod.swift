@@ -1,16 +1,15 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 /// Signs in by what a confirmed QR code brought to this device, so that its guest's data gets a say. The new session
 /// takes the place of the code's, and is allowed no more and lasts no longer.
-struct QRGrantLoginMethod: LoginMethod, Surrounded {
+struct QRGrantLoginMethod: LoginMethod, Deciding {
   static let method = SignInMethod.qr
 
-  let sessions: any SessionStore
-  let links: any LinkStore
+  let domain: IdentityDomain
   let tokens: TokenIssuer
   let surroundings: Surroundings
 
@@ -25,19 +24,16 @@ struct QRGrantLoginMethod: LoginMethod, Surrounded {
       throw .invalidCredentials
     }
     if let key = claims.keyThumbprint, key != attempt.provenKey { throw .proofInvalid }
-    let session = try await stored { () throws(StorageError) in try await sessions.session(id) }
+    let session = try await look(FindSession(id))
     guard let session, session.method == .qr, session.isLive(at: now), session.client == attempt.client else {
       throw .invalidCredentials
-    }
-    let identities = try await stored { () throws(StorageError) in
-      try await links.identities(of: session.subject)
     }
     return .account(
       VerifiedLogin(
         method: Self.method,
         account: session.subject,
-        mask: identities.first?.mask ?? "",
-        proof: .qrGrant(session: id)
+        mask: try await look(FindMask(of: session.subject)),
+        proof: .qrGrant(session: id, provenAt: claims.authenticatedAt)
       ))
   }
 }

@@ -1,11 +1,13 @@
+import Callers
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import Storage
 
 /// Compares secrets with what is kept of them: counts each try, and turns what went wrong into what the caller may know.
-struct SecretChecks: Surrounded {
-  let attempts: any AttemptStore
+struct SecretChecks: Deciding {
+  let domain: IdentityDomain
   let passwords: PasswordHasher
   let surroundings: Surroundings
 
@@ -19,7 +21,7 @@ struct SecretChecks: Surrounded {
     account: SubjectID?,
     by requester: Requester,
     under policy: AttemptPolicy = AttemptPolicy()
-  ) async throws(RPCError) -> SignInAttempt {
+  ) async throws(RPCError) -> CountedAttempt {
     let target = account.map { "account \($0)" } ?? what
     let attempt = SignInAttempt(
       targetHash: SHA256Hash.hash(Array(target.utf8)),
@@ -27,37 +29,47 @@ struct SecretChecks: Surrounded {
       requester: requester,
       now: clock.now()
     )
-    let outcome = try await stored { () throws(StorageError) in try await attempts.begin(attempt, under: policy) }
-    if case .wait(let wait) = outcome { throw .tooManyAttempts(retryAfter: wait) }
-    return attempt
+    switch try await perform(CountAttempt(attempt, under: policy)) {
+    case .wait(let wait): throw .tooManyAttempts(retryAfter: wait)
+    case .allowed(let counted): return counted
+    }
   }
 
-  func attemptSucceeded(_ attempt: SignInAttempt) async throws(RPCError) {
-    try await stored { () throws(StorageError) in try await attempts.succeeded(attempt) }
+  func attemptSucceeded(_ attempt: CountedAttempt) async throws(RPCError) {
+    // In a task of its own: a secret that was right is no failed try because its call came to its end meanwhile.
+    _ = try await CallDeadline.outliving { () async throws(RPCError) in
+      try await perform(SettleAttempt(attempt, .succeeded))
+    }
   }
 
   /// The string to keep of a new secret.
   func hash(_ secret: RedactedSecret) async throws(RPCError) -> String {
-    try await hashing { () throws(PasswordHasherError) in try await passwords.hash(secret.exposed) }
+    try await hashing { place throws(PasswordHasherError) in try await passwords.hash(secret.exposed, in: place) }
   }
 
-  /// Throws when so many secrets wait to be compared that another would be refused: before its try is counted.
-  func checkHashingRoom() throws(RPCError) {
-    do throws(PasswordHasherError) { try passwords.checkRoom() } catch { throw RPCError(error) }
+  /// Throws when no secret can be compared just now, or none before the call is over: before its try is counted, which
+  /// costs more. It keeps no place, for a try that is then told to wait must not keep others out meanwhile.
+  func checkRoom() throws(RPCError) {
+    do throws(PasswordHasherError) {
+      try passwords.check(until: CallDeadline.current)
+    } catch {
+      throw RPCError(error)
+    }
   }
 
-  /// Runs an operation of the password hasher, and turns what went wrong into what the client may know.
+  /// Runs an operation of the password hasher in a place among those that wait, and turns what went wrong into what the
+  /// client may know.
   ///
   /// - Parameter giveBack: takes the try off the count, which was not made then.
   func hashing<Value: Sendable>(
     giveBack: (@Sendable () async throws(StorageError) -> Void)? = nil,
-    _ work: () async throws(PasswordHasherError) -> Value
+    _ work: (WorkerThreads.Place) async throws(PasswordHasherError) -> Value
   ) async throws(RPCError) -> Value {
     do throws(PasswordHasherError) {
-      return try await work()
+      return try await work(try passwords.place(until: CallDeadline.current))
     } catch {
-      // In a task of its own: this one may have been cancelled. What cannot be given back stays counted.
-      if let giveBack { await Task { try? await giveBack() }.value }
+      // In a task of its own: this one may have been cancelled, or be late. What cannot be given back stays counted.
+      if let giveBack { await Task.detached { try? await giveBack() }.value }
       throw RPCError(error)
     }
   }

@@ -33,6 +33,6 @@ struct VerifiedLogin: Sendable {
 
   /// The session that a QR code began and that the new one will replace.
   var qrSession: SessionID? {
-    if case .qrGrant(let session) = proof { session } else { nil }
+    if case .qrGrant(let session, _) = proof { session } else { nil }
   }
 }

@@ -22,21 +22,8 @@ package final class CodeCourier: Sendable {
   /// A code, on its way if there is a message: an identifier without an account takes its place like any other.
   private struct Parcel: Sendable {
     let kind: AccountIdentifier.Kind
-    /// Nil for a notice, which nothing is undone for.
-    let code: OneTimeCode?
-    let message: Message?
-  }
-
-  private enum Message: Sendable {
-    case code(CodeMessage)
-    case notice(NoticeMessage)
-
-    var identifier: AccountIdentifier {
-      switch self {
-      case .code(let message): message.identifier
-      case .notice(let notice): notice.identifier
-      }
-    }
+    let code: OneTimeCode
+    let message: CodeMessage?
   }
 
   /// - Parameter withdraw: voids a code that did not arrive.
@@ -66,18 +53,7 @@ package final class CodeCourier: Sendable {
   package func take(
     _ message: CodeMessage?, _ code: OneTimeCode, to kind: AccountIdentifier.Kind, from source: String
   ) -> Bool {
-    put(Parcel(kind: kind, code: code, message: message.map { .code($0) }), of: source)
-  }
-
-  /// Tells an owner of a change. It waits in a turn of its own, so that nobody who made the change fills the queue first.
-  package func tell(_ notice: NoticeMessage) {
-    let parcel = Parcel(kind: notice.identifier.kind, code: nil, message: .notice(notice))
-    if !put(parcel, of: "notice \(notice.identifier.canonical)") {
-      logger.error("an owner was not told", metadata: ["to": "\(notice.identifier.mask)", "of": "\(notice.notice)"])
-    }
-  }
-
-  private func put(_ parcel: Parcel, of source: String) -> Bool {
+    let parcel = Parcel(kind: kind, code: code, message: message)
     if case .refused = queue.withLock({ $0.put(parcel, of: source) }) { return false }
     wake.yield()
     return true
@@ -101,21 +77,18 @@ package final class CodeCourier: Sendable {
   private func deliver(_ parcel: Parcel) async {
     guard let message = parcel.message else {
       // What becomes of the others' codes becomes of this one (R25).
-      if isFailing(parcel.kind), let code = parcel.code { await withdraw(code) }
+      if isFailing(parcel.kind) { await withdraw(parcel.code) }
       return
     }
     do throws(CodeDeliveryError) {
-      switch message {
-      case .code(let message): try await sink.deliver(message)
-      case .notice(let notice): try await sink.deliver(notice)
-      }
+      try await sink.deliver(message)
       failedAt.withLock { $0[parcel.kind] = nil }
     } catch {
       if error.isChannelWide {
         failedAt.withLock { $0[parcel.kind] = clock.now() }
-        if let code = parcel.code { await withdraw(code) }
+        await withdraw(parcel.code)
       }
-      logger.error("a message was not delivered", metadata: ["to": "\(message.identifier.mask)", "cause": "\(error)"])
+      logger.error("a code was not delivered", metadata: ["to": "\(message.identifier.mask)", "cause": "\(error)"])
     }
   }
 }

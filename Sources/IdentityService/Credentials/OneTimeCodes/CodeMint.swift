@@ -1,4 +1,5 @@
 import Cryptography
+import Domain
 import LatchkeyModel
 import Storage
 
@@ -37,11 +38,11 @@ package struct CodeMint: Sendable {
   /// - Parameter handle: empty from who says none.
   package func presented(
     _ code: String, for identifier: AccountIdentifier, _ purpose: CodePurpose, handle: String, account: SubjectID?,
-    by requester: Requester
-  ) -> PresentedOneTimeCode {
-    PresentedOneTimeCode(
+    by requester: Requester, at now: Timestamp
+  ) -> PresentCode {
+    PresentCode(
       identifierHash: identifierHash(identifier, purpose), codeHash: codeHash(code, for: identifier, purpose),
-      handleHash: handle.isEmpty ? nil : Self.handleHash(handle), account: account, requester: requester)
+      handleHash: handle.isEmpty ? nil : Self.handleHash(handle), account: account, requester: requester, at: now)
   }
 
   package func identifierHash(_ identifier: AccountIdentifier, _ purpose: CodePurpose = .signIn) -> [UInt8] {

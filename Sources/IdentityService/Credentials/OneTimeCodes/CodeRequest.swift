@@ -1,7 +1,7 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 /// Somebody asks for a code to be sent. Answered alike whether it is sent or not (R25).
 struct CodeRequest: Sendable {
@@ -25,12 +25,10 @@ struct CodeRequest: Sendable {
     let text = codes.mint.make(digits: policy.digits)
     let handle = codes.mint.makeHandle()
     let code = codes.mint.hashed(text, for: identifier, purpose, handle: handle)
-    let known = try await codes.stored { () throws(StorageError) in try await codes.accounts.account(for: identifier) }
+    let known = try await codes.look(FindAccount(for: identifier))
     let account = known?.isProven == true ? known?.subject : nil
-    let issue = try await codes.stored { () throws(StorageError) in
-      try await codes.store.replace(code, for: account, by: requester, under: policy, at: now)
-    }
-    if case .wait(let wait) = issue {
+    let issue = IssueCode(code, for: account, by: requester, under: policy, at: now)
+    if case .wait(let wait) = try await codes.perform(issue) {
       throw RPCError(
         .resourceExhausted,
         "a code was sent already; wait before the next",

@@ -2,6 +2,7 @@ import Cryptography
 import Glibc
 import JSON
 import LatchkeyModel
+import Storage
 
 /// For development: appends each code as a line of JSON to a file of mode 0600, and sends nothing.
 package struct FileCodeSink: CodeSink {
@@ -13,7 +14,7 @@ package struct FileCodeSink: CodeSink {
 
   package func deliver(_ message: CodeMessage) async throws(CodeDeliveryError) { try append(message.json) }
 
-  package func deliver(_ notice: NoticeMessage) async throws(CodeDeliveryError) { try append(notice.json) }
+  package func deliver(_ notice: OwnerNotice) async throws(CodeDeliveryError) { try append(notice.json) }
 
   private func append(_ json: JSONValue) throws(CodeDeliveryError) {
     let bytes = json.encoded() + [UInt8(ascii: "\n")]

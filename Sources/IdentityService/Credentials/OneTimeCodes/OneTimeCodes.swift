@@ -1,12 +1,11 @@
+import Domain
 import LatchkeyModel
-import Storage
 
 /// Sends codes to addresses, and recognises them: see ``CodeRequest`` and ``PresentedCode``.
-struct OneTimeCodes: Surrounded {
+struct OneTimeCodes: Deciding {
   let mint: CodeMint
   let policy: OneTimeCodePolicy
-  let store: any OneTimeCodeStore
-  let accounts: any AccountStore
+  let domain: IdentityDomain
   /// Counts those who ask for codes.
   let sends: CallAdmission
   let courier: CodeCourier

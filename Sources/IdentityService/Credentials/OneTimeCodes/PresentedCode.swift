@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -25,7 +26,7 @@ struct PresentedCode: Sendable {
       throw .invalid("\(field).code", "must be \(digits) digits")
     }
     let handle = try RequestFields.codeHandle(credential.handle, "\(field).handle")
-    let known = try await codes.stored { () throws(StorageError) in try await codes.accounts.account(for: identifier) }
+    let known = try await codes.look(FindAccount(for: identifier))
     let found = known?.isProven == true ? known : nil
     // Beside the tries of each code: new codes must not make endless tries (R24).
     let counted = try await codes.secrets.countAttempt(
@@ -34,12 +35,10 @@ struct PresentedCode: Sendable {
       by: requester
     )
     let presented = codes.mint.presented(
-      credential.code, for: identifier, purpose, handle: handle, account: found?.subject, by: requester)
-    let check = try await codes.stored { () throws(StorageError) in
-      try await codes.store.present(presented, at: codes.clock.now())
-    }
+      credential.code, for: identifier, purpose, handle: handle, account: found?.subject, by: requester,
+      at: codes.clock.now())
     let code: OneTimeCode
-    switch check {
+    switch try await codes.perform(presented) {
     case .void: throw .codeVoid
     case .wrong(let attemptsLeft): throw .codeInvalid(attemptsLeft: attemptsLeft)
     case .holds(let kept): code = kept

@@ -1,4 +1,5 @@
 import LatchkeyModel
+import Storage
 
 /// Sends codes for e-mail addresses one way and codes for phone numbers another.
 package struct RoutedCodeSink: CodeSink {
@@ -14,8 +15,8 @@ package struct RoutedCodeSink: CodeSink {
     try await sink(for: message.identifier).deliver(message)
   }
 
-  package func deliver(_ notice: NoticeMessage) async throws(CodeDeliveryError) {
-    try await sink(for: notice.identifier).deliver(notice)
+  package func deliver(_ notice: OwnerNotice) async throws(CodeDeliveryError) {
+    try await sink(for: notice.recipient).deliver(notice)
   }
 
   private func sink(for identifier: AccountIdentifier) -> any CodeSink {

@@ -1,5 +1,6 @@
 import Cryptography
 import LatchkeyModel
+import Storage
 import Transfers
 
 /// Mails codes through a submission server.
@@ -32,35 +33,35 @@ package struct SMTPCodeSink: CodeSink {
         "It holds for \(minutes) minutes and once. Give it to nobody: nobody of ours will ask for it.",
         "If you did not ask for it, you need do nothing.",
       ]
-    try await mail("Your code is \(code)", body, to: message.identifier)
+    try await mail("Your code is \(code)", body, to: message.identifier, key: Base64URL.encode(random.bytes(16)))
   }
 
-  package func deliver(_ notice: NoticeMessage) async throws(CodeDeliveryError) {
+  package func deliver(_ notice: OwnerNotice) async throws(CodeDeliveryError) {
     let text = notice.notice.text(in: notice.locale)
-    try await mail(text.subject, [text.body], to: notice.identifier)
+    try await mail(text.subject, [text.body], to: notice.recipient, key: notice.key)
   }
 
   private func mail(
-    _ subject: String, _ body: [String], to identifier: AccountIdentifier
+    _ subject: String, _ body: [String], to identifier: AccountIdentifier, key: String
   ) async throws(CodeDeliveryError) {
     let mail = MailSubmission(
       server: server,
       sender: sender.canonical,
       recipient: identifier.canonical,
-      text: text(subject, body, to: identifier)
+      text: text(subject, body, to: identifier, key: key)
     )
     try await DeliveryRetry.run { () throws(TransferError) in try await send(mail) }
   }
 
-  /// An address holds neither line breaks nor angle brackets, so nobody adds a header of their own.
-  private func text(_ subject: String, _ body: [String], to identifier: AccountIdentifier) -> [UInt8] {
+  /// The message's id is the same for every try. An address holds neither line breaks nor angle brackets, so nobody adds a header of their own.
+  private func text(_ subject: String, _ body: [String], to identifier: AccountIdentifier, key: String) -> [UInt8] {
     let domain = sender.canonical.split(separator: "@").last ?? "localhost"
     let lines = [
       "From: <\(sender.canonical)>",
       "To: <\(identifier.canonical)>",
       "Subject: \(Self.header(subject))",
       "Date: \(clock.now().rfc5322)",
-      "Message-ID: <\(Base64URL.encode(random.bytes(16)))@\(domain)>",
+      "Message-ID: <\(key)@\(domain)>",
       "Auto-Submitted: auto-generated",
       "MIME-Version: 1.0",
       "Content-Type: text/plain; charset=utf-8",

@@ -1,13 +1,14 @@
 import Cryptography
 import JSON
 import LatchkeyModel
+import Storage
 import Transfers
 
 /// Hands codes to a web address of the deployment, such as a gateway for text messages.
 ///
 /// The body is JSON. `latchkey-signature` is `v1=` and the hexadecimal HMAC-SHA256, under the shared secret, of the
 /// `latchkey-timestamp` (seconds since the epoch), a full stop and the body: whoever takes the call on checks both.
-/// `idempotency-key` is the same for every try to deliver one code.
+/// `idempotency-key` is the same for every try to deliver one code or notice.
 package struct WebhookCodeSink: CodeSink {
   package typealias Send = @Sendable (HTTPRequest) async throws(TransferError) -> HTTPResponse
 
@@ -30,13 +31,16 @@ package struct WebhookCodeSink: CodeSink {
     self.send = send
   }
 
-  package func deliver(_ message: CodeMessage) async throws(CodeDeliveryError) { try await post(message.json) }
+  package func deliver(_ message: CodeMessage) async throws(CodeDeliveryError) {
+    try await post(message.json, key: Base64URL.encode(random.bytes(16)))
+  }
 
-  package func deliver(_ notice: NoticeMessage) async throws(CodeDeliveryError) { try await post(notice.json) }
+  package func deliver(_ notice: OwnerNotice) async throws(CodeDeliveryError) {
+    try await post(notice.json, key: notice.key)
+  }
 
-  private func post(_ json: JSONValue) async throws(CodeDeliveryError) {
+  private func post(_ json: JSONValue, key: String) async throws(CodeDeliveryError) {
     let body = json.encoded()
-    let key = Base64URL.encode(random.bytes(16))
     try await DeliveryRetry.run { () throws(TransferError) in
       let time = "\(clock.now().secondsSinceEpoch)"
       let answer = try await send(

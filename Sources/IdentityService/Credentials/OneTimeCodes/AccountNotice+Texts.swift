@@ -1,19 +1,15 @@
 import JSON
 import LatchkeyModel
+import Storage
 
-/// Tells an account's owner, at a verified address, what was changed of it.
-package struct NoticeMessage: Sendable {
-  package let identifier: AccountIdentifier
-  package let notice: AccountNotice
-  package let locale: LanguageTag?
-  package let at: Timestamp
-
+extension OwnerNotice {
   /// What a gateway needs to know to send it.
   var json: JSONValue {
     let text = notice.text(in: locale)
     return [
-      "kind": .string(identifier.kind.name),
-      "to": .string(identifier.canonical),
+      "id": .string(key),
+      "kind": .string(recipient.kind.name),
+      "to": .string(recipient.canonical),
       "notice": .string(notice.rawValue),
       "locale": .string(locale?.description ?? ""),
       "subject": .string(text.subject),
@@ -23,14 +19,7 @@ package struct NoticeMessage: Sendable {
   }
 }
 
-/// A change that an account's owner is told of.
-package enum AccountNotice: String, Sendable, CaseIterable {
-  case passwordSet = "password_set"
-  case passwordChanged = "password_changed"
-  case passwordRemoved = "password_removed"
-  case recovered
-  case accountDeleted = "account_deleted"
-
+extension AccountNotice {
   struct Text: Sendable, Equatable {
     let subject: String
     let body: String
@@ -45,7 +34,7 @@ package enum AccountNotice: String, Sendable, CaseIterable {
   }
 
   private struct Texts: Sendable {
-    let set, changed, removed, recovered, deleted, advice, gone: String
+    let set, changed, removed, recovered, deleted, linked, unlinked, enrolled, advice, gone: String
   }
 
   private func subject(_ texts: Texts) -> String {
@@ -55,6 +44,9 @@ package enum AccountNotice: String, Sendable, CaseIterable {
     case .passwordRemoved: texts.removed
     case .recovered: texts.recovered
     case .accountDeleted: texts.deleted
+    case .identityLinked: texts.linked
+    case .identityUnlinked: texts.unlinked
+    case .unlockEnrolled: texts.enrolled
     }
   }
 
@@ -64,6 +56,9 @@ package enum AccountNotice: String, Sendable, CaseIterable {
     removed: "Your password was removed",
     recovered: "Your password was reset by a code sent to you",
     deleted: "Your account was deleted",
+    linked: "Another way to sign in leads to your account now",
+    unlinked: "A way to sign in leads to your account no longer",
+    enrolled: "A device can sign in to your account by itself now",
     advice: "If this was not you, reset the password in the app now and sign out all other devices.",
     gone: "If this was not you, turn to the people who run the app.")
 
@@ -75,6 +70,9 @@ package enum AccountNotice: String, Sendable, CaseIterable {
       removed: "Ihr Passwort wurde entfernt",
       recovered: "Ihr Passwort wurde mit einem Code zurückgesetzt, der an Sie ging",
       deleted: "Ihr Konto wurde gelöscht",
+      linked: "Ein weiterer Anmeldeweg führt jetzt zu Ihrem Konto",
+      unlinked: "Ein Anmeldeweg führt nicht mehr zu Ihrem Konto",
+      enrolled: "Ein Gerät kann sich jetzt von selbst bei Ihrem Konto anmelden",
       advice: "Waren Sie das nicht, setzen Sie das Passwort jetzt in der App zurück und melden alle anderen Geräte ab.",
       gone: "Waren Sie das nicht, wenden Sie sich an den Betreiber der App."),
     "es": Texts(
@@ -83,6 +81,9 @@ package enum AccountNotice: String, Sendable, CaseIterable {
       removed: "Su contraseña se ha eliminado",
       recovered: "Su contraseña se ha restablecido con un código que se le envió",
       deleted: "Su cuenta se ha eliminado",
+      linked: "Ahora hay otra forma de iniciar sesión en su cuenta",
+      unlinked: "Una forma de iniciar sesión ya no lleva a su cuenta",
+      enrolled: "Un dispositivo puede ahora iniciar sesión por sí solo en su cuenta",
       advice: "Si no ha sido usted, restablezca ahora la contraseña en la aplicación y cierre las demás sesiones.",
       gone: "Si no ha sido usted, diríjase a los responsables de la aplicación."),
     "fr": Texts(
@@ -91,6 +92,9 @@ package enum AccountNotice: String, Sendable, CaseIterable {
       removed: "Votre mot de passe a été supprimé",
       recovered: "Votre mot de passe a été réinitialisé avec un code qui vous a été envoyé",
       deleted: "Votre compte a été supprimé",
+      linked: "Un autre moyen de connexion mène maintenant à votre compte",
+      unlinked: "Un moyen de connexion ne mène plus à votre compte",
+      enrolled: "Un appareil peut maintenant se connecter seul à votre compte",
       advice:
         "Si ce n’était pas vous, réinitialisez le mot de passe dans l’application et déconnectez les autres appareils.",
       gone: "Si ce n’était pas vous, adressez-vous aux responsables de l’application."),

@@ -1,12 +1,13 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 import Storage
 
 /// Answers `latchkey.identity.v1.GuideService`, one file for each method.
-package struct GuideHandlers: IdentityV1.GuideService, Surrounded {
+package struct GuideHandlers: IdentityV1.GuideService, Deciding {
+  let domain: IdentityDomain
   let guides: GuideFile
-  let guideProgress: any GuideStore
   let guideWatches: GuideWatches
   let endedSessions: EndedSessions
   let surroundings: Surroundings
@@ -20,7 +21,7 @@ package struct GuideHandlers: IdentityV1.GuideService, Surrounded {
   }
 
   func progress(of subject: SubjectID, in guide: GuideID) async throws(RPCError) -> StoredGuideProgress? {
-    try await stored { () throws(StorageError) in try await guideProgress.progress(of: subject, in: guide) }
+    try await look(FindGuideProgress(of: subject, in: guide)).first
   }
 
   static func id(_ text: String, _ field: String) throws(RPCError) -> GuideID {

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -10,7 +11,7 @@ extension GuideHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.ListGuidesResponse {
     let subject = try context.callerSubject()
-    let rows = try await stored { () throws(StorageError) in try await guideProgress.progress(of: subject) }
+    let rows = try await look(FindGuideProgress(of: subject))
     return IdentityV1.ListGuidesResponse(
       guides: guides.current.guides.map { guide in
         IdentityV1.GuideSummary(

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -11,7 +12,7 @@ extension GuideHandlers {
   ) async throws(RPCError) -> IdentityV1.ReportStepResponse {
     let guide = try guide(request.guideID)
     guard request.expectedRevision >= 0 else { throw .invalid("expected_revision", "must not be negative") }
-    let report = GuideReport(
+    let report = ReportStep(
       session: try context.callerSession(),
       guide: guide,
       step: try Self.id(request.stepID, "step_id"),
@@ -20,7 +21,7 @@ extension GuideHandlers {
       now: clock.now()
     )
     let subject = try context.callerSubject()
-    switch try await stored({ () throws(StorageError) in try await guideProgress.report(report) }) {
+    switch try await perform(report) {
     case .callerEnded: throw .sessionRevoked
     case .taken(let transition, let stored):
       switch transition {

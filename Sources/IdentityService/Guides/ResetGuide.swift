@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -12,10 +13,7 @@ extension GuideHandlers {
   ) async throws(RPCError) -> IdentityV1.ResetGuideResponse {
     let guide = try guide(request.guideID).id
     let subjects = try subjects(request, context)
-    let now = clock.now()
-    let changed = try await stored { () throws(StorageError) in
-      try await guideProgress.reset(guide, of: subjects, at: now)
-    }
+    let changed = try await perform(ResetGuide(guide, of: subjects, at: clock.now()))
     for subject in changed { guideWatches.changed(guide, of: subject) }
     return IdentityV1.ResetGuideResponse(resetCount: Int64(changed.count))
   }

@@ -1,7 +1,6 @@
 import Domain
 import GRPC
 import LatchkeyProtos
-import Storage
 
 extension SessionHandlers {
   /// Says of a session that a code began that it is the caller's own. Only a confirmed session can say so.

@@ -1,6 +1,6 @@
+import Domain
 import GRPC
 import LatchkeyProtos
-import Storage
 
 extension SessionHandlers {
   /// The caller's live sessions, the newest first, at most `Limits.listedSessions`.
@@ -10,10 +10,7 @@ extension SessionHandlers {
   ) async throws(RPCError) -> IdentityV1.ListSessionsResponse {
     let caller = try context.callerSession()
     let subject = try context.callerSubject()
-    let now = clock.now()
-    let sessions = try await stored { () throws(StorageError) in
-      try await self.sessions.live(of: subject, at: now, limit: Limits.listedSessions)
-    }
+    let sessions = try await look(LiveSessions(of: subject, at: clock.now(), limit: Limits.listedSessions))
     return IdentityV1.ListSessionsResponse(sessions: sessions.map { Self.message($0, for: caller) })
   }
 }

@@ -1,7 +1,6 @@
 import Domain
 import GRPC
 import LatchkeyProtos
-import Storage
 
 extension SessionHandlers {
   /// Ends every session of the caller but the one that asks.

@@ -1,7 +1,6 @@
 import Domain
 import GRPC
 import LatchkeyProtos
-import Storage
 
 extension SessionHandlers {
   /// Ends one of the caller's own sessions. A session that is another's is as unknown as one that never was.

@@ -2,12 +2,10 @@ import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 /// Answers `latchkey.identity.v1.SessionService`, one file for each method.
 package struct SessionHandlers: IdentityV1.SessionService, Deciding {
   let domain: IdentityDomain
-  let sessions: any SessionStore
   let sessionEvents: SessionEventHub
   let endedSessions: EndedSessions
   let callers: CallerChecks

@@ -1,13 +1,15 @@
+import Domain
 import LatchkeyModel
 import Logging
 import ServiceRuntime
-import Storage
 
 /// Keeps the keys that tokens are signed by, and forgets sessions that are over.
-package struct SessionUpkeep: Surrounded {
+package struct SessionUpkeep: Deciding {
   let keys: SigningKeyRing
-  let sessions: any SessionStore
+  let domain: IdentityDomain
   let endedSessions: EndedSessions
+  /// Nil where all ends are made here.
+  package let tail: EndedSessionTail?
   let surroundings: Surroundings
 
   var tasks: [BackgroundTask] {
@@ -15,7 +17,7 @@ package struct SessionUpkeep: Surrounded {
       BackgroundTask("signing keys") { await keepSigningKeys() },
       BackgroundTask("purge") { await purge() },
       BackgroundTask("revocation beat") { await beat() },
-    ]
+    ] + (tail.map { [$0.task] } ?? [])
   }
 
   private func keepSigningKeys() async {
@@ -30,7 +32,10 @@ package struct SessionUpkeep: Surrounded {
   }
 
   private func beat() async {
-    while await pause(Limits.revocationBeat) { endedSessions.watches.beat() }
+    while await pause(Limits.revocationBeat) {
+      // Who knows nothing is silent: the others go by that.
+      if endedSessions.isFresh { endedSessions.watches.beat() }
+    }
   }
 
   private func purge() async {
@@ -43,8 +48,8 @@ package struct SessionUpkeep: Surrounded {
   package func purgeOnce() async {
     let now = clock.now()
     while !Task.isCancelled {
-      let purged = try? await sessions.purge(
-        endedBefore: now - Limits.endedSessionRetention, at: now, limit: Limits.purgeRows)
+      let purged = try? await domain.perform(
+        Forget(endedBefore: now - Limits.endedSessionRetention, at: now, limit: Limits.purgeRows))
       guard let purged, purged >= Limits.purgeRows else { return }
     }
   }

@@ -1,13 +1,10 @@
 import Domain
 import GRPC
 import LatchkeyProtos
-import Storage
 
 /// Answers `latchkey.identity.v1.DeviceService`, one file for each method.
 package struct DeviceHandlers: IdentityV1.DeviceService, Deciding {
   let domain: IdentityDomain
-  let devices: any DeviceStore
-  let sessions: any SessionStore
   let challenges: ChallengeBook
   let tokens: TokenIssuer
   let callers: CallerChecks

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyProtos
 import Storage
@@ -10,10 +11,8 @@ extension DeviceHandlers {
   ) async throws(RPCError) -> IdentityV1.ListDevicesResponse {
     let caller = try context.callerSession()
     let subject = try context.callerSubject()
-    let now = clock.now()
-    let (devices, own) = try await stored { () throws(StorageError) in
-      (try await self.devices.devices(of: subject, at: now), try await sessions.session(caller))
-    }
+    let devices = try await look(ListDevices(of: subject, at: clock.now()))
+    let own = try await look(FindSession(caller))
     return IdentityV1.ListDevicesResponse(
       devices: devices.map { device in
         IdentityV1.ListedDevice(

@@ -1,7 +1,6 @@
 import Domain
 import GRPC
 import LatchkeyProtos
-import Storage
 
 extension DeviceHandlers {
   /// Ends the caller's sessions on a device, and what opens the account there. Those of others on the same device stay.

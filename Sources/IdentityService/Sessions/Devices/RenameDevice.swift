@@ -1,6 +1,6 @@
+import Domain
 import GRPC
 import LatchkeyProtos
-import Storage
 
 extension DeviceHandlers {
   /// Gives one of the caller's devices a name.
@@ -12,12 +12,8 @@ extension DeviceHandlers {
     guard let label = try RequestFields.displayText(request.label, "label") else {
       throw .invalid("label", "is missing")
     }
-    let subject = try context.callerSubject()
-    let now = clock.now()
-    let isRenamed = try await stored { () throws(StorageError) in
-      try await devices.rename(key, of: subject, to: label, at: now)
-    }
-    guard isRenamed else {
+    let rename = RenameDevice(key, of: try context.callerSubject(), to: label, at: clock.now())
+    guard try await perform(rename) else {
       throw RPCError(.notFound, "the caller has no session on such a device", reason: "DEVICE_NOT_FOUND")
     }
     return IdentityV1.RenameDeviceResponse()

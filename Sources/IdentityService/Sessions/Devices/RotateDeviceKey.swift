@@ -2,7 +2,6 @@ import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension DeviceHandlers {
   /// The calling device goes on under a new key.

@@ -8,6 +8,9 @@ import Synchronization
 ///
 /// Filled from storage at the start and by storage afterwards, before an end is acknowledged. Two generations, each as
 /// long as a token lives, bound it: what the older one holds can no longer be presented when it is dropped.
+///
+/// Where other instances have the rows too, an ``EndedSessionTail`` says when all of it was known last; once that is too
+/// long ago no token is accepted.
 package final class EndedSessions: SessionAuthority, SessionListener {
   private struct State {
     var young: Set<SessionID> = []
@@ -23,10 +26,14 @@ package final class EndedSessions: SessionAuthority, SessionListener {
   package let retention: Duration
   private let clock: any WallClock
   private let state: Mutex<State>
+  /// When everything that had ended was known last; nil where all ends are made here.
+  private let known: Mutex<ContinuousClock.Instant?>
 
-  package init(keepingFor retention: Duration, clock: any WallClock) {
+  /// - Parameter isShared: whether others end sessions too, so that nothing is known until ``isKnown(at:)`` says so.
+  package init(keepingFor retention: Duration, clock: any WallClock, isShared: Bool = false) {
     self.retention = retention
     self.clock = clock
+    known = Mutex(isShared ? .now - Limits.endingsGrace : nil)
     state = Mutex(State(turned: clock.now()))
   }
 
@@ -50,6 +57,30 @@ package final class EndedSessions: SessionAuthority, SessionListener {
       }
       for session in sessions { state.young.insert(session.id) }
     }
+  }
+
+  /// Everything that had ended at a moment is remembered.
+  func isKnown(at moment: ContinuousClock.Instant) {
+    known.withLock { if let before = $0 { $0 = max(before, moment) } }
+  }
+
+  /// Whether no end can be unknown here that is older than the grace.
+  package var isCurrent: Bool { isCurrent(at: .now) }
+
+  func isCurrent(at now: ContinuousClock.Instant) -> Bool { isKnown(within: Limits.endingsGrace, at: now) }
+
+  /// Whether another service may be told that it knows all: what it may do then without hearing more begins with that.
+  package var isFresh: Bool { isFresh(at: .now) }
+
+  func isFresh(at now: ContinuousClock.Instant) -> Bool { isKnown(within: Limits.endingsFreshness, at: now) }
+
+  private func isKnown(within time: Duration, at now: ContinuousClock.Instant) -> Bool {
+    known.withLock { known in known.map { now < $0 + time } ?? true }
+  }
+
+  /// Why no token can be accepted; nil while that can be.
+  package var obstacle: String? {
+    isCurrent ? nil : "which sessions other instances ended is not known"
   }
 
   /// Every session that is remembered.

@@ -1,4 +1,4 @@
-import Transport
+import TransportServer
 
 /// `/.well-known/jwks.json`: the key set for verifiers that speak HTTP (RFC 7517 section 5).
 package enum JWKSPage {

@@ -72,6 +72,7 @@ package struct TokenIssuer: Sendable {
       scope: session.scope.description,
       sessionID: session.id.description,
       authenticatedAt: session.authenticatedAt,
+      authenticationMethods: session.provenBy?.proofReferences ?? [],
       isGuest: session.isGuest,
       keyThumbprint: keyThumbprint,
       isConfirmed: session.isConfirmed

@@ -1,7 +1,7 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension TransferHandlers {
   /// Takes an offer back, from any session of the same guest or account.
@@ -13,10 +13,7 @@ extension TransferHandlers {
       throw .invalid("transfer_id", "must be the transfer_id of CreateTransfer")
     }
     let subject = try context.callerSubject()
-    let now = clock.now()
-    let isCancelled = try await stored { () throws(StorageError) in
-      try await transfers.cancel(id, of: subject, at: now)
-    }
+    let isCancelled = try await perform(CancelTransfer(id, of: subject, at: clock.now()))
     return IdentityV1.CancelTransferResponse(cancelled: isCancelled)
   }
 }

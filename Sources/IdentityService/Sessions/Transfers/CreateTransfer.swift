@@ -1,4 +1,5 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -28,11 +29,13 @@ extension TransferHandlers {
       createdAt: now,
       expiry: now + Limits.transferLifetime
     )
-    switch try await stored({ () throws(StorageError) in try await transfers.create(offer, by: caller) }) {
-    case .changed: break
-    case .already: throw .migrationRunning
+    switch try await perform(CreateTransfer(offer, by: caller, provenAt: subject.authenticatedAt)) {
+    case .offered: break
+    case .merging: throw .migrationRunning
     case .unconfirmed: throw .sessionUnconfirmed
-    case .notFound, .callerEnded: throw .sessionRevoked
+    // Whoever stepped up has a newer one, or gets it by refreshing.
+    case .tokenOutdated: throw .tokenExpired
+    case .callerEnded: throw .sessionRevoked
     }
     return IdentityV1.CreateTransferResponse(
       code: code.text,

@@ -1,9 +1,9 @@
 import Callers
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 import ServiceRuntime
-import Storage
 
 extension TransferHandlers {
   /// What the new device shows before its owner agrees.
@@ -19,14 +19,10 @@ extension TransferHandlers {
       }
     try countTry(context)
     let now = clock.now()
-    let found = try await stored { () throws(StorageError) in try await transfers.offer(hash, at: now) }
-    guard let found else { throw .transferNotFound }
-    let identities = try await stored { () throws(StorageError) in
-      try await links.identities(of: found.subject)
-    }
+    guard let found = try await look(FindTransfer(hash, at: now)) else { throw .transferNotFound }
     return IdentityV1.InspectTransferResponse(
       isGuest: found.isGuest,
-      accountMask: identities.first?.mask ?? "",
+      accountMask: try await look(FindMask(of: found.subject)),
       deviceLabel: found.from.device.label?.description ?? "",
       platform: found.from.device.platform?.description ?? "",
       createdAt: GoogleProtobuf.Timestamp(found.offer.createdAt),

@@ -1,5 +1,6 @@
 import Callers
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -47,11 +48,10 @@ extension TransferHandlers {
         [client.description, deviceID.description, request.challenge, secret]
       )
     }
-    let redemption = TransferRedemption(
+    let redemption = RedeemTransfer(
       secretHash: hash,
       device: proven.device,
-      challengeHash: proven.challenge.hash,
-      challengeExpiry: proven.challenge.expiry,
+      challenge: UsedChallenge(hash: proven.challenge.hash, expiry: proven.challenge.expiry),
       keepsOld: request.keepOld,
       isSameNetwork: { NetworkAddress.isSameSource($0, $1) },
       draft: SessionDraft(
@@ -66,12 +66,11 @@ extension TransferHandlers {
         random: random
       )
     )
-    let outcome = try await stored { () throws(StorageError) in try await transfers.redeem(redemption) }
-    return try answer(outcome, at: now)
+    return try answer(try await perform(redemption), at: now)
   }
 
   private func answer(
-    _ outcome: TransferOutcome, at now: LatchkeyModel.Timestamp
+    _ outcome: RedeemTransfer.Outcome, at now: LatchkeyModel.Timestamp
   ) throws(RPCError) -> IdentityV1.RedeemTransferResponse {
     switch outcome {
     case .moved(let moved):

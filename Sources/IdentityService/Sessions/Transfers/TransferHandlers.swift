@@ -1,14 +1,13 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 /// Answers `latchkey.identity.v1.TransferService`, one file for each method.
-package struct TransferHandlers: IdentityV1.TransferService, Surrounded {
-  let transfers: any TransferStore
+package struct TransferHandlers: IdentityV1.TransferService, Deciding {
   let transferTries: NetworkTally
-  let links: any LinkStore
+  let domain: IdentityDomain
   let challenges: ChallengeBook
   let tokens: TokenIssuer
   let callers: CallerChecks

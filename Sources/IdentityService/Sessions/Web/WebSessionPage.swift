@@ -1,14 +1,14 @@
+import Domain
 import JSON
 import LatchkeyModel
 import Storage
-import Transport
+import TransportServer
 
 /// `/web-session`: whether the browser's cookie stands for a session that is live now, and whose. For the web servers
 /// of an app, which hand the cookie on, and for scripts of the same origin.
 package struct WebSessionPage: Surrounded {
   let cookies: WebCookies
-  let sessions: any SessionStore
-  let accounts: any AccountStore
+  let domain: IdentityDomain
   let endedSessions: EndedSessions
   let surroundings: Surroundings
 
@@ -45,8 +45,8 @@ package struct WebSessionPage: Surrounded {
   private func find(_ header: String?, at now: Timestamp) async throws(StorageError) -> Found? {
     guard let header, let value = cookies.value(in: header),
       let (id, expiry) = cookies.recognise(value, at: now), !endedSessions.hasEnded(id),
-      let session = try await sessions.session(id), session.isLive(at: now),
-      let subject = try await accounts.subject(session.subject), subject.isUsable
+      let session = try await domain.look(FindSession(id)), session.isLive(at: now),
+      let subject = try await domain.look(FindSubject(session.subject)), subject.isUsable
     else { return nil }
     return Found(session: session, name: subject.profile.nickname?.description ?? "", expiry: expiry)
   }

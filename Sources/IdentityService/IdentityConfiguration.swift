@@ -52,7 +52,8 @@ package struct IdentityKeys: ConfigurationKeys {
     help: "an e-mail address or phone number leads to an account only once a code showed that it is its owner's")
   package let guestRetention = ConfigurationKey.duration(
     "guest.retention", default: Limits.guestRetention, in: .seconds(86_400)...(.seconds(3660 * 86_400)),
-    help: "a guest that was not used for this long is deleted, unless it owns data that was never exported")
+    help:
+      "a guest that was not used for this long is deleted; one that owns data never exported stays while there is room")
 
   package let guestLimit = ConfigurationKey.integer(
     "guest.limit", default: Limits.guests, in: 1...1_000_000_000,
@@ -134,6 +135,18 @@ extension IdentityConfiguration {
     }
     if let cookieDomain = self.cookieDomain, !IdentityKeys.isDomain(cookieDomain) {
       throw StartupError("web.cookieDomain must be a domain such as example.com", exitStatus: 78)
+    }
+  }
+
+  /// Errors: names the secret that is missing where none may be made up.
+  func requireMountedSecrets() throws {
+    guard service.sharesStorage else { return }
+    let folder = service.dataDirectory
+    try service.requireMounted("\(folder)/identity-secret")
+    let keys = "\(folder)/signing-keys"
+    try service.requireMounted(keys)
+    guard try !SigningKeyDirectory(path: keys).load().isEmpty else {
+      throw ConfigurationError.file(path: keys, reason: "holds no key, and none is made at the start with PostgreSQL")
     }
   }
 

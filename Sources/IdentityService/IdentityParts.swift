@@ -1,15 +1,17 @@
 import Cryptography
+import Domain
 import LatchkeyModel
 import ServiceRuntime
 import Storage
-import StorageSQLite
 
 /// What more than one room works with, made in the order in which one needs another. Only ``IdentityRooms`` sees it.
 struct IdentityParts: Sendable {
-  let stores: IdentityStores
+  let domain: IdentityDomain
   let tokens: TokenIssuer
   let auditChain: AuditChain
   let endedSessions: EndedSessions
+  /// Nil where no other instance has the rows.
+  let endedSessionTail: EndedSessionTail?
   let sessionEvents = SessionEventHub()
   let guideWatches = GuideWatches()
   let guides: GuideFile
@@ -19,6 +21,7 @@ struct IdentityParts: Sendable {
   /// Nil where there is no migrator.
   let migrator: Migrator?
   let removal: SubjectRemoval
+  let notices: NoticeCourier
   let reauthentication: Reauthentication
   let guestRoom: GuestRoom
   let replayKey: RedactedSecret
@@ -36,56 +39,63 @@ struct IdentityParts: Sendable {
     let auditKey = secret.key(for: "audit-log")
     auditChain = AuditChain { HMACSHA256.authenticate($0, key: auditKey.exposed) }
     endedSessions = EndedSessions(
-      keepingFor: tokens.lifetimes.access + Cryptography.Limits.clockSkew, clock: clock)
-    stores = IdentityStores(
-      resources.database, audit: auditChain, listeners: [endedSessions, sessionEvents, guideWatches])
-    endedSessions.remember(try await stores.sessions.ended(since: clock.now() - endedSessions.retention))
+      keepingFor: tokens.lifetimes.access + Cryptography.Limits.clockSkew, clock: clock,
+      isShared: resources.storage.sharedEndings != nil)
+    let droppedNotices = DroppedNotices()
+    let news = SessionNews(endedSessions, [sessionEvents, guideWatches])
+    domain = IdentityDomain(resources.storage, audit: auditChain, listeners: [news, droppedNotices])
+    if let endings = resources.storage.sharedEndings {
+      endedSessionTail = try await EndedSessionTail(
+        endings, endedSessions, news, membership: resources.membership, surroundings)
+    } else {
+      endedSessionTail = nil
+      endedSessions.remember(try await domain.look(SessionsEnded(since: clock.now() - endedSessions.retention)))
+    }
     guides = try GuideFile(path: configuration.guidesFile ?? "\(folder)/guides.json", logger: logger)
     let challenges = ChallengeBook(
       key: secret.key(for: "device-challenge"), lifetime: tokens.lifetimes.challenge, random: random)
-    let secrets = SecretChecks(
-      attempts: stores.attempts, passwords: resources.passwords, surroundings: surroundings)
+    let secrets = SecretChecks(domain: domain, passwords: resources.passwords, surroundings: surroundings)
     evidence = Evidence(
       secrets: secrets,
-      codes: Self.codes(configuration, resources, stores, secrets, challenges, key: secret.key(for: "one-time-code")),
+      codes: Self.codes(configuration, resources, domain, secrets, challenges, key: secret.key(for: "one-time-code")),
       idTokens: IDTokenChecks(challenges: challenges, providers: resources.providers, surroundings: surroundings),
       challenges: challenges,
       codesRequired: configuration.codesRequired
     )
     records = resources.migrator.map { [tokens] in RecordKeeper(channel: $0, tokens: tokens, clock: clock) }
-    migrator = resources.migrator.map { [stores, tokens] in
-      Migrator(
-        channel: $0, merges: stores.merges, accounts: stores.accounts, tokens: tokens, clock: clock, logger: logger)
+    migrator = resources.migrator.map { [domain, tokens] in
+      Migrator(channel: $0, domain: domain, tokens: tokens, clock: clock, logger: logger)
     }
-    let purger = records.map { [stores] in
-      RecordPurger(records: $0, subjects: stores.subjects, clock: clock, logger: logger)
+    let purger = records.map { [domain] in
+      RecordPurger(records: $0, domain: domain, clock: clock, logger: logger)
     }
-    removal = SubjectRemoval(subjects: stores.subjects, purger: purger, surroundings: surroundings)
-    reauthentication = Reauthentication(links: stores.links, secrets: secrets)
-    guestRoom = GuestRoom(limit: configuration.guestLimit, subjects: stores.subjects)
+    removal = SubjectRemoval(domain: domain, purger: purger, surroundings: surroundings)
+    notices = NoticeCourier(
+      resources.codeSink, domain: domain, dropped: droppedNotices, surroundings: surroundings)
+    reauthentication = Reauthentication(domain: domain, secrets: secrets)
+    guestRoom = GuestRoom(limit: configuration.guestLimit, domain: domain)
     replayKey = secret.key(for: "sign-in-replay")
   }
 
   private static func codes(
     _ configuration: IdentityConfiguration,
     _ resources: IdentityResources,
-    _ stores: IdentityStores,
+    _ domain: IdentityDomain,
     _ secrets: SecretChecks,
     _ challenges: ChallengeBook,
     key: RedactedSecret
   ) -> OneTimeCodes {
-    let (surroundings, policy, store) = (resources.surroundings, OneTimeCodePolicy(), stores.oneTimeCodes)
+    let (surroundings, policy) = (resources.surroundings, OneTimeCodePolicy())
     return OneTimeCodes(
       mint: CodeMint(key: key, random: surroundings.random),
       policy: policy,
-      store: store,
-      accounts: stores.accounts,
+      domain: domain,
       sends: CallAdmission(
         "otp", perHour: configuration.codesPerHour, exempt: configuration.service[CommonKeys.exemptNetworks],
         challenges: challenges),
       courier: CodeCourier(resources.codeSink, clock: surroundings.clock, logger: surroundings.logger) { code in
         // A code that stays is one that nobody has: it waits out its time.
-        try? await store.withdraw(code, under: policy, at: surroundings.clock.now())
+        try? await domain.perform(WithdrawCode(code, under: policy, at: surroundings.clock.now()))
       },
       secrets: secrets
     )

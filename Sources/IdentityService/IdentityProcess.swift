@@ -2,6 +2,8 @@ import Cryptography
 import LatchkeyModel
 import Logging
 import ServiceRuntime
+import Storage
+import StoragePostgreSQL
 import StorageSQLite
 import Transfers
 
@@ -15,9 +17,10 @@ package enum IdentityProcess {
   package static func make(_ resources: ServiceResources) async throws -> ServiceParts {
     let configuration = IdentityConfiguration(resources.configuration)
     try configuration.check()
-    let path = "\(configuration.service.dataDirectory)/identity.db"
-    let database = try SQLiteDatabase.open(path: path, schema: .identity)
-    resources.metrics.observe(database, path: path)
+    try configuration.requireMountedSecrets()
+    let storage: OpenedStorage<any IdentityStorage> = try await resources.openStorage(
+      file: "identity.db", sqlite: (.identity, { SQLiteIdentityStorage($0) }),
+      postgresql: (.identity, { PostgreSQLIdentityStorage($0) }))
     let passwords = PasswordHasher(parameters: configuration.hashing, threads: configuration.passwordThreads)
     let random = RandomSource { SecureRandom.bytes($0) }
     let transfers = TransferClient(threads: Limits.codeDeliveries)
@@ -28,7 +31,8 @@ package enum IdentityProcess {
     let rooms = try await IdentityRooms(
       configuration,
       IdentityResources(
-        database: database,
+        storage: storage.store,
+        membership: storage.membership,
         passwords: passwords,
         codeSink: try sinks.make(),
         providers: OpenIDProviders(providers, logger: resources.logger) { request throws(TransferError) in
@@ -41,7 +45,7 @@ package enum IdentityProcess {
           clock: resources.clock, random: random.withNeighbouringIdentifiers(), logger: resources.logger)
       )
     )
-    let (keys, refusals) = (rooms.auth.tokens.keys, rooms.upkeep.audit.refusals)
+    let (keys, audit) = (rooms.auth.tokens.keys, rooms.upkeep.audit)
     if configuration.rotateSigningKey {
       let next = try keys.rotate()
       resources.logger.notice("the next signing key is published", metadata: ["kid": "\(next.id)"])
@@ -50,18 +54,22 @@ package enum IdentityProcess {
     var parts = ServiceParts(
       routes: rooms.routes, policies: IdentityAccess.policies, tokenKeys: .own(OwnKeys { keys.published }))
     parts.sessions = rooms.sessions.endedSessions
-    parts.observers = [refusals]
+    parts.observers = [audit.refusals]
     parts.pages = rooms.pages
     parts.tasks = rooms.upkeep.tasks
-    parts.obstacle = { database.obstacle }
+    parts.obstacle = { [endedSessions = rooms.sessions.endedSessions] in
+      storage.obstacle() ?? endedSessions.obstacle
+    }
     parts.drain = { rooms.drain() }
     parts.close = {
-      await refusals.flush()
+      await audit.refusals.flush()
+      await audit.sealing.seal()
       passwords.stop()
       transfers.stop()
       federation.stop()
-      await database.close()
+      await storage.close()
     }
+    parts.join(storage.membership)
     return parts
   }
 }

@@ -3,11 +3,13 @@ import GRPC
 import LatchkeyModel
 import Logging
 import ServiceRuntime
-import StorageSQLite
+import Storage
 
 /// What the service is made of besides its configuration: the process gives it, or a test.
 package struct IdentityResources: Sendable {
-  package let database: SQLiteDatabase
+  package let storage: any IdentityStorage
+  /// This instance among others; nil where it is alone.
+  package let membership: Membership?
   package let passwords: PasswordHasher
   /// Takes one-time codes, and notices to owners.
   package let codeSink: any CodeSink
@@ -20,7 +22,8 @@ package struct IdentityResources: Sendable {
   package let surroundings: Surroundings
 
   package init(
-    database: SQLiteDatabase,
+    storage: any IdentityStorage,
+    membership: Membership? = nil,
     passwords: PasswordHasher,
     codeSink: any CodeSink,
     providers: OpenIDProviders,
@@ -29,7 +32,8 @@ package struct IdentityResources: Sendable {
     policies: PolicyFile,
     surroundings: Surroundings
   ) {
-    self.database = database
+    self.storage = storage
+    self.membership = membership
     self.passwords = passwords
     self.codeSink = codeSink
     self.providers = providers

@@ -2,7 +2,7 @@ import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 import ServiceRuntime
-import Transport
+import TransportServer
 
 /// The rooms of the service: each answers one gRPC service, and has what it is given here.
 package struct IdentityRooms: Sendable {
@@ -24,62 +24,53 @@ package struct IdentityRooms: Sendable {
 
   package init(_ configuration: IdentityConfiguration, _ resources: IdentityResources) async throws {
     let parts = try await IdentityParts(configuration, resources)
-    let (stores, tokens, callers, evidence) = (parts.stores, parts.tokens, parts.callers, parts.evidence)
+    let (domain, tokens, callers, evidence) = (parts.domain, parts.tokens, parts.callers, parts.evidence)
     let (surroundings, challenges) = (resources.surroundings, parts.evidence.challenges)
     let exempt = configuration.service[CommonKeys.exemptNetworks]
     auth = AuthHandlers(
-      domain: stores.domain, accounts: stores.accounts,
-      methods: LoginMethods(
-        evidence, accounts: stores.accounts, unlocks: stores.unlocks, sessions: stores.sessions, links: stores.links,
-        tokens: tokens),
-      tokens: tokens, callers: callers, admission: SignInAdmission(configuration, challenges, parts.replayKey),
-      migrator: parts.migrator, surroundings: surroundings)
+      domain: domain,
+      methods: LoginMethods(evidence, domain: domain, tokens: tokens), tokens: tokens, callers: callers,
+      admission: SignInAdmission(configuration, challenges, parts.replayKey), migrator: parts.migrator,
+      surroundings: surroundings)
     guests = GuestHandlers(
-      domain: stores.domain,
+      domain: domain,
       newGuests: NewGuests(
         challenges: challenges, admission: GuestAdmission(perHour: configuration.guestsPerHour, exempt: exempt),
         room: parts.guestRoom),
       policies: resources.policies,
       export: SubjectExport(
-        subjects: stores.subjects, sessions: stores.sessions, links: stores.links, devices: stores.devices,
-        guides: parts.guides, guideProgress: stores.guides, records: parts.records, surroundings: surroundings),
+        domain: domain, guides: parts.guides, records: parts.records, surroundings: surroundings),
       removal: parts.removal, tokens: tokens, callers: callers, surroundings: surroundings)
     grants = GrantHandlers(
-      domain: stores.domain, qrGrants: stores.qrGrants, merges: stores.merges, links: stores.links,
-      endedSessions: parts.endedSessions, guideWatches: parts.guideWatches, tokens: tokens, surroundings: surroundings)
+      domain: domain, endedSessions: parts.endedSessions, guideWatches: parts.guideWatches, notices: parts.notices,
+      tokens: tokens, surroundings: surroundings)
     sessions = SessionHandlers(
-      domain: stores.domain, sessions: stores.sessions, sessionEvents: parts.sessionEvents,
-      endedSessions: parts.endedSessions, callers: callers, surroundings: surroundings)
+      domain: domain, sessionEvents: parts.sessionEvents, endedSessions: parts.endedSessions, callers: callers,
+      surroundings: surroundings)
     devices = DeviceHandlers(
-      domain: stores.domain, devices: stores.devices, sessions: stores.sessions, challenges: challenges, tokens: tokens,
-      callers: callers, surroundings: surroundings)
+      domain: domain, challenges: challenges, tokens: tokens, callers: callers, surroundings: surroundings)
     transfers = TransferHandlers(
-      transfers: stores.transfers,
       transferTries: NetworkTally(Limits.transferTriesPerHour, per: .seconds(3600), exempt: exempt),
-      links: stores.links, challenges: challenges, tokens: tokens, callers: callers, surroundings: surroundings)
+      domain: domain, challenges: challenges, tokens: tokens, callers: callers, surroundings: surroundings)
     links = LinkHandlers(
-      links: stores.links, unlocks: stores.unlocks, evidence: evidence, reauthentication: parts.reauthentication,
+      domain: domain, evidence: evidence, reauthentication: parts.reauthentication, notices: parts.notices,
       surroundings: surroundings)
     accounts = AccountHandlers(
-      owners: stores.owners, accounts: stores.accounts, evidence: evidence, reauthentication: parts.reauthentication,
-      removal: parts.removal,
-      notices: OwnerNotices(
-        links: stores.links, accounts: stores.accounts, courier: evidence.codes.courier, surroundings: surroundings),
+      domain: domain, evidence: evidence, reauthentication: parts.reauthentication, removal: parts.removal,
+      notices: parts.notices,
       callers: callers, surroundings: surroundings)
     guides = GuideHandlers(
-      guides: parts.guides, guideProgress: stores.guides, guideWatches: parts.guideWatches,
+      domain: domain, guides: parts.guides, guideWatches: parts.guideWatches,
       endedSessions: parts.endedSessions, surroundings: surroundings)
     policies = PolicyHandlers(policies: resources.policies, tokens: tokens, surroundings: surroundings)
     admin = AdminHandlers(
-      subjects: stores.subjects, removal: parts.removal, links: stores.links, sessions: stores.sessions,
-      audit: stores.audit,
+      removal: parts.removal, domain: domain,
       documents: AdminHandlers.Documents(
         policies: resources.policies, guides: parts.guides, guideWatches: parts.guideWatches),
       tokens: tokens, surroundings: surroundings)
-    audit = AuditHandlers(audit: stores.audit, auditChain: parts.auditChain, surroundings: surroundings)
+    audit = AuditHandlers(domain: domain, auditChain: parts.auditChain, surroundings: surroundings)
     webSessions = WebSessionPage(
-      cookies: tokens.cookies, sessions: stores.sessions, accounts: stores.accounts,
-      endedSessions: parts.endedSessions, surroundings: surroundings)
+      cookies: tokens.cookies, domain: domain, endedSessions: parts.endedSessions, surroundings: surroundings)
     upkeep = IdentityUpkeep(configuration, parts, surroundings)
   }
 

@@ -1,3 +1,5 @@
+import ServiceRuntime
+
 /// The bounds of the identity service, each with its reason.
 package enum Limits {
   /// Bytes of a challenge's proof-of-work solution: far more than any solution needs.
@@ -24,8 +26,9 @@ package enum Limits {
   /// How long the migrator may take a token as the word of who agreed to a merge: one call.
   package static let mergeProofLifetime: Duration = .seconds(60)
 
-  /// Merges that the dispatcher works on in one round.
-  package static let mergesPerRound = 16
+  /// How long a merge that the dispatcher works on is its own: three plans and starts, each asked for in vain, and no longer
+  /// than whoever waits for it should when the dispatcher dies. Offering one twice starts it once.
+  package static let mergeLease: Duration = .seconds(20)
 
   /// How long a conflict's answer waits for the counts of the guest's rows, which are a courtesy.
   package static let summaryPatience: Duration = .milliseconds(500)
@@ -60,6 +63,17 @@ package enum Limits {
   static let batchesPerRevocationWatch = 1024
   /// Sessions in one message to a service: about 16 KiB.
   static let sessionsPerRevocationMessage = 512
+  /// How often an instance looks which sessions others ended: a quarter of the second within which it refuses them.
+  static let endingsInterval: Duration = .milliseconds(250)
+  /// For how long an instance that cannot look accepts tokens: as long as another service that does not hear of it.
+  static let endingsGrace = ServiceRuntime.Limits.revocationGrace
+  /// For how long after a look an instance says to other services that it knows all: signs of life, from which a look counts,
+  /// come each second.
+  static let endingsFreshness: Duration = .seconds(2)
+  /// Added to how far back a look goes: how long a change may have taken from its time to its commit, and how far the
+  /// clocks of instances may be apart.
+  static let endingsDelay: Duration = .seconds(60)
+
   /// How often a service hears that nothing ended: well below `ServiceRuntime.Limits.revocationSilence`.
   static let revocationBeat: Duration = .seconds(1)
   /// Open watches of one subject: a person has fewer devices than this.
@@ -96,6 +110,13 @@ package enum Limits {
   package static let codeDeliveriesPerSource = 2
   package static let deliveryPauses: [Duration] = [.milliseconds(250), .seconds(1)]
 
+  /// Notices to owners that are delivered at the same time on each of the two channels: half of the threads in all, so that
+  /// codes, which people wait for, find one. And how often it is looked for those that are due again.
+  package static let noticeDeliveries = 2
+  /// How often it is said that notices were dropped.
+  package static let droppedNoticesInterval: Duration = .seconds(60)
+  package static let noticeRound: Duration = .seconds(2)
+
   /// Accounts that a network may make, and sign-ins that it may try, in an hour without work: a household, and a company
   /// at nine in the morning.
   package static let registrationsPerHour = 30
@@ -131,7 +152,8 @@ package enum Limits {
   package static let purgePatience: Duration = .seconds(9)
   package static let purgeRetryFirst: Duration = .seconds(2)
   package static let purgeRetryLongest: Duration = .seconds(600)
-  package static let purgesPerRound = 16
+  /// How long a purge that the loop works on is its own: longer than `purgePatience`.
+  package static let purgeLease: Duration = .seconds(20)
   package static let purgeRound: Duration = .seconds(1)
 
   /// Records of one message of an export: the store ends a page at 2 MiB whatever is asked for.
@@ -146,6 +168,13 @@ package enum Limits {
   /// Guests beyond which no more are made, about 2 KiB each with device and session.
   package static let guests = 10_000_000
   package static let retentionPage = 100
+  /// The part of that number for which room is made when there is none: more than come in `retentionInterval` where guests
+  /// are so many, and no more data than has to be given up for them.
+  static let guestRoomShare = 20
+  /// How long an instance that looks for them, and stands still, keeps the others from looking; and how often it says
+  /// otherwise.
+  package static let retentionLease: Duration = .seconds(300)
+  package static let retentionRenewal: Duration = .seconds(30)
 
   /// Sessions of one subject that are listed, some 200 bytes each: far more than a person has, and a message that stock
   /// clients take. Whoever has more sees the newest.
@@ -160,6 +189,16 @@ package enum Limits {
   /// Security events that are forgotten at once, and how often those that are old enough are looked for.
   package static let auditTrimRows = 1000
   package static let auditTrimInterval: Duration = .seconds(3600)
+
+  /// How often the ends of the audit log's chains are recorded where there are several: what was cut off before that is
+  /// not noticed.
+  package static let auditSealInterval: Duration = .seconds(10)
+  /// Rounds after which whatever got a place in the log before them is committed: transactions last seconds.
+  package static let auditSealRounds = 4
+  /// Chains whose ends an instance remembers to have recorded; it records them again otherwise.
+  package static let auditSealedChains = 10_000
+  /// Beginnings of chains are kept for as long as events, and for this long: what speaks of a chain goes before it.
+  package static let auditChainMargin: Duration = .seconds(2 * 86_400)
 
   /// Characters that are kept of another service's reason.
   package static let foreignReasonCharacters = 500

@@ -1,6 +1,6 @@
+import Domain
 import GRPC
 import LatchkeyProtos
-import Storage
 
 extension GrantHandlers {
   /// The moment at which a guest's data is the account's: the guest's sessions end and its sub resolves to the account.
@@ -12,11 +12,7 @@ extension GrantHandlers {
     let migration = try RequestFields.foreignID(request.migrationID, "migration_id")
     let guest = try RequestFields.subjectID(request.guestSub, "guest_sub")
     let target = try RequestFields.subjectID(request.targetSub, "target_sub")
-    let now = clock.now()
-    let outcome = try await stored { () throws(StorageError) in
-      try await merges.complete(migration: migration, guest: guest, target: target, at: now)
-    }
-    switch outcome {
+    switch try await perform(CompleteMerge(migration, of: guest, into: target, at: clock.now())) {
     case .completed(let ended):
       guideWatches.changed(of: target)
       logger.notice(

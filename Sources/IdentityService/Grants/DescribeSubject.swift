@@ -2,7 +2,6 @@ import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension GrantHandlers {
   /// How an account may be named to a screen that is not signed in yet: masked, and no more than that. And which key
@@ -12,12 +11,9 @@ extension GrantHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.DescribeSubjectResponse {
     let subject = try RequestFields.subjectID(request.sub, "sub")
-    let identities = try await stored { () throws(StorageError) in
-      try await links.identities(of: subject)
-    }
     let device = try await deviceKey(request.sid, of: subject)
     return IdentityV1.DescribeSubjectResponse(
-      mask: identities.first?.mask ?? "",
+      mask: try await look(FindMask(of: subject)),
       deviceKeyThumbprint: device?.thumbprint ?? "",
       deviceKeyLetIn: device?.isLetIn ?? false
     )

@@ -1,6 +1,6 @@
+import Domain
 import GRPC
 import LatchkeyProtos
-import Storage
 
 extension GrantHandlers {
   /// Lets a guest go whose data will not move, and tells the account's open watches.
@@ -11,12 +11,10 @@ extension GrantHandlers {
     let migration = try RequestFields.foreignID(request.migrationID, "migration_id")
     let guest = try RequestFields.subjectID(request.guestSub, "guest_sub")
     let target = try RequestFields.subjectID(request.targetSub, "target_sub")
-    let now = clock.now()
     // Another service's words are cut to what the log may hold.
     let reason = String(request.reason.prefix(Limits.foreignReasonCharacters))
-    let wasOpen = try await stored { () throws(StorageError) in
-      try await merges.fail(migration: migration, guest: guest, target: target, reason: reason, at: now)
-    }
+    let wasOpen = try await perform(
+      FailMerge(migration, of: guest, into: target, because: reason, at: clock.now()))
     if wasOpen {
       logger.error(
         "a guest's data did not make it into an account",

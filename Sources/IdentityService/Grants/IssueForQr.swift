@@ -1,4 +1,5 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -16,22 +17,23 @@ extension GrantHandlers {
     let label = try RequestFields.displayText(request.deviceLabel, "device_label")
     let platform = try RequestFields.displayText(request.platform, "platform")
     let now = clock.now()
-    let kind: QRGrant.Kind
+    let kind: IssueForQr.Kind
     switch request.kind {
     case .unspecified, .signIn:
       kind = .signIn
     case .bindDevice:
-      kind = .bind(try device(key, label, platform))
+      kind = .bind(try device(key, label, platform), NoticeID(from: random))
     case .transfer:
       kind = .transfer(try device(key, label, platform))
     default:
       throw .invalid("kind", "must be SIGN_IN, BIND_DEVICE or TRANSFER")
     }
     let isTransfer = request.kind == .transfer
-    let grant = QRGrant(
+    let grant = IssueForQr(
       qrSession: try RequestFields.foreignID(request.qrSessionID, "qr_session_id"),
       subject: try RequestFields.subjectID(request.sub, "sub"),
       confirmedBy: try RequestFields.sessionID(request.confirmedBySid, "confirmed_by_sid"),
+      provenAt: try Self.provenAt(request),
       draft: SessionDraft(
         client: try RequestFields.clientID(request.clientID),
         method: isTransfer ? .transfer : .qr,
@@ -45,8 +47,9 @@ extension GrantHandlers {
       ),
       kind: kind
     )
-    switch try await stored({ () throws(StorageError) in try await qrGrants.issue(grant) }) {
+    switch try await perform(grant) {
     case .issued(let session, let profile):
+      if case .bind = kind { notices.hurry() }
       return IdentityV1.IssueForQrResponse(
         tokens: try tokens.tokens(of: session, at: now),
         subject: CommonV1.Subject(session),
@@ -60,6 +63,15 @@ extension GrantHandlers {
     case .keyTaken: throw .identityInUse
     case .tooManyUnlocks: throw .tooManyIdentities
     }
+  }
+
+  /// Nothing that anybody proved, where nobody says when.
+  private static func provenAt(
+    _ request: IdentityV1.IssueForQrRequest
+  ) throws(RPCError) -> LatchkeyModel.Timestamp {
+    guard let time = request.confirmerAuthTime else { return Timestamp(millisecondsSinceEpoch: 0) }
+    guard let milliseconds = time.millisecondsSinceEpoch else { throw .invalid("confirmer_auth_time", "is no time") }
+    return Timestamp(millisecondsSinceEpoch: milliseconds)
   }
 
   private func device(

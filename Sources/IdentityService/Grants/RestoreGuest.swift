@@ -1,6 +1,6 @@
+import Domain
 import GRPC
 import LatchkeyProtos
-import Storage
 
 extension GrantHandlers {
   /// A migration is taken back. The guest has no session yet: its device gets one by starting as a guest, and finds it by
@@ -12,11 +12,7 @@ extension GrantHandlers {
     let migration = try RequestFields.foreignID(request.migrationID, "migration_id")
     let guest = try RequestFields.subjectID(request.guestSub, "guest_sub")
     let target = try RequestFields.subjectID(request.targetSub, "target_sub")
-    let now = clock.now()
-    let outcome = try await stored { () throws(StorageError) in
-      try await merges.restore(guest: guest, from: target, at: now)
-    }
-    switch outcome {
+    switch try await perform(RestoreGuest(guest, from: target, at: clock.now())) {
     case .restored:
       logger.notice(
         "a merge was taken back",

@@ -1,7 +1,6 @@
 import Domain
 import GRPC
 import LatchkeyProtos
-import Storage
 
 extension GrantHandlers {
   /// Ends everything that was issued from one code, and lets nothing more be issued from it.

@@ -1,4 +1,5 @@
 import Cryptography
+import Domain
 import GRPC
 import JSON
 import LatchkeyModel
@@ -32,10 +33,7 @@ extension GrantHandlers {
     guard key.verify(signature: request.signature, message: signed) else {
       throw .invalid("signature", "is not the device key's over the ticket and the action")
     }
-    let outcome = try await stored { () throws(StorageError) in
-      try await qrGrants.confirmer(session, of: subject, for: qrSession, at: clock.now())
-    }
-    switch outcome {
+    switch try await look(FindConfirmer(session, of: subject, for: qrSession, at: clock.now())) {
     case .live(let session):
       guard session.device.keyThumbprint == key.thumbprint else {
         throw .invalid("device_key", "is not the key of the session's device")

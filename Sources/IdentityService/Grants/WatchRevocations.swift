@@ -22,12 +22,12 @@ extension GrantHandlers {
       rest = rest.dropFirst(batch.count)
       try await responses.write(
         IdentityV1.WatchRevocationsResponse(
-          endedSids: batch.map(\.description), caughtUp: rest.isEmpty, retentionSeconds: retention))
+          endedSids: batch.map(\.description), caughtUp: rest.isEmpty && sessions.isFresh, retentionSeconds: retention))
     } while !rest.isEmpty
     for await batch in watch.batches {
       try await responses.write(
         IdentityV1.WatchRevocationsResponse(
-          endedSids: batch.map(\.description), caughtUp: true, retentionSeconds: retention))
+          endedSids: batch.map(\.description), caughtUp: sessions.isFresh, retentionSeconds: retention))
     }
     throw RPCError(.unavailable, "the watch has ended; watch again")
   }

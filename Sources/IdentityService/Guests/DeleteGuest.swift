@@ -1,7 +1,7 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension GuestHandlers {
   /// Deletes the caller. The records are asked for at once and, where the migrator cannot be reached, until it can.
@@ -15,20 +15,20 @@ extension GuestHandlers {
       throw .invalid("sub", "must be the caller's own")
     }
     let now = clock.now()
-    let deletion = SubjectDeletion(
+    let deletion = DeleteSubject(
       subject: subject,
       authority: .guest(caller),
       address: context.peer.address,
       now: now,
       purgeDueAt: now + Limits.purgeHandover
     )
-    switch try await removal.delete(deletion) {
+    switch try await removal.perform(deletion) {
     case .deleted:
       return IdentityV1.DeleteGuestResponse(recordsDeleted: await removal.purgeRecords(of: subject))
     case .notGuest:
       throw RPCError(.permissionDenied, "an account is not deleted here", reason: "GUEST_ONLY")
     case .merging: throw .migrationRunning
-    case .notFound, .callerEnded, .used, .notAccount: throw .sessionRevoked
+    case .notFound, .callerEnded, .used, .overtaken, .notAccount: throw .sessionRevoked
     }
   }
 }

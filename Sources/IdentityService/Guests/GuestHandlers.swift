@@ -1,7 +1,6 @@
 import Domain
 import LatchkeyProtos
 import ServiceRuntime
-import Storage
 
 /// Answers `latchkey.identity.v1.GuestService`, one file for each method.
 package struct GuestHandlers: IdentityV1.GuestService, Deciding {

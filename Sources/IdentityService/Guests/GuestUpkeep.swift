@@ -21,8 +21,11 @@ package struct GuestUpkeep: Sendable {
   }
 
   package func keepOnce() async {
+    let sweep = await retention.sweep()
     await room.count()
-    await retention.sweep(givesUpData: room.isFull)
+    // Those go first whose data is not lost by it; when they are known and too few, as many as are needed of the others.
+    guard !sweep.isBrokenOff, room.excess > 0 else { return }
+    await retention.sweep(givingUpDataFor: room)
     await room.count()
   }
 }

@@ -1,16 +1,13 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 import Storage
 
 /// Everything that is known of a guest or an account, for its owner.
-struct SubjectExport: Surrounded {
-  let subjects: any SubjectStore
-  let sessions: any SessionStore
-  let links: any LinkStore
-  let devices: any DeviceStore
+struct SubjectExport: Deciding {
+  let domain: IdentityDomain
   let guides: GuideFile
-  let guideProgress: any GuideStore
   /// Nil where there is no record store.
   let records: RecordKeeper?
   let surroundings: Surroundings
@@ -23,25 +20,22 @@ struct SubjectExport: Surrounded {
     _ id: SubjectID, to caller: SessionID, _ responses: ResponseWriter<IdentityV1.ExportGuestResponse>
   ) async throws(RPCError) {
     let now = clock.now()
-    let found = try await stored { () throws(StorageError) in
-      (try await subjects.standing(of: id), try await sessions.session(caller))
+    guard let standing = try await look(FindStanding(of: id)), let session = try await look(FindSession(caller)) else {
+      throw .sessionRevoked
     }
-    guard let standing = found.0, let session = found.1 else { throw .sessionRevoked }
     func write(_ part: IdentityV1.ExportGuestResponse.Part) async throws(RPCError) {
       try await responses.write(IdentityV1.ExportGuestResponse(part: part))
     }
     try await write(.subject(Self.message(standing)))
-    for identity in try await stored({ () throws(StorageError) in try await links.identities(of: id) }) {
+    for identity in try await look(ListIdentities(of: id)) {
       try await write(.identity(LinkHandlers.message(identity)))
     }
-    for device in try await stored({ () throws(StorageError) in try await devices.devices(of: id, at: now) }) {
+    for device in try await look(ListDevices(of: id, at: now)) {
       try await write(.device(Self.message(device)))
     }
-    let live = try await stored { () throws(StorageError) in
-      try await sessions.live(of: id, at: now, limit: Limits.listedSessions)
-    }
+    let live = try await look(LiveSessions(of: id, at: now, limit: Limits.listedSessions))
     for session in live { try await write(.session(SessionHandlers.message(session, for: caller))) }
-    for guide in try await stored({ () throws(StorageError) in try await guideProgress.progress(of: id) }) {
+    for guide in try await look(FindGuideProgress(of: id)) {
       try await write(.guide(message(guide)))
     }
     var summary = IdentityV1.ExportSummary()
@@ -55,9 +49,7 @@ struct SubjectExport: Surrounded {
     // What the caller never took counts as not exported: the retention would delete the only copy.
     try await responses.taken()
     let version = summary.recordsVersion
-    try await stored { () throws(StorageError) in
-      try await subjects.noteExport(of: id, recordsVersion: version, at: now)
-    }
+    try await perform(NoteExport(of: id, recordsVersion: version, at: now))
   }
 
   private static func message(_ standing: SubjectStanding) -> IdentityV1.ExportedSubject {

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -13,8 +14,7 @@ import Storage
 package struct Migrator: Sendable {
   private let client: MigrationV1.MigrationServiceClient
   private let records: MigrationV1.RecordServiceClient
-  private let merges: any MergeStore
-  private let accounts: any AccountStore
+  private let domain: IdentityDomain
   private let tokens: TokenIssuer
   private let clock: any WallClock
   private let logger: Logger
@@ -22,16 +22,14 @@ package struct Migrator: Sendable {
   /// - Parameter channel: to the migrator, carrying the service credential.
   package init(
     channel: any RPCChannel,
-    merges: any MergeStore,
-    accounts: any AccountStore,
+    domain: IdentityDomain,
     tokens: TokenIssuer,
     clock: any WallClock,
     logger: Logger
   ) {
     client = MigrationV1.MigrationServiceClient(channel: channel)
     records = MigrationV1.RecordServiceClient(channel: channel)
-    self.merges = merges
-    self.accounts = accounts
+    self.domain = domain
     self.tokens = tokens
     self.clock = clock
     self.logger = logger
@@ -42,6 +40,8 @@ package struct Migrator: Sendable {
     if let migration = merge.migration { return migration }
     do {
       return try await start(merge)
+    } catch _ where Task.isCancelled {
+      await giveBack(merge)
     } catch let error as RPCError {
       await postpone(merge, error)
     } catch {
@@ -53,13 +53,27 @@ package struct Migrator: Sendable {
   /// Offers what is due, again and again, until the task is cancelled.
   package func run() async {
     while !Task.isCancelled {
-      let due = (try? await merges.due(at: clock.now(), limit: Limits.mergesPerRound)) ?? []
-      for merge in due {
-        if Task.isCancelled { return }
+      if let merge = await takeDue() {
         _ = await handOver(merge)
+      } else {
+        try? await Task.sleep(for: Limits.mergeRetryFirst)
       }
-      if due.count < Limits.mergesPerRound { try? await Task.sleep(for: Limits.mergeRetryFirst) }
     }
+  }
+
+  /// One that is due is this instance's to offer for a while. One alone, so that one that dies keeps no others waiting.
+  private func takeDue() async -> PendingMerge? {
+    let now = clock.now()
+    // A look is cheap, and mostly there is nothing.
+    guard (try? await domain.look(DueMerges(at: now, limit: 1)))?.isEmpty == false else { return nil }
+    return try? await domain.perform(LeaseMerges(at: now, until: now + Limits.mergeLease, limit: 1)).first
+  }
+
+  /// This instance ends: another one, or its next start, goes on at once.
+  private func giveBack(_ merge: PendingMerge) async {
+    await Task.detached { [domain, clock] in
+      _ = try? await domain.perform(ReturnMerge(merge.id, at: clock.now()))
+    }.value
   }
 
   /// How many rows the guest holds, for a person who has to choose. Empty when the migrator does not say in time.
@@ -75,13 +89,13 @@ package struct Migrator: Sendable {
   // MARK: One merge
 
   private func start(_ merge: PendingMerge) async throws -> String? {
-    guard let guest = try await accounts.subject(merge.guest), guest.isGuest else {
+    guard let guest = try await domain.look(FindSubject(merge.guest)), guest.isGuest else {
       // It was completed meanwhile, or there is nothing left to merge.
-      try await merges.abandon(merge.id, reason: "the guest is one no longer", at: clock.now())
-      return try await merges.merge(merge.id)?.migration
+      try await domain.perform(AbandonMerge(merge.id, because: "the guest is one no longer", at: clock.now()))
+      return try await domain.look(FindMerge(merge.id))?.migration
     }
-    guard try await accounts.subject(merge.target)?.isAccount == true else {
-      try await merges.abandon(merge.id, reason: "the account is gone", at: clock.now())
+    guard try await domain.look(FindSubject(merge.target))?.isAccount == true else {
+      try await domain.perform(AbandonMerge(merge.id, because: "the account is gone", at: clock.now()))
       return nil
     }
     var plan = merge.plan
@@ -92,7 +106,7 @@ package struct Migrator: Sendable {
         current = plan
       } else {
         current = try await makePlan(merge)
-        try await merges.notePlan(current, of: merge.id)
+        try await domain.perform(NotePlan(current, of: merge.id))
       }
       do {
         let started = try await client.startMigration(
@@ -100,7 +114,7 @@ package struct Migrator: Sendable {
             planID: current.id, digest: current.digest, idempotencyKey: merge.id.description),
           options: options
         )
-        try await merges.noteStarted(merge.id, migration: started.migrationID, at: clock.now())
+        try await domain.perform(StartMerge(merge.id, as: started.migrationID, at: clock.now()))
         logger.info("a merge has begun", metadata: ["merge": "\(merge.id)", "migration": "\(started.migrationID)"])
         return started.migrationID
       } catch let error as RPCError where [.aborted, .notFound, .failedPrecondition].contains(error.code) {
@@ -135,7 +149,7 @@ package struct Migrator: Sendable {
     if isFinal || merge.createdAt.map({ now >= $0 + Limits.mergePatience }) ?? false {
       logger.error(
         "a merge is given up", metadata: ["merge": "\(merge.id)", "guest": "\(merge.guest)", "status": "\(reason)"])
-      try? await merges.abandon(merge.id, reason: reason, at: now)
+      try? await domain.perform(AbandonMerge(merge.id, because: reason, at: now))
       return
     }
     let doubled = Limits.mergeRetryFirst * (1 << min(merge.attempts, 10))
@@ -143,6 +157,6 @@ package struct Migrator: Sendable {
     logger.warning(
       "the migrator did not take a merge; it is tried again",
       metadata: ["merge": "\(merge.id)", "attempt": "\(merge.attempts + 1)", "status": "\(reason)"])
-    try? await merges.noteFailure(merge.id, reason: reason, next: next)
+    try? await domain.perform(PostponeMerge(merge.id, because: reason, until: next))
   }
 }

@@ -39,11 +39,18 @@ package struct RecordKeeper: Sendable {
     return (count, collections.version)
   }
 
-  func describe(_ subject: SubjectID) async throws(RPCError) -> (count: Int64, version: Int64) {
+  struct Owned {
+    let count: Int64
+    let version: Int64
+    /// There is hardly room for more of guests' records.
+    let guestsAreFull: Bool
+  }
+
+  func describe(_ subject: SubjectID) async throws(RPCError) -> Owned {
     let answer = try await client.describeRecords(
       MigrationV1.DescribeRecordsRequest(sub: subject.description),
       options: CallOptions(timeout: Limits.migratorPatience))
-    return (answer.records, answer.version)
+    return Owned(count: answer.records, version: answer.version, guestsAreFull: answer.guestsFull)
   }
 
   func purge(_ subject: SubjectID) async throws(RPCError) {

@@ -9,7 +9,7 @@ struct CallerChecks: Surrounded {
   let proofs: DPoPVerifier
   let tokens: TokenIssuer
   /// How recent a proof must be to change who gets in.
-  let stepUp: StepUpPolicy?
+  let stepUp: StepUpPolicy
   let surroundings: Surroundings
 
   func verified(_ accessToken: String, at now: LatchkeyModel.Timestamp) throws(RPCError) -> AccessTokenClaims {

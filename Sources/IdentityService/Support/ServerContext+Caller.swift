@@ -1,8 +1,8 @@
 import Callers
+import Domain
 import GRPC
 import LatchkeyModel
 import ServiceRuntime
-import Storage
 
 extension ServerContext {
   /// The network that the call comes from: an IPv4 address or IPv6 /64, or what stands there if it is no address.

@@ -1,3 +1,5 @@
+import Callers
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -6,12 +8,9 @@ import Storage
 
 /// Answers `latchkey.identity.v1.AdminService`, one file for each method. Only holders of the service credential get
 /// here.
-package struct AdminHandlers: IdentityV1.AdminService, Surrounded {
-  let subjects: any SubjectStore
+package struct AdminHandlers: IdentityV1.AdminService, Deciding {
   let removal: SubjectRemoval
-  let links: any LinkStore
-  let sessions: any SessionStore
-  let audit: any AuditStore
+  let domain: IdentityDomain
   let documents: Documents
   let tokens: TokenIssuer
   let surroundings: Surroundings
@@ -32,7 +31,8 @@ package struct AdminHandlers: IdentityV1.AdminService, Surrounded {
   /// Records a change that no store records by itself.
   func record(_ detail: String, _ context: ServerContext) async throws(RPCError) {
     let note = AuditNote(.adminChanged, at: clock.now(), address: context.peer.address, detail: detail)
-    try await stored { () throws(StorageError) in try await audit.record([note]) }
+    // In a task of its own: what was changed is on record although the caller went away or its time is over.
+    _ = try await CallDeadline.outliving { () async throws(RPCError) in try await perform(RecordEvents([note])) }
   }
 }
 

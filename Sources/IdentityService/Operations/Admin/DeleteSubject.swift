@@ -1,7 +1,7 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension AdminHandlers {
   package func deleteSubject(
@@ -11,19 +11,19 @@ extension AdminHandlers {
     let id = try RequestFields.subjectID(request.sub, "sub")
     let detail = try detail("by an administrator", reason: request.reason)
     let now = clock.now()
-    let deletion = SubjectDeletion(
+    let deletion = DeleteSubject(
       subject: id,
       authority: .administrator(detail: detail),
       address: context.peer.address,
       now: now,
       purgeDueAt: now + Limits.purgeHandover
     )
-    switch try await removal.delete(deletion) {
+    switch try await removal.perform(deletion) {
     case .deleted(let ended):
       return IdentityV1.DeleteSubjectResponse(
         sessionsEnded: Int64(ended), recordsDeleted: await removal.purgeRecords(of: id))
     case .merging: throw .migrationRunning
-    case .notFound, .notGuest, .notAccount, .callerEnded, .used: throw .subjectNotFound
+    case .notFound, .notGuest, .notAccount, .callerEnded, .used, .overtaken: throw .subjectNotFound
     }
   }
 }

@@ -1,7 +1,7 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension AdminHandlers {
   /// Idempotent: sessions that began meanwhile end as well.
@@ -11,10 +11,7 @@ extension AdminHandlers {
   ) async throws(RPCError) -> IdentityV1.DisableSubjectResponse {
     let id = try RequestFields.subjectID(request.sub, "sub")
     let detail = try detail("", reason: request.reason)
-    let now = clock.now()
-    let ended = try await stored { () throws(StorageError) in
-      try await subjects.setDisabled(true, id, detail: detail, at: now)
-    }
+    let ended = try await perform(SetDisabled(true, id, detail: detail, at: clock.now()))
     guard let ended else { throw .subjectNotFound }
     return IdentityV1.DisableSubjectResponse(sessionsEnded: Int64(ended))
   }

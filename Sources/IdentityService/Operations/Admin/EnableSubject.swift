@@ -1,7 +1,7 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension AdminHandlers {
   package func enableSubject(
@@ -10,10 +10,7 @@ extension AdminHandlers {
   ) async throws(RPCError) -> IdentityV1.EnableSubjectResponse {
     let id = try RequestFields.subjectID(request.sub, "sub")
     let detail = try detail("", reason: request.reason)
-    let now = clock.now()
-    let known = try await stored { () throws(StorageError) in
-      try await subjects.setDisabled(false, id, detail: detail, at: now)
-    }
+    let known = try await perform(SetDisabled(false, id, detail: detail, at: clock.now()))
     guard known != nil else { throw .subjectNotFound }
     return IdentityV1.EnableSubjectResponse()
   }

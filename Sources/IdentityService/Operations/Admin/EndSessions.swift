@@ -1,7 +1,7 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension AdminHandlers {
   /// Those of everybody end in steps, so that callers get their turns between them; a session that began after the call
@@ -15,9 +15,7 @@ extension AdminHandlers {
     case .sub(let text):
       let id = try RequestFields.subjectID(text, "sub")
       let detail = try detail("", reason: request.reason)
-      let ended = try await stored { () throws(StorageError) in
-        try await subjects.endSessions(of: id, detail: detail, at: begun)
-      }
+      let ended = try await perform(EndSessionsOf(id, detail: detail, at: begun))
       guard let ended else { throw .subjectNotFound }
       return IdentityV1.EndSessionsResponse(sessionsEnded: Int64(ended))
     case .everybody(true):
@@ -26,10 +24,8 @@ extension AdminHandlers {
       var count = 0
       while true {
         if context.isCancelled || Task.isCancelled { throw RPCError(.cancelled, "the call was cancelled") }
-        let now = clock.now()
-        let ended = try await stored { () throws(StorageError) in
-          try await subjects.endSessions(begunUntil: begun, limit: Limits.sessionsEndedAtOnce, at: now)
-        }
+        let ended = try await perform(
+          EndEverybodysSessions(begunUntil: begun, limit: Limits.sessionsEndedAtOnce, at: clock.now()))
         count += ended
         guard ended == Limits.sessionsEndedAtOnce else { break }
       }

@@ -1,7 +1,7 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Storage
 
 extension AdminHandlers {
   package func getSubject(
@@ -13,19 +13,13 @@ extension AdminHandlers {
     case .sub(let text): id = try RequestFields.subjectID(text, "sub")
     case .identifier(let text):
       let identifier = try RequestFields.identifier(text, "identifier")
-      let owner = try await stored { () throws(StorageError) in try await subjects.owner(of: identifier) }
-      guard let owner else { throw .subjectNotFound }
+      guard let owner = try await look(FindOwner(of: identifier)) else { throw .subjectNotFound }
       id = owner
     case nil: throw .invalid("who", "is missing: send sub or identifier")
     }
-    let now = clock.now()
-    let found = try await stored { () throws(StorageError) in
-      (
-        try await subjects.standing(of: id), try await links.identities(of: id),
-        try await sessions.live(of: id, at: now, limit: Limits.listedSessions)
-      )
-    }
-    guard let standing = found.0 else { throw .subjectNotFound }
+    guard let standing = try await look(FindStanding(of: id)) else { throw .subjectNotFound }
+    let identities = try await look(ListIdentities(of: id))
+    let live = try await look(LiveSessions(of: id, at: clock.now(), limit: Limits.listedSessions))
     let subject = standing.subject
     var response = IdentityV1.GetSubjectResponse(
       sub: id.description,
@@ -34,8 +28,8 @@ extension AdminHandlers {
       disabledAt: subject.disabledAt.map { GoogleProtobuf.Timestamp($0) },
       exportedAt: standing.exportedAt.map { GoogleProtobuf.Timestamp($0) },
       profile: CommonV1.Profile(subject.profile),
-      identities: found.1.map { LinkHandlers.message($0) },
-      sessions: found.2.map { SessionHandlers.message($0, for: nil) }
+      identities: identities.map { LinkHandlers.message($0) },
+      sessions: live.map { SessionHandlers.message($0, for: nil) }
     )
     switch subject.kind {
     case .guest: response.kind = .guest

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -15,9 +16,7 @@ extension AuditHandlers {
     }
     let subject = request.sub.isEmpty ? nil : try RequestFields.subjectID(request.sub, "sub")
     let limit = request.limit == 0 ? 100 : Int(request.limit)
-    let events = try await stored { () throws(StorageError) in
-      try await audit.events(after: request.after, of: subject, limit: limit)
-    }
+    let events = try await look(ListEvents(after: request.after, of: subject, limit: limit))
     return IdentityV1.ListAuditEventsResponse(
       events: events.map { event in
         IdentityV1.AuditEvent(

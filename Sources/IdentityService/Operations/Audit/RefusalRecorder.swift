@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import Logging
@@ -24,14 +25,14 @@ package final class RefusalRecorder: ServerInterceptor {
 
   private let limit: Int
 
-  private let store: any AuditStore
+  private let domain: IdentityDomain
   private let clock: any WallClock
   private let logger: Logger
   private let state = Mutex(State())
 
   /// - Parameter limit: refusals that are on record one by one, in all.
-  package init(_ store: any AuditStore, limit: Int = Limits.auditRefusals, clock: any WallClock, logger: Logger) {
-    self.store = store
+  package init(_ domain: IdentityDomain, limit: Int = Limits.auditRefusals, clock: any WallClock, logger: Logger) {
+    self.domain = domain
     self.limit = limit
     self.clock = clock
     self.logger = logger
@@ -72,7 +73,7 @@ package final class RefusalRecorder: ServerInterceptor {
 
   /// Counts what is on record, as events are forgotten with time.
   package func count() async {
-    guard let count = try? await store.count(of: .callRefused) else { return }
+    guard let count = try? await domain.look(CountEvents(of: .callRefused)) else { return }
     state.withLock { $0.recorded = count }
   }
 
@@ -93,7 +94,7 @@ package final class RefusalRecorder: ServerInterceptor {
     guard !notes.isEmpty || dropped > 0 else { return }
     let more = dropped == 0 ? [] : [AuditNote(.refusalsDropped, at: now, detail: "\(dropped)")]
     do throws(StorageError) {
-      try await store.record(notes + more)
+      try await domain.perform(RecordEvents(notes + more))
     } catch {
       logger.error(
         "refusals could not be recorded", metadata: ["refusals": "\(notes.count + Int(dropped))", "cause": "\(error)"])

@@ -10,11 +10,11 @@ extension AuditHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.VerifyAuditLogResponse {
     let finding = try await stored { () throws(StorageError) in
-      try await AuditVerification(audit, auditChain).run()
+      try await AuditVerification(domain, auditChain).run()
     }
     guard let finding else { throw RPCError(.cancelled, "the call was cancelled") }
     if !finding.isIntact {
-      logger.critical("the audit log was tampered with", metadata: ["sequence": "\(finding.verified + 1)"])
+      finding.accuse(in: logger)
     }
     return IdentityV1.VerifyAuditLogResponse(
       intact: finding.isIntact,

@@ -2,6 +2,8 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import Storage
+import Synchronization
 import TestSupport
 import Testing
 
@@ -50,6 +52,8 @@ struct RefusalTests {
       for _ in 0..<1_000_000 where hashers.waiting == 0 { await Task.yield() }
       caller.cancel()
       await #expect(throws: (any Error).self) { try await caller.value }
+      // The caller hears of it before the call's work does.
+      while hashers.taken > 0 { await Task.yield() }
     }
     for _ in 0..<12 {
       await leave(Task { _ = try await harness.signIn("ada@example.com") })
@@ -65,6 +69,62 @@ struct RefusalTests {
     while hashers.waiting > 0 { await Task.yield() }
     _ = try await harness.signIn("ada@example.com")
     try await unlock()
+  }
+
+  @Test("D9: tries that wait to be counted, and may be told to wait, take no place of one that is made")
+  func places() async throws {
+    let hashers = WorkerThreads(threads: 1, capacity: 4)
+    let harness = try await IdentityHarness(hashers: hashers)
+    let tokens = try await harness.register("ada@example.com").tokens.orThrow()
+    let gate = ThreadGate()
+    let isWriting = Mutex(false)
+    async let writing: Void = harness.database.write { _ throws(StorageError) in
+      isWriting.withLock { $0 = true }
+      gate.wait()
+    }
+    while !isWriting.withLock({ $0 }) { await Task.yield() }
+    let reads = harness.database.statistics.reads
+    let tries = (0..<12).map { number in
+      Task {
+        if number % 2 == 0 {
+          _ = try await harness.signIn("ada@example.com", password: "a guess")
+        } else {
+          _ = try await harness.accounts.changePassword(
+            IdentityV1.ChangePasswordRequest(password: "a guess", newPassword: "a better horse battery"),
+            options: .bearer(tokens))
+        }
+      }
+    }
+    // Each looks for its account, then waits for the store to count it.
+    while harness.database.statistics.reads < reads + 12 { await Task.yield() }
+    var taken = 0
+    for _ in 0..<10_000 {
+      taken = max(taken, hashers.taken)
+      await Task.yield()
+    }
+    #expect(taken == 0)
+    gate.open()
+    try await writing
+    for one in tries { await #expect(throws: RPCError.self) { try await one.value } }
+    // Wrong tries that were looked at make the next wait.
+    harness.clock.advance(by: .seconds(600))
+    _ = try await harness.signIn("ada@example.com")
+  }
+
+  @Test("R24: a sign-in that could not be looked at by its deadline is told to come back, and is no failed try")
+  func late() async throws {
+    let ahead = Mutex(Duration.zero)
+    let hashers = WorkerThreads(threads: 1, capacity: 8) { .now + ahead.withLock { $0 } }
+    let harness = try await IdentityHarness(hashers: hashers)
+    _ = try await harness.register("ada@example.com")
+    // By the threads' clock the time of the calls below is over, by nobody else's.
+    ahead.withLock { $0 = .seconds(3600) }
+    for _ in 0..<12 {
+      let error = await expectRefusal(.resourceExhausted, "OVERLOADED") { try await harness.signIn("ada@example.com") }
+      #expect(error?.details.retryAfter != nil)
+    }
+    ahead.withLock { $0 = .zero }
+    _ = try await harness.signIn("ada@example.com")
   }
 
   @Test("P15: an app that is too old is told where to get a newer one, and a network where the companion app is")

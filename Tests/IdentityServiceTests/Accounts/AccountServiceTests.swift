@@ -2,6 +2,7 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import Storage
 import Testing
 
 @testable import IdentityService
@@ -38,15 +39,17 @@ struct AccountServiceTests {
 
     func told(_ notices: [AccountNotice]) async throws {
       try await eventually { box.notices.map(\.notice) == notices }
-      #expect(box.notices.allSatisfy { $0.identifier.canonical == address })
+      #expect(box.notices.allSatisfy { $0.recipient.canonical == address })
     }
   }
 
   private func with(password: String? = IdentityHarness.password, _ body: (Scene) async throws -> Void) async throws {
     let box = Postbox()
     let harness = try await IdentityHarness(codeSink: box)
-    let courier = Task { await harness.core.courier.run() }
-    defer { courier.cancel() }
+    let couriers = [
+      Task { await harness.core.courier.run() }, Task { await harness.rooms.upkeep.notices.run() },
+    ]
+    defer { for courier in couriers { courier.cancel() } }
     let sent = try await harness.auth.sendOtp(
       IdentityV1.SendOtpRequest(clientID: "app.test", identifier: Self.address, purpose: .proveAddress))
     let account = try await harness.auth.register(
@@ -166,7 +169,7 @@ struct AccountServiceTests {
       }
       let back = try await scene.harness.signIn(Self.address, password: Self.newPassword)
       #expect(back.subject?.sub == scene.subject)
-      try await scene.told([.recovered])
+      try await scene.told([.unlockEnrolled, .recovered])
     }
   }
 
@@ -265,6 +268,30 @@ struct AccountServiceTests {
       #expect(await !scene.isLive(fresh))
       await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") { try await scene.harness.signIn(Self.address) }
       try await scene.told([.accountDeleted])
+    }
+  }
+
+  @Test("R48, R50: who takes nothing is told again later, and others are told meanwhile", .timeLimit(.minutes(1)))
+  func deadRecipient() async throws {
+    try await with { scene in
+      func change(_ password: String, _ new: String, _ tokens: CommonV1.TokenSet) async throws {
+        _ = try await scene.harness.accounts.changePassword(
+          IdentityV1.ChangePasswordRequest(password: password, newPassword: new), options: .bearer(tokens))
+      }
+      let bob = "bob@example.com"
+      let other = try await scene.harness.auth.register(
+        IdentityV1.RegisterRequest(
+          clientID: "app.test",
+          password: IdentityV1.PasswordCredential(identifier: bob, password: IdentityHarness.password),
+          otp: try await scene.code(bob)))
+      scene.box.refuse(Self.address)
+      try await change(IdentityHarness.password, Self.newPassword, scene.owner)
+      try await eventually { scene.box.refusals == 1 }
+      try await change(IdentityHarness.password, Self.newPassword, try other.tokens.orThrow())
+      try await eventually { scene.box.notices.map(\.recipient.canonical) == [bob] }
+      scene.box.accept(Self.address)
+      scene.harness.clock.advance(by: .seconds(61))
+      try await eventually { scene.box.notices.map(\.recipient.canonical) == [bob, Self.address] }
     }
   }
 

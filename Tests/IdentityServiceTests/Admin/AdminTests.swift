@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -52,8 +53,9 @@ struct AdminTests {
     let count = Limits.sessionsEndedAtOnce + 7
     for _ in 0..<count { _ = try await harness.issueGuest(try TestDevice()) }
     #expect(
-      try await harness.core.subjects.endSessions(
-        begunUntil: harness.clock.now() - .seconds(1), limit: 10, at: harness.clock.now()) == 0)
+      try await harness.core.perform(
+        EndEverybodysSessions(
+          begunUntil: harness.clock.now() - .seconds(1), limit: 10, at: harness.clock.now())) == 0)
     #expect(
       try await harness.admin.endSessions(
         IdentityV1.EndSessionsRequest(whose: .everybody(true)), options: .service
@@ -245,14 +247,14 @@ struct AdminTests {
     }
     #expect(try await verify().verified == 8)
     await harness.rooms.upkeep.audit.trimOnce()
-    let left = try await harness.core.audit.events(after: 0, of: nil, limit: 100)
+    let left = try await harness.core.look(ListEvents(after: 0, limit: 100))
     #expect(left.map(\.sequence) == [6, 7, 8])
     let trimmed = try await verify()
     #expect(trimmed.intact && trimmed.verified == 8)
     // All of it is old: the chain goes on from the checkpoint alone.
     harness.clock.advance(by: .seconds(31 * 86_400))
     await harness.rooms.upkeep.audit.trimOnce()
-    #expect(try await harness.core.audit.events(after: 0, of: nil, limit: 100).isEmpty)
+    #expect(try await harness.core.look(ListEvents(after: 0, limit: 100)).isEmpty)
     _ = try await harness.issueGuest(try TestDevice())
     let after = try await verify()
     #expect(after.intact && after.verified == 9)

@@ -1,4 +1,5 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -154,17 +155,17 @@ struct AuditTests {
       await refuse(10)
       harness.clock.advance(by: .seconds(1))
     }
-    let kinds = try await harness.core.audit.events(after: 0, of: nil, limit: 1000).map(\.note.kind)
+    let kinds = try await harness.core.look(ListEvents(after: 0, limit: 1000)).map(\.note.kind)
     #expect(kinds.count { $0 == .callRefused } == 20)
     #expect(kinds.count { $0 == .refusalsDropped } == 1)
     harness.clock.advance(by: .seconds(3600))
     await refuse(10)
-    let later = try await harness.core.audit.events(after: 0, of: nil, limit: 1000).map(\.note)
+    let later = try await harness.core.look(ListEvents(after: 0, limit: 1000)).map(\.note)
     #expect(later.count { $0.kind == .callRefused } == 20)
     #expect(later.last?.kind == .refusalsDropped && later.last.flatMap { Int($0.detail) } ?? 0 > 400)
     // What concerns somebody goes on being recorded.
     _ = try await harness.register("ada@example.com")
-    let last = try await harness.core.audit.events(after: 0, of: nil, limit: 1000).last?.note.kind
+    let last = try await harness.core.look(ListEvents(after: 0, limit: 1000)).last?.note.kind
     #expect(last != .refusalsDropped)
   }
 }

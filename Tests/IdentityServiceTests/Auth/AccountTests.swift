@@ -1,4 +1,5 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -120,14 +121,14 @@ struct AccountTests {
     let weak = try await IdentityHarness()
     _ = try await weak.register("ada@example.com")
     let identifier = try AccountIdentifier("ada@example.com").orThrow()
-    let before = try await weak.core.accounts.account(for: identifier)?.passwordHash
+    let before = try await weak.core.look(FindAccount(for: identifier))?.passwordHash
     await weak.database.close()
     let strong = try await IdentityHarness(
       folder: weak.folder, clock: weak.clock, hashing: Argon2Parameters(memoryKiB: 128, passes: 2, lanes: 1))
     await expectRefusal(.unauthenticated) { try await strong.signIn("ada@example.com", password: "wrong one") }
-    #expect(try await strong.core.accounts.account(for: identifier)?.passwordHash == before)
+    #expect(try await strong.core.look(FindAccount(for: identifier))?.passwordHash == before)
     _ = try await strong.signIn("ada@example.com")
-    let after = try await strong.core.accounts.account(for: identifier)?.passwordHash
+    let after = try await strong.core.look(FindAccount(for: identifier))?.passwordHash
     #expect(before?.contains("m=64,t=1") == true)
     #expect(after?.contains("m=128,t=2") == true)
     _ = try await strong.signIn("ada@example.com")

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -175,6 +176,24 @@ struct ConflictTests {
     offering.cancel()
     await offering.value
     #expect(scene.migrator.state.withLock { $0.migrations.count } == 1)
+  }
+
+  @Test("C14: a merge whose offer the end of an instance broke off is due at once")
+  func brokenOff() async throws {
+    let scene = try await Scene()
+    scene.migrator.state.withLock { $0.isUp = false }
+    _ = try await scene.harness.signIn("ada@example.com", guest: scene.guest.tokens, onConflict: .merge)
+    scene.harness.clock.advance(by: .seconds(60))
+    scene.migrator.state.withLock { ($0.isUp, $0.isSilent) = (true, true) }
+    func due() async throws -> Int {
+      try await scene.harness.core.look(DueMerges(at: scene.harness.clock.now(), limit: 9)).count
+    }
+    let offering = Task { await scene.harness.core.migrator?.run() }
+    try await eventually { scene.migrator.state.withLock { $0.unanswered } == 1 }
+    #expect(try await due() == 0)
+    offering.cancel()
+    await offering.value
+    #expect(try await due() == 1)
   }
 
   @Test("A plan that goes stale is made again, and the merge keeps its idempotency key")

@@ -1,4 +1,5 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -166,7 +167,7 @@ struct RegisterTests {
     let credential = IdentityV1.CustomSecretCredential(id: Self.id, secret: Self.secret)
     _ = try await register(harness, customSecret: credential)
     let identifier = AccountIdentifier.customID(try CustomID(Self.id).orThrow())
-    let before = try await harness.core.accounts.account(for: identifier)?.passwordHash
+    let before = try await harness.core.look(FindAccount(for: identifier))?.passwordHash
     await harness.database.close()
     let stronger = try await IdentityHarness(
       folder: harness.folder,
@@ -174,7 +175,7 @@ struct RegisterTests {
       hashing: Argon2Parameters(memoryKiB: 128, passes: 1, lanes: 1)
     )
     _ = try await stronger.authenticate(.customSecret(credential))
-    let after = try await stronger.core.accounts.account(for: identifier)?.passwordHash
+    let after = try await stronger.core.look(FindAccount(for: identifier))?.passwordHash
     #expect(before != after && after?.contains("m=128") == true)
     _ = try await stronger.authenticate(.customSecret(credential))
   }

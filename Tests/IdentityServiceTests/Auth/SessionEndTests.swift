@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -176,9 +177,9 @@ struct SessionEndTests {
       IdentityV1.RevokeRequest(token: try first.tokens.orThrow().refreshToken))
     let owner = try SubjectID(try first.subject.orThrow().sub).orThrow()
     let now = harness.clock.now()
-    let listed = try await harness.core.sessions.live(of: owner, at: now, limit: 2)
+    let listed = try await harness.core.look(LiveSessions(of: owner, at: now, limit: 2))
     #expect(listed.map(\.id.description) == [sids[3], sids[2]])
-    let all = try await harness.core.sessions.live(of: owner, at: now, limit: Limits.listedSessions)
+    let all = try await harness.core.look(LiveSessions(of: owner, at: now, limit: Limits.listedSessions))
     #expect(all.map(\.id.description) == sids[1...].reversed())
   }
 

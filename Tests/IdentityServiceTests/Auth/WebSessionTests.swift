@@ -3,7 +3,7 @@ import JSON
 import LatchkeyModel
 import LatchkeyProtos
 import Testing
-import Transport
+import TransportServer
 
 @testable import IdentityService
 
@@ -104,7 +104,7 @@ struct WebSessionTests {
         qrSessionID: "qr-1", sub: account.subject?.sub ?? "", confirmedBySid: account.tokens?.sid ?? "",
         clientID: "desktop", deviceKey: try TestDevice().jwk),
       options: .service)
-    let session = try await harness.core.sessions.session(try SessionID(screen.tokens.orThrow().sid).orThrow())
+    let session = try await harness.core.session(try SessionID(screen.tokens.orThrow().sid).orThrow())
     #expect(session?.boundKeyThumbprint != nil)
     await expectRefusal(.unauthenticated) { try await create(harness, screen.tokens) }
   }

@@ -28,7 +28,7 @@ struct MethodMatrixTests {
         let answer = try await harness.grants.issueForQr(
           IdentityV1.IssueForQrRequest(
             qrSessionID: id, sub: owner.subject?.sub ?? "", confirmedBySid: owner.tokens?.sid ?? "",
-            clientID: "app.test", scope: scope),
+            clientID: "app.test", scope: scope, confirmerAuthTime: .init(harness.clock.now())),
           options: .service)
         if confirmed {
           _ = try await harness.sessions.confirmSession(

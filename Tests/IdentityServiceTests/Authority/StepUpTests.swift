@@ -39,7 +39,7 @@ struct StepUpTests {
     try await harness.grants.issueForQr(
       IdentityV1.IssueForQrRequest(
         qrSessionID: id, sub: owner.subject?.sub ?? "", confirmedBySid: tokens?.sid ?? "", clientID: "app.test",
-        scope: scope, deviceLabel: "Screen", platform: "tv"),
+        scope: scope, deviceLabel: "Screen", platform: "tv", confirmerAuthTime: .init(harness.clock.now())),
       options: .service
     ).tokens.orThrow()
   }
@@ -93,7 +93,7 @@ struct StepUpTests {
     harness.clock.advance(by: .seconds(600))
     let tokens = try await stepUp(owner.tokens, password())
     #expect(tokens.sid == owner.tokens?.sid && tokens.scope == owner.tokens?.scope)
-    let session = try await harness.core.sessions.session(try SessionID(tokens.sid).orThrow()).orThrow()
+    let session = try await harness.core.session(try SessionID(tokens.sid).orThrow()).orThrow()
     #expect(session.authenticatedAt == harness.clock.now())
     await expectRefusal(.unauthenticated, "REFRESH_TOKEN_REUSED") { try await harness.refresh(owner.tokens) }
     #expect(try await !harness.isActive(tokens.accessToken))
@@ -146,13 +146,14 @@ struct StepUpTests {
     let bound = try await harness.grants.issueForQr(
       IdentityV1.IssueForQrRequest(
         qrSessionID: "qr-2", sub: owner.subject?.sub ?? "", confirmedBySid: proven.sid, clientID: "app.test",
-        scope: "basic profile account", deviceLabel: "Tablet", platform: "iOS", deviceKey: guest.jwk, kind: .transfer),
+        scope: "basic profile account", deviceLabel: "Tablet", platform: "iOS", deviceKey: guest.jwk, kind: .transfer,
+        confirmerAuthTime: .init(harness.clock.now())),
       options: .service
     ).tokens.orThrow()
     let id = try SessionID(bound.sid).orThrow()
     func unbound() async throws -> CommonV1.TokenSet {
       var tokens = bound
-      let session = try await harness.core.sessions.session(id).orThrow()
+      let session = try await harness.core.session(id).orThrow()
       tokens.accessToken = try harness.core.tokens.delegatedToken(of: session, at: harness.clock.now())
       return tokens
     }

@@ -29,13 +29,14 @@ struct ThiefTests {
     try await harness.grants.issueForQr(
       IdentityV1.IssueForQrRequest(
         qrSessionID: code, sub: owner.subject?.sub ?? "", confirmedBySid: sid ?? owner.tokens?.sid ?? "",
-        clientID: "app.test", scope: scope, deviceLabel: "New phone", platform: "iOS", deviceKey: key?.jwk, kind: kind),
+        clientID: "app.test", scope: scope, deviceLabel: "New phone", platform: "iOS", deviceKey: key?.jwk, kind: kind,
+        confirmerAuthTime: .init(harness.clock.now())),
       options: .service)
   }
 
   private func stored(_ tokens: CommonV1.TokenSet?) async throws -> Session {
     let id = try SessionID(try tokens.orThrow().sid).orThrow()
-    return try await harness.core.sessions.session(id).orThrow()
+    return try await harness.core.session(id).orThrow()
   }
 
   /// The tokens as a call may bring them that proves no key: what is tried here is not the binding.
@@ -58,6 +59,27 @@ struct ThiefTests {
       try await harness.sessions.revokeOtherSessions(.init(), options: .bearer(tokens))
     }
     #expect(try await harness.isActive(try await harness.refresh(owner.tokens).accessToken))
+  }
+
+  @Test("R43: what a code begins is as old a proof as the token that confirmed it, and none where nobody says which")
+  func confirmedByOlderToken() async throws {
+    let signedIn = harness.clock.now()
+    harness.clock.advance(by: .seconds(120))
+    let password = IdentityV1.PasswordCredential(identifier: "ada@example.com", password: IdentityHarness.password)
+    _ = try await harness.auth.stepUp(
+      IdentityV1.StepUpRequest(method: .password(password)), options: .bearer(owner.tokens))
+    func proof(by token: GoogleProtobuf.Timestamp?, _ code: String) async throws -> LatchkeyModel.Timestamp {
+      let request = IdentityV1.IssueForQrRequest(
+        qrSessionID: code, sub: owner.subject?.sub ?? "", confirmedBySid: owner.tokens?.sid ?? "",
+        clientID: "app.test", confirmerAuthTime: token)
+      return try await stored(try await harness.grants.issueForQr(request, options: .service).tokens).authenticatedAt
+    }
+    #expect(try await proof(by: .init(signedIn), "qr-1") == signedIn)
+    #expect(try await proof(by: .init(harness.clock.now()), "qr-2") == harness.clock.now())
+    #expect(try await proof(by: nil, "qr-3") == Timestamp(millisecondsSinceEpoch: 0))
+    await expectRefusal(.invalidArgument, field: "confirmer_auth_time") {
+      try await proof(by: GoogleProtobuf.Timestamp(seconds: .max), "qr-4")
+    }
   }
 
   @Test("S20: a transfer that was just agreed to is no confirmed session either")

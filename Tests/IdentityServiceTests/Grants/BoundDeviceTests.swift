@@ -29,7 +29,7 @@ struct BoundDeviceTests {
       IdentityV1.IssueForQrRequest(
         qrSessionID: qrSession, sub: owner.subject?.sub ?? "", confirmedBySid: owner.tokens?.sid ?? "",
         clientID: "app.test", scope: scope, deviceLabel: "Television", platform: "tv", deviceKey: television.jwk,
-        kind: .bindDevice),
+        kind: .bindDevice, confirmerAuthTime: .init(harness.clock.now())),
       options: .service)
   }
 
@@ -71,7 +71,7 @@ struct BoundDeviceTests {
     harness.clock.advance(by: .seconds(40 * 86_400))
     let tokens = try await comeBack()
     #expect(tokens.scope == "basic" && tokens.cnfJkt == television.key.publicKey.thumbprint)
-    let session = try await harness.core.sessions.session(try SessionID(tokens.sid).orThrow()).orThrow()
+    let session = try await harness.core.session(try SessionID(tokens.sid).orThrow()).orThrow()
     #expect(session.method == .qr && session.subject.description == account.subject?.sub)
     #expect(try await listed(owner())?.sessions == 1)
     let stranger = try TestDevice().key
@@ -83,7 +83,7 @@ struct BoundDeviceTests {
     let bound = harness.clock.now()
     _ = try await bind(to: account)
     harness.clock.advance(by: .seconds(3600))
-    let session = try await harness.core.sessions.session(try SessionID(try await comeBack().sid).orThrow()).orThrow()
+    let session = try await harness.core.session(try SessionID(try await comeBack().sid).orThrow()).orThrow()
     #expect(session.authenticatedAt == bound)
     #expect(!session.isConfirmed)
   }
@@ -108,7 +108,7 @@ struct BoundDeviceTests {
     #expect(try await harness.isActive(try second.tokens.orThrow().accessToken))
     #expect(try await listed(account.tokens) == nil)
     #expect(try await listed(other.tokens)?.binding != nil)
-    let back = try await harness.core.sessions.session(try SessionID(try await comeBack().sid).orThrow())
+    let back = try await harness.core.session(try SessionID(try await comeBack().sid).orThrow())
     #expect(back?.subject.description == other.subject?.sub)
   }
 

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -109,10 +110,10 @@ struct FailMigrationTests {
       }
       scene.harness.clock.advance(by: isFinal ? .seconds(60) : Limits.mergePatience)
       let now = scene.harness.clock.now()
-      let due = try await scene.harness.core.merges.due(at: now, limit: 10)
+      let due = try await scene.harness.core.look(DueMerges(at: now, limit: 10))
       #expect(due.count == 1)
       for merge in due { _ = await scene.harness.core.migrator?.handOver(merge) }
-      #expect(try await scene.harness.core.merges.due(at: now + .seconds(86_400), limit: 10).isEmpty)
+      #expect(try await scene.harness.core.look(DueMerges(at: now + .seconds(86_400), limit: 10)).isEmpty)
       let guest = try await scene.harness.issueGuest(scene.device)
       #expect(
         try await scene.harness.register("new@example.com", guest: guest.tokens).accountChange?.promoted == true)
@@ -129,7 +130,7 @@ struct FailMigrationTests {
     scene.migrator.state.withLock { $0.isUp = true }
     scene.harness.clock.advance(by: .seconds(60))
     let now = scene.harness.clock.now()
-    for merge in try await scene.harness.core.merges.due(at: now, limit: 10) {
+    for merge in try await scene.harness.core.look(DueMerges(at: now, limit: 10)) {
       _ = await scene.harness.core.migrator?.handOver(merge)
     }
     #expect(scene.migrator.state.withLock { $0.plans.isEmpty })
@@ -146,7 +147,7 @@ struct FailMigrationTests {
     scene.migrator.state.withLock { $0.isUp = true }
     scene.harness.clock.advance(by: .seconds(60))
     let now = scene.harness.clock.now()
-    for merge in try await scene.harness.core.merges.due(at: now, limit: 10) {
+    for merge in try await scene.harness.core.look(DueMerges(at: now, limit: 10)) {
       #expect(await scene.harness.core.migrator?.handOver(merge) != nil)
     }
     let plan = try scene.migrator.state.withLock { $0.plans.last }.orThrow()

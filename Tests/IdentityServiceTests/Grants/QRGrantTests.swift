@@ -31,7 +31,7 @@ struct QRGrantTests {
     #expect(screen.tokens?.sid != account.tokens?.sid)
     #expect(screen.tokens?.scope == "basic profile")
     #expect(screen.profile?.name == "Ada")
-    let session = try await harness.core.sessions.session(
+    let session = try await harness.core.session(
       try SessionID(try screen.tokens.orThrow().sid).orThrow())
     #expect(session?.method == .qr)
     #expect(session?.device.label?.description == "Ada's desktop")
@@ -260,7 +260,7 @@ struct QRGrantTests {
     let moved = try await harness.grants.issueForQr(transfer, options: .service)
     #expect(moved.subject == account.subject)
     #expect(try await harness.isActive(try account.tokens.orThrow().accessToken))
-    let session = try await harness.core.sessions.session(
+    let session = try await harness.core.session(
       try SessionID(try moved.tokens.orThrow().sid).orThrow())
     #expect(session?.isConfirmed == false)
     harness.clock.advance(by: .seconds(86_400))
@@ -362,7 +362,7 @@ struct QRGrantTests {
     #expect(try await isLetIn(moved))
     harness.clock.advance(by: .seconds(1))
     var unbound = try moved.orThrow()
-    let session = try await harness.core.sessions.session(try SessionID(unbound.sid).orThrow()).orThrow()
+    let session = try await harness.core.session(try SessionID(unbound.sid).orThrow()).orThrow()
     unbound.accessToken = try harness.core.tokens.delegatedToken(of: session, at: harness.clock.now())
     let password = IdentityV1.PasswordCredential(identifier: "ada@example.com", password: IdentityHarness.password)
     _ = try await harness.auth.stepUp(

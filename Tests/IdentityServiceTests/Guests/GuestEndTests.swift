@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -64,7 +65,7 @@ struct GuestEndTests {
     migrator.state.withLock { $0.isUp = false }
     await expectRefusal(.unavailable) { try await export(harness, guest.tokens) }
     let id = try SubjectID(guest.subject.orThrow().sub).orThrow()
-    let standing = try await harness.core.subjects.standing(of: id)
+    let standing = try await harness.core.look(FindStanding(of: id))
     #expect(standing?.exportedAt == nil)
   }
 
@@ -91,7 +92,7 @@ struct GuestEndTests {
     let again = try await harness.issueGuest(device)
     #expect(again.created && again.subject?.sub != sub)
     #expect(again.storageNamespace != guest.storageNamespace)
-    #expect(try await harness.core.subjects.standing(of: try SubjectID(sub).orThrow())?.subject.kind == .deleted)
+    #expect(try await harness.core.look(FindStanding(of: try SubjectID(sub).orThrow()))?.subject.kind == .deleted)
     let events = try await harness.audit.listAuditEvents(
       IdentityV1.ListAuditEventsRequest(sub: sub), options: .service
     ).events.map(\.kind)
@@ -115,6 +116,29 @@ struct GuestEndTests {
     #expect(migrator.state.withLock { $0.purged } == [guest.subject?.sub])
     harness.clock.advance(by: .seconds(3600))
     #expect(await harness.core.purger?.purgeDue() == 0)
+  }
+
+  @Test("C14: purges are taken one by one, and one that the end of an instance broke off is due at once")
+  func purgeBrokenOff() async throws {
+    let migrator = ScriptedMigrator()
+    migrator.state.withLock { $0.isUp = false }
+    let harness = try await IdentityHarness(migrator: migrator)
+    for _ in 0..<2 {
+      let guest = try await harness.issueGuest(try TestDevice())
+      _ = try await harness.guests.deleteGuest(IdentityV1.DeleteGuestRequest(), options: .bearer(guest.tokens))
+    }
+    harness.clock.advance(by: Limits.purgeHandover)
+    migrator.state.withLock { ($0.isUp, $0.isSilent) = (true, true) }
+    func due() async throws -> Int { try await harness.core.look(DuePurges(at: harness.clock.now(), limit: 9)).count }
+    let purging = Task { await harness.core.purger?.purgeDue() }
+    try await eventually { migrator.state.withLock { $0.unanswered } == 1 }
+    #expect(try await due() == 1)
+    purging.cancel()
+    _ = await purging.value
+    #expect(try await due() == 2)
+    migrator.state.withLock { $0.isSilent = false }
+    #expect(await harness.core.purger?.purgeDue() == 2)
+    #expect(migrator.state.withLock { Set($0.purged).count } == 2)
   }
 
   @Test("R10: an account is not deleted as a guest, and neither is a guest whose data is on its way")
@@ -148,6 +172,37 @@ struct GuestEndTests {
     #expect(fresh.created && fresh.subject != forgotten.subject)
   }
 
+  @Test("C14: one instance at a time forgets guests, and another goes on for one that is gone")
+  func oneAtATime() async throws {
+    let harness = try await IdentityHarness(migrator: ScriptedMigrator())
+    _ = try await harness.issueGuest(try TestDevice())
+    harness.clock.advance(by: .seconds(181 * 86_400))
+    let other = UpkeepLease(
+      "guest retention", holder: OpaqueIDValue(from: harness.core.random), duration: Limits.retentionLease)
+    #expect(try await harness.core.perform(TakeUpkeep(other, at: harness.clock.now())))
+    #expect(await harness.core.retention.sweep() == GuestRetention.Sweep(isBrokenOff: true))
+    harness.clock.advance(by: Limits.retentionLease)
+    #expect(await harness.core.retention.sweep() == GuestRetention.Sweep(deleted: 1))
+    // It left no lease behind.
+    #expect(try await harness.core.perform(TakeUpkeep(other, at: harness.clock.now())))
+  }
+
+  @Test("C14: however long it takes to ask who owns what, those are forgotten whose turn comes after it")
+  func slowDescriptions() async throws {
+    let migrator = ScriptedMigrator()
+    migrator.state.withLock { $0.records = Self.records }
+    let harness = try await IdentityHarness(migrator: migrator)
+    _ = try await harness.issueGuest(try TestDevice())
+    harness.clock.advance(by: .seconds(60))
+    let exported = try await harness.issueGuest(try TestDevice())
+    _ = try await export(harness, exported.tokens)
+    harness.clock.advance(by: .seconds(181 * 86_400))
+    migrator.state.withLock {
+      $0.onDescription = { [clock = harness.clock] in clock.advance(by: Limits.retentionLease + .seconds(1)) }
+    }
+    #expect(await harness.core.retention.sweep() == GuestRetention.Sweep(deleted: 1, kept: 1))
+  }
+
   @Test("D7: a guest with data is kept, however old, until the data was exported as it is")
   func keepsData() async throws {
     let migrator = ScriptedMigrator()
@@ -160,7 +215,7 @@ struct GuestEndTests {
     #expect(await harness.core.retention.sweep() == GuestRetention.Sweep(kept: 1))
     // The record store does not say: nobody is deleted.
     migrator.state.withLock { ($0.isUp, $0.records) = (false, []) }
-    #expect(await harness.core.retention.sweep() == GuestRetention.Sweep())
+    #expect(await harness.core.retention.sweep() == GuestRetention.Sweep(isBrokenOff: true))
     migrator.state.withLock { ($0.isUp, $0.records) = (true, Self.records) }
     let again = try await harness.issueGuest(device)
     #expect(again.subject == guest.subject)
@@ -172,5 +227,70 @@ struct GuestEndTests {
     #expect(await harness.core.retention.sweep() == GuestRetention.Sweep(deleted: 1))
     await harness.core.purger?.purgeDue()
     #expect(migrator.state.withLock { $0.purged } == [guest.subject?.sub])
+  }
+
+  @Test("R54: once guests' records leave no room, those of a guest whom nobody used for long go, and no others")
+  func givesUpData() async throws {
+    let migrator = ScriptedMigrator()
+    migrator.state.withLock { $0.records = Self.records }
+    let harness = try await IdentityHarness(migrator: migrator)
+    let (old, used) = (try TestDevice(), try TestDevice())
+    _ = try await harness.issueGuest(old)
+    harness.clock.advance(by: .seconds(180 * 86_400))
+    let kept = try await harness.issueGuest(used)
+    harness.clock.advance(by: .seconds(1))
+    #expect(await harness.core.retention.sweep() == GuestRetention.Sweep(kept: 1))
+    migrator.state.withLock { $0.guestsFullUntilPurged = 1 }
+    #expect(await harness.core.retention.sweep() == GuestRetention.Sweep(deleted: 1))
+    #expect(try await harness.issueGuest(used).subject == kept.subject)
+  }
+
+  @Test("R54: when there is no room for guests, as many of the unused go as it takes, the last one used last")
+  func makesRoom() async throws {
+    let migrator = ScriptedMigrator()
+    migrator.state.withLock { $0.records = Self.records }
+    let harness = try await IdentityHarness(migrator: migrator, guestLimit: 40)
+    let devices = try (0..<40).map { _ in try TestDevice() }
+    for device in devices {
+      _ = try await harness.issueGuest(device)
+      harness.clock.advance(by: .seconds(1))
+    }
+    harness.clock.advance(by: Limits.guestRetention)
+    // Nobody's data is given up while it is unknown whether somebody's has to be.
+    migrator.state.withLock { $0.isUp = false }
+    await harness.rooms.upkeep.guests.keepOnce()
+    await expectRefusal(.resourceExhausted, "GUESTS_FULL") { try await harness.issueGuest(try TestDevice()) }
+    migrator.state.withLock { $0.isUp = true }
+    // Counted by another instance at the same time as by this one.
+    let elsewhere = GuestRoom(limit: 40, domain: harness.rooms.auth.domain)
+    await elsewhere.count()
+    await harness.rooms.upkeep.guests.keepOnce()
+    #expect(elsewhere.isFull)
+    #expect(await harness.core.retention.sweep(givingUpDataFor: elsewhere) == GuestRetention.Sweep())
+    for device in devices[2...] { #expect(try await !harness.issueGuest(device).created) }
+    for device in devices[..<2] { #expect(try await harness.issueGuest(device).created) }
+  }
+
+  @Test("R54: no more guests lose their data than it takes until there is room again, and none while that is unknown")
+  func givesUpNoMoreThanNeeded() async throws {
+    let migrator = ScriptedMigrator()
+    migrator.state.withLock { $0.records = Self.records }
+    let harness = try await IdentityHarness(migrator: migrator)
+    for _ in 0..<5 {
+      _ = try await harness.issueGuest(try TestDevice())
+      harness.clock.advance(by: .seconds(1))
+    }
+    harness.clock.advance(by: .seconds(181 * 86_400))
+    migrator.state.withLock {
+      $0.guestsFullUntilPurged = 2
+      $0.failPurges = [RPCError(.unavailable, "the migrator is busy")]
+    }
+    #expect(await harness.core.retention.sweep() == GuestRetention.Sweep(deleted: 1, isBrokenOff: true))
+    #expect(await harness.core.retention.sweep() == GuestRetention.Sweep(deleted: 2, kept: 2))
+    #expect(migrator.state.withLock { $0.purged.count } == 2)
+    // The one whose records could not be purged is purged later.
+    harness.clock.advance(by: Limits.purgeRetryFirst)
+    await harness.core.purger?.purgeDue()
+    #expect(migrator.state.withLock { Set($0.purged).count } == 3)
   }
 }

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import Glibc
 import LatchkeyModel
@@ -194,8 +195,9 @@ struct GuideServiceTests {
     for _ in 0..<2 { _ = try await harness.grants.completeMigration(request, options: .service) }
     let progress = try await get(harness, account.tokens).progress
     #expect(progress?.status == .completed && progress?.revision == (guestIsFurther ? 4 : 3))
-    let left = try await harness.core.guideProgress.progress(
-      of: try SubjectID(guest.subject?.sub ?? "").orThrow())
+    let left = try await harness.core.look(
+      FindGuideProgress(
+        of: try SubjectID(guest.subject?.sub ?? "").orThrow()))
     #expect(left.isEmpty)
   }
 

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -90,14 +91,17 @@ struct LinkServiceTests {
     let caller = try SessionID(try account.tokens.orThrow().sid).orThrow()
     let owner = try SubjectID(try account.subject.orThrow().sub).orThrow()
     // Both calls have been let in, and wait for the hash.
-    let identities = try await core.links.identities(of: owner)
+    let identities = try await core.look(ListIdentities(of: owner))
     _ = try await harness.logOut(account.tokens)
-    let linked = try await core.links.link(
-      .customID(try CustomID("eve-0123456789abcdef").orThrow()), by: caller, code: nil, challenge: nil, secretHash: nil,
-      at: now)
+    let linked = try await core.perform(
+      LinkIdentity(
+        .customID(try CustomID("eve-0123456789abcdef").orThrow()), by: caller, notice: NoticeID(from: core.random),
+        at: now))
     #expect(linked == .callerEnded)
-    #expect(try await core.links.unlink(identities[0], by: caller, at: now) == .callerEnded)
-    #expect(try await core.links.identities(of: owner) == identities)
+    #expect(
+      try await core.perform(UnlinkIdentity(identities[0], by: caller, notice: NoticeID(from: core.random), at: now))
+        == .callerEnded)
+    #expect(try await core.look(ListIdentities(of: owner)) == identities)
   }
 
   @Test("Who does not know the password cannot change what leads to the account, and cannot guess it here either")

@@ -20,7 +20,7 @@ struct LoginMethodConformanceTests {
       #expect(answer.profile?.name == "Ada" && answer.profile?.locale == "en")
       let tokens = try answer.tokens.orThrow()
       #expect(try await bench.harness.isActive(tokens.accessToken))
-      let session = try await bench.harness.core.sessions.session(try SessionID(tokens.sid).orThrow())
+      let session = try await bench.harness.core.session(try SessionID(tokens.sid).orThrow())
       #expect(session?.method == method)
     }
   }
@@ -185,7 +185,7 @@ struct LoginMethodConformanceTests {
     let merged = try await bench.redeem(second, .merge, guest: guest)
     #expect(merged.subject?.sub == bench.subject)
     #expect(merged.accountChange?.migrationID == "migration-1")
-    let session = try await bench.harness.core.sessions.session(
+    let session = try await bench.harness.core.session(
       try SessionID(merged.tokens.orThrow().sid).orThrow()
     )
     #expect(session?.method == method)

@@ -66,7 +66,7 @@ struct UnlockTests {
     let key = try P256PrivateKey()
     _ = try await scene.harness.enrolKey(key, scene.tokens)
     let tokens = try await scene.unlock(key)
-    let session = try await scene.harness.core.sessions.session(try SessionID(tokens.sid).orThrow())
+    let session = try await scene.harness.core.session(try SessionID(tokens.sid).orThrow())
     #expect(session?.device.keyThumbprint == scene.device.key.publicKey.thumbprint)
     #expect(session?.scope == .account)
     #expect(try await !scene.harness.isActive(scene.tokens.accessToken))
@@ -270,11 +270,11 @@ struct UnlockTests {
       options: .service
     ).tokens.orThrow()
     scene.harness.clock.advance(by: .seconds(60))
-    let first = try await scene.harness.core.sessions.session(try SessionID(screen.sid).orThrow()).orThrow()
+    let first = try await scene.harness.core.session(try SessionID(screen.sid).orThrow()).orThrow()
     let settled = try await scene.harness.authenticate(
       .qrGrant(IdentityV1.QrGrantCredential(accessToken: screen.accessToken))
     ).tokens.orThrow()
-    let session = try await scene.harness.core.sessions.session(try SessionID(settled.sid).orThrow()).orThrow()
+    let session = try await scene.harness.core.session(try SessionID(settled.sid).orThrow()).orThrow()
     #expect(settled.scope == "basic profile")
     #expect(session.authenticatedAt == first.authenticatedAt)
     #expect(session.family.absoluteExpiry == first.family.absoluteExpiry)

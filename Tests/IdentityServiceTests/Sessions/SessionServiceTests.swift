@@ -22,7 +22,8 @@ struct SessionServiceTests {
         clientID: "desktop",
         scope: "basic profile account",
         deviceLabel: "A screen",
-        platform: "Linux"
+        platform: "Linux",
+        confirmerAuthTime: .init(harness.clock.now())
       ),
       options: .service
     ).tokens.orThrow()

@@ -8,6 +8,7 @@ import Storage
 import StorageSQLite
 import TestSupport
 import Transfers
+import TransportServer
 
 @testable import IdentityService
 
@@ -41,6 +42,7 @@ struct IdentityHarness: Sendable {
 
   init(
     folder: TemporaryFolder? = nil,
+    storage: (any IdentityStorage)? = nil,
     clock: ManualClock = ManualClock(),
     migrator: (any RPCChannel)? = nil,
     lifetimes: TokenLifetimes = TokenLifetimes(),
@@ -61,7 +63,9 @@ struct IdentityHarness: Sendable {
     let folder = try folder ?? TemporaryFolder()
     self.folder = folder
     self.clock = clock
-    database = try SQLiteDatabase.open(path: "\(folder.path)/identity.db", schema: .identity)
+    // Beside another storage there is nothing in it.
+    let file = storage == nil ? "identity" : "empty-\(UInt64.random(in: 0...UInt64.max))"
+    database = try SQLiteDatabase.open(path: "\(folder.path)/\(file).db", schema: .identity, isPatient: true)
     policies = try PolicyFile(path: "\(folder.path)/policies.json", logger: Self.logger)
     let configuration = try Self.configuration(
       folder,
@@ -75,7 +79,7 @@ struct IdentityHarness: Sendable {
     rooms = try await IdentityRooms(
       configuration,
       IdentityResources(
-        database: database,
+        storage: storage ?? SQLiteIdentityStorage(database),
         passwords: PasswordHasher(parameters: hashing, workers: hashers),
         codeSink: codeSink ?? FileCodeSink(path: "\(folder.path)/otp-outbox.jsonl"),
         providers: providers
@@ -101,7 +105,7 @@ struct IdentityHarness: Sendable {
             issuer: rooms.auth.tokens.issuer,
             audience: rooms.auth.tokens.audiences[0],
             clock: clock,
-            sessions: rooms.sessions.endedSessions
+            sessions: storage == nil ? rooms.sessions.endedSessions : UntimedSessions(rooms.sessions.endedSessions)
           ),
           serviceToken: try Self.serviceToken.orThrow(),
           stepUp: StepUpPolicy(),
@@ -267,3 +271,14 @@ extension Optional {
 }
 
 struct MissingValue: Error {}
+
+/// What an instance among others knows of ended sessions, however long ago it looked: in these tests it looks when they say.
+private struct UntimedSessions: SessionAuthority {
+  private let known: EndedSessions
+
+  init(_ known: EndedSessions) { self.known = known }
+
+  func hasEnded(_ subject: AuthenticatedSubject) -> Bool { known.hasEnded(subject) }
+
+  func wasConfirmed(_ subject: AuthenticatedSubject) -> Bool { known.wasConfirmed(subject) }
+}

@@ -1,4 +1,5 @@
 import Cryptography
+import Domain
 import LatchkeyModel
 import ServiceRuntime
 import Storage
@@ -9,15 +10,10 @@ import Storage
 struct Insides: Sendable {
   let rooms: IdentityRooms
 
-  var accounts: any AccountStore { rooms.accounts.accounts }
-  var audit: any AuditStore { rooms.audit.audit }
   var codes: CodeMint { rooms.auth.methods.evidence.codes.mint }
   var courier: CodeCourier { rooms.upkeep.courier }
   var endedSessions: EndedSessions { rooms.sessions.endedSessions }
-  var guideProgress: any GuideStore { rooms.guides.guideProgress }
   var guideWatches: GuideWatches { rooms.guides.guideWatches }
-  var links: any LinkStore { rooms.links.links }
-  var merges: any MergeStore { rooms.grants.merges }
   var migrator: Migrator? { rooms.auth.migrator }
   var passwords: PasswordHasher { rooms.auth.methods.evidence.secrets.passwords }
   var proofs: DPoPVerifier { rooms.auth.callers.proofs }
@@ -26,7 +22,15 @@ struct Insides: Sendable {
   var refusals: RefusalRecorder { rooms.upkeep.audit.refusals }
   var retention: GuestRetention { rooms.upkeep.guests.retention }
   var sessionEvents: SessionEventHub { rooms.sessions.sessionEvents }
-  var sessions: any SessionStore { rooms.sessions.sessions }
-  var subjects: any SubjectStore { rooms.admin.subjects }
   var tokens: TokenIssuer { rooms.auth.tokens }
+
+  func session(_ id: SessionID) async throws -> Session? { try await look(FindSession(id)) }
+
+  func perform<Command: IdentityCommand>(_ command: Command) async throws -> Command.Outcome {
+    try await rooms.auth.domain.perform(command)
+  }
+
+  func look<Query: IdentityOperation>(_ query: Query) async throws -> Query.Outcome {
+    try await rooms.auth.domain.look(query)
+  }
 }

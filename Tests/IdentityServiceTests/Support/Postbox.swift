@@ -1,4 +1,5 @@
 import LatchkeyModel
+import Storage
 import Synchronization
 
 @testable import IdentityService
@@ -7,7 +8,7 @@ import Synchronization
 final class Postbox: CodeSink {
   private struct State {
     var messages: [CodeMessage] = []
-    var notices: [NoticeMessage] = []
+    var notices: [OwnerNotice] = []
     var isBroken = false
     /// Recipients that are unknown here, and those whose messages take until they are let go.
     var refused: Set<String> = []
@@ -19,20 +20,27 @@ final class Postbox: CodeSink {
 
   var codes: [String] { state.withLock { $0.messages.map { String(decoding: $0.code.exposed, as: UTF8.self) } } }
   var recipients: [String] { state.withLock { $0.messages.map(\.identifier.canonical) } }
-  var notices: [NoticeMessage] { state.withLock { $0.notices } }
+  var notices: [OwnerNotice] { state.withLock { $0.notices } }
   var refusals: Int { state.withLock { $0.refusals } }
 
   func breakDown(_ isBroken: Bool) { state.withLock { $0.isBroken = isBroken } }
   func refuse(_ recipient: String) { state.withLock { _ = $0.refused.insert(recipient) } }
   func hold(_ recipients: [String]) { state.withLock { $0.held.formUnion(recipients) } }
+  func accept(_ recipient: String) { state.withLock { _ = $0.refused.remove(recipient) } }
   func letGo() { state.withLock { $0.held = [] } }
 
-  func deliver(_ notice: NoticeMessage) async throws(CodeDeliveryError) {
-    state.withLock { $0.notices.append(notice) }
+  func deliver(_ notice: OwnerNotice) async throws(CodeDeliveryError) {
+    try await take(from: notice.recipient) { $0.notices.append(notice) }
   }
 
   func deliver(_ message: CodeMessage) async throws(CodeDeliveryError) {
-    let recipient = message.identifier.canonical
+    try await take(from: message.identifier) { $0.messages.append(message) }
+  }
+
+  private func take(
+    from recipient: AccountIdentifier, _ keep: (inout State) -> Void
+  ) async throws(CodeDeliveryError) {
+    let recipient = recipient.canonical
     while state.withLock({ $0.held.contains(recipient) }) {
       do { try await Task.sleep(for: .milliseconds(2)) } catch { throw CodeDeliveryError("the test is over") }
     }
@@ -42,7 +50,7 @@ final class Postbox: CodeSink {
         state.refusals += 1
         return CodeDeliveryError("nobody of that name")
       }
-      state.messages.append(message)
+      keep(&state)
       return nil
     }
     if let failure { throw failure }

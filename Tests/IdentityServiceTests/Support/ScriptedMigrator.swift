@@ -6,6 +6,10 @@ import Synchronization
 final class ScriptedMigrator: RPCChannel {
   struct State {
     var isUp = true
+    /// Answers nothing, until the caller goes away; and how often so.
+    var isSilent = false
+    var unanswered = 0
+    var onDescription: @Sendable () -> Void = {}
     var failPlans: [RPCError] = []
     var failStarts: [RPCError] = []
     var plans: [MigrationV1.PlanMigrationRequest] = []
@@ -15,6 +19,9 @@ final class ScriptedMigrator: RPCChannel {
     /// Of the only subject that owns any.
     var records: [MigrationV1.Record] = []
     var recordsVersion: Int64 = 7
+    /// There is hardly room for more, until so many guests were purged; nil for never.
+    var guestsFullUntilPurged: Int?
+    var failPurges: [RPCError] = []
     var purged: [String] = []
   }
 
@@ -23,6 +30,14 @@ final class ScriptedMigrator: RPCChannel {
   func unary<Request: RPCMessage, Response: RPCMessage>(
     _ method: RPCMethod, _ request: Request, options: CallOptions
   ) async throws(RPCError) -> Response {
+    let isSilent = state.withLock { state in
+      if state.isSilent { state.unanswered += 1 }
+      return state.isSilent
+    }
+    if isSilent {
+      while !Task.isCancelled { try? await Task.sleep(for: .seconds(60)) }
+      throw RPCError(.cancelled, "the caller went away")
+    }
     let answer = try answer(request, options)
     guard let response = answer as? Response else { throw RPCError(.unimplemented, method.path) }
     return response
@@ -56,9 +71,13 @@ final class ScriptedMigrator: RPCChannel {
           MigrationV1.ListRecordsResponse(
             records: Array(rest.prefix(2)), nextPageToken: rest.count > 2 ? "\(before + 2)" : ""))
       case is MigrationV1.DescribeRecordsRequest:
+        state.onDescription()
         return .success(
-          MigrationV1.DescribeRecordsResponse(records: Int64(state.records.count), version: state.recordsVersion))
+          MigrationV1.DescribeRecordsResponse(
+            records: Int64(state.records.count), version: state.recordsVersion,
+            guestsFull: state.guestsFullUntilPurged.map { state.purged.count < $0 } ?? false))
       case let request as MigrationV1.PurgeRecordsRequest:
+        if !state.failPurges.isEmpty { return .failure(state.failPurges.removeFirst()) }
         state.purged.append(request.sub)
         return .success(MigrationV1.PurgeRecordsResponse(deleted: Int64(state.records.count)))
       default: return .success(nil)

@@ -1,0 +1,162 @@
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import ServiceRuntime
+import Storage
+import StoragePostgreSQL
+import TestSupport
+import Testing
+
+@testable import IdentityService
+
+/// Two instances over one database, each with its own memory. What an instance looks for by itself is looked for here when
+/// the test says so.
+@Suite("C6: sessions that end on another instance")
+struct SharedSessionsTests {
+  private struct Instances {
+    let one: IdentityHarness
+    let other: IdentityHarness
+
+    init() async throws {
+      let (url, folder) = (try PostgreSQLServer.shared().database(), try TemporaryFolder())
+      func open() async throws -> IdentityHarness {
+        let database = try await PostgreSQLDatabase.open(
+          url: PostgreSQLURL(url), schema: .identity, connections: 2)
+        return try await IdentityHarness(folder: folder, storage: PostgreSQLIdentityStorage(database))
+      }
+      one = try await open()
+      other = try await open()
+    }
+  }
+
+  private func introspect(_ tokens: CommonV1.TokenSet, at harness: IdentityHarness) async throws {
+    _ = try await harness.sessions.listSessions(IdentityV1.ListSessionsRequest(), options: .bearer(tokens))
+  }
+
+  @Test(
+    "C6: a session that one instance ended is refused by another once it has looked, and whoever watches hears it once")
+  func elsewhere() async throws {
+    let instances = try await Instances()
+    let (one, other) = (instances.one, instances.other)
+    let tail = try other.rooms.upkeep.sessions.tail.orThrow()
+    let owner = try await one.register("ada@example.com").tokens.orThrow()
+    let stolen = try await one.signIn("ada@example.com").tokens.orThrow()
+    let watch = try other.core.endedSessions.watches.watch().orThrow()
+    var told: [IdentityV1.WatchSessionEventsResponse] = []
+    try await other.sessions.watchSessionEvents(
+      IdentityV1.WatchSessionEventsRequest(), options: .bearer(owner)
+    ) { (events) throws(RPCError) in
+      for try await event in events {
+        told.append(event)
+        guard told.count == 1 else { return }
+        _ = try await one.auth.revoke(IdentityV1.RevokeRequest(token: stolen.refreshToken))
+        do throws(StorageError) {
+          _ = try await tail.look(after: tail.start)
+        } catch {
+          throw RPCError(storage: error)
+        }
+      }
+    }
+    #expect(told.map(\.event) == [.watching, .ended] && told.last?.sid == stolen.sid)
+    await expectRefusal(.unauthenticated, "SESSION_REVOKED") { try await introspect(stolen, at: other) }
+    try await introspect(owner, at: other)
+    // Again, as when its mark was lost: nothing is new.
+    _ = try await tail.look(after: tail.start)
+    other.core.endedSessions.watches.drain()
+    var batches: [[String]] = []
+    for await batch in watch.batches { batches.append(batch.map(\.description)) }
+    #expect(batches == [[stolen.sid]])
+  }
+
+  @Test("an end that a call of this instance made is told before the call is answered, and not again by the rows")
+  func here() async throws {
+    let one = try await Instances().one
+    let tail = try one.rooms.upkeep.sessions.tail.orThrow()
+    let tokens = try await one.register("ada@example.com").tokens.orThrow()
+    let watch = try one.core.endedSessions.watches.watch().orThrow()
+    _ = try await one.logOut(tokens)
+    await expectRefusal(.unauthenticated, "SESSION_REVOKED") { try await introspect(tokens, at: one) }
+    _ = try await tail.look(after: tail.start)
+    one.core.endedSessions.watches.drain()
+    var batches: [[String]] = []
+    for await batch in watch.batches { batches.append(batch.map(\.description)) }
+    #expect(batches == [[tokens.sid]])
+  }
+
+  @Test("what ended before an instance started is known to it")
+  func start() async throws {
+    let instances = try await Instances()
+    let tokens = try await instances.one.register("ada@example.com").tokens.orThrow()
+    _ = try await instances.one.logOut(tokens)
+    let tail = try instances.other.rooms.upkeep.sessions.tail.orThrow()
+    _ = try await tail.look(after: nil)
+    await expectRefusal(.unauthenticated, "SESSION_REVOKED") { try await introspect(tokens, at: instances.other) }
+  }
+
+  @Test("C6: an instance that has not looked for a moment tells no other service that it knows all")
+  func stale() async throws {
+    let one = try await Instances().one
+    let tail = try one.rooms.upkeep.sessions.tail.orThrow()
+    try await eventually { !one.core.endedSessions.isFresh }
+    var told: [Bool] = []
+    try await one.grants.watchRevocations(
+      IdentityV1.WatchRevocationsRequest(), options: .service
+    ) { (responses) throws(RPCError) in
+      for try await response in responses {
+        told.append(response.caughtUp)
+        // By then a look may be old again on a slow machine: another one.
+        if response.caughtUp { return }
+        do throws(StorageError) {
+          _ = try await tail.look(after: tail.start)
+        } catch {
+          throw RPCError(storage: error)
+        }
+        one.core.endedSessions.watches.beat()
+      }
+    }
+    #expect(told.count > 1 && told.first == false && told.last == true)
+  }
+
+  @Test("C6: what a server says that did not take the last sign of life counts for nothing")
+  func otherServer() async throws {
+    func open(_ server: PostgreSQLServer) async throws -> PostgreSQLDatabase {
+      try await PostgreSQLDatabase.open(url: PostgreSQLURL(try server.database()), schema: .identity, connections: 2)
+    }
+    let (here, elsewhere) = (try PostgreSQLServer.shared(), try PostgreSQLServer())
+    let endings = try #require(PostgreSQLIdentityStorage(try await open(here)).sharedEndings)
+    func start(_ server: PostgreSQLServer, _ sessions: EndedSessions) async throws {
+      let membership = try await Membership.join(
+        PostgreSQLMembers(try await open(server)), address: "one:7401", clock: SystemClock(),
+        logger: IdentityHarness.logger)
+      let surroundings = Surroundings(
+        clock: SystemClock(), random: RandomSource { SecureRandom.bytes($0) }, logger: IdentityHarness.logger)
+      _ = try await EndedSessionTail(
+        endings, sessions, SessionNews(sessions, []), membership: membership, surroundings)
+    }
+    func sessions() -> EndedSessions { EndedSessions(keepingFor: .seconds(60), clock: SystemClock(), isShared: true) }
+    try await start(here, sessions())
+    let unknown = sessions()
+    await #expect(throws: StorageError.self) { try await start(elsewhere, unknown) }
+    #expect(!unknown.isCurrent)
+  }
+
+  @Test(
+    "C6: five seconds after the last look no token is accepted and the service is not ready; one that is alone always is"
+  )
+  func grace() {
+    let clock = ManualClock()
+    let shared = EndedSessions(keepingFor: .seconds(60), clock: clock, isShared: true)
+    let now = ContinuousClock.now
+    #expect(!shared.isCurrent && shared.obstacle != nil)
+    shared.isKnown(at: now)
+    #expect(shared.isCurrent(at: now + .seconds(4)) && !shared.isCurrent(at: now + .seconds(5)))
+    #expect(shared.isFresh(at: now + .seconds(1)) && !shared.isFresh(at: now + .seconds(2)))
+    // A look that took longer than the one after it.
+    shared.isKnown(at: now - .seconds(3))
+    #expect(shared.isCurrent(at: now + .seconds(4)))
+    let alone = EndedSessions(keepingFor: .seconds(60), clock: clock)
+    #expect(alone.isCurrent(at: now + .seconds(3600)) && alone.isFresh(at: now + .seconds(3600)))
+    #expect(alone.obstacle == nil)
+  }
+}

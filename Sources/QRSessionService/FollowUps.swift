@@ -1,6 +1,13 @@
 import LatchkeyModel
+import Synchronization
 
-/// Work that a call leaves to be done after its answer, so that the answer's time does not tell of it (S24).
+/// Work that a call leaves to be done after its answer, so that the answer's time does not tell of it (S24). What comes
+/// together is done together, so that it is stored by few commits (S30). Notes on disk bring it to the next process when
+/// this one dies before.
+///
+///     handle ──▶ waiting ──take──▶ under way ──done──▶ (forgotten)
+///                   ▲                  └── failed ──┐
+///                   └───────────────────────────────┘
 final class FollowUps: Sendable {
   /// A claimed code that another account submitted (S6).
   struct PassedAround: Sendable {
@@ -9,15 +16,40 @@ final class FollowUps: Sendable {
     let address: String
   }
 
-  let codes: AsyncStream<PassedAround>
-  private let continuation: AsyncStream<PassedAround>.Continuation
+  private let codes = Mutex<[PassedAround]>([])
+  private let notes: FollowUpNotes?
 
-  init() {
-    // Past this many further ones are dropped: accounts scan only so often, so this is more than a second's worth.
-    (codes, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Limits.followUps))
+  /// - Parameter notes: nil where what waits may be lost with the process.
+  init(notes: FollowUpNotes? = nil) {
+    self.notes = notes
   }
 
+  /// The sessions that an earlier process noted and may not have come to.
+  var left: [QRSessionID] { notes?.left ?? [] }
+
+  /// Past a bound further ones are dropped: accounts scan only so often, so this is more than a second's worth.
   func handle(_ code: PassedAround) {
-    continuation.yield(code)
+    codes.withLock { codes in
+      guard codes.count < Limits.followUps else { return }
+      codes.append(code)
+      notes?.add(code.session.id)
+    }
+  }
+
+  /// What came since this was asked last. ``done(failed:)`` when it is over.
+  func take() -> [PassedAround] {
+    codes.withLock { codes in
+      defer { codes = [] }
+      return codes
+    }
+  }
+
+  /// What was taken is stored, but for these: they wait again.
+  func done(failed: [PassedAround] = []) {
+    codes.withLock { codes in
+      codes = Array((failed + codes).prefix(Limits.followUps))
+      // While something waits the notes stay as they are: what is noted twice is cancelled once.
+      if codes.isEmpty { notes?.clear() }
+    }
   }
 }

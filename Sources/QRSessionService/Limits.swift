@@ -39,6 +39,14 @@ package enum Limits {
   /// Codes that are passed around and wait to be cancelled.
   static let followUps = 1000
 
+  /// How often a start tries what the process before it had left of them, and how long it waits in between.
+  static let followUpRounds = 5
+  static let followUpPause: Duration = .seconds(1)
+  /// Bytes of their notes, about 24 for each, also while some fail and wait again.
+  static let followUpNoteBytes = 1 << 18
+  /// The pause after some failed: the storage is away.
+  static let followUpRest: Duration = .seconds(1)
+
   /// Descriptions of who scans: about 150 bytes each. A minute is shorter than anybody expects a changed address to
   /// show.
   static let rememberedDescriptions = 100_000
@@ -68,6 +76,50 @@ package enum Limits {
 
   /// How long identity may take for a grant: it signs two tokens and commits one transaction.
   static let grantTimeout: Duration = .seconds(5)
+
+  /// How often other instances' changes are read from the database: their waiters hear within a second of what no
+  /// instance told.
+  static let tailInterval: Duration = .milliseconds(250)
+
+  /// After as long without an answer an instance says that it is not ready.
+  static let tailSilence: Duration = .seconds(5)
+
+  /// How long changes stay in the database: longer than any session that an instance cut off from it still shows. As far
+  /// back they are read again when another server took the database over.
+  static let changeRetention: Duration = .seconds(900)
+
+  /// Instances that listen to one: more than one database serves.
+  static let listeningInstances = 64
+
+  /// Changes that an instance which is behind is still told; of later ones it hears from the database. 2 MB, and as many
+  /// as the database takes in a second.
+  static let changesPerInstance = 20_000
+
+  /// Changes in one message, some 75 KB.
+  static let changesPerWake = 500
+
+  /// What is changed within this time of the last message goes together.
+  static let wakeGathering: Duration = .milliseconds(2)
+
+  /// How often instances that came and went are looked for, and how often an instance shows that it lives.
+  static let instancesInterval: Duration = .seconds(1)
+
+  /// A stream on which nothing came for this long is opened anew.
+  static let wakeSilence: Duration = .seconds(3)
+  static let wakeRetryInterval: Duration = .milliseconds(250)
+
+  /// How long one instance may take to hand a grant over before another may: longer than identity may take.
+  static let redemptionTurn: Duration = .seconds(6)
+
+  /// How long a poll waits for one that is at it elsewhere: longer than that.
+  static let redemptionPatience: Duration = .seconds(8)
+
+  /// Between two looks whether it is done; doubled each time.
+  static let redemptionPause: Duration = .milliseconds(10)
+  static let longestRedemptionPause: Duration = .milliseconds(200)
+
+  /// How long what was handed over stays in the database after nobody may ask for it again: two clocks may disagree.
+  static let redemptionRetention: Duration = .seconds(5)
 
   /// Codes used again whose end is remembered, about 100 bytes each: further polls of them ask neither storage nor
   /// identity. Each takes a code that was confirmed and the verifier that redeemed it.
@@ -106,6 +158,10 @@ package enum Limits {
     precondition(
       unaidedTypedCodes * 100 + 2 * (typedCodes + typedCodesPerSource) < 596,
       "20^8 / 2^32 is 5.96 guesses, and the digits divide by 100")
+    precondition(
+      QRLimits.maximumLifetime + QRLimits.redeemWindow + pollRetention < changeRetention,
+      "what an instance shows ends before its changes are forgotten")
+    precondition(grantTimeout < redemptionTurn && redemptionTurn < redemptionPatience)
     precondition(endedRetention >= pollRetention && redeemedRetention >= endedRetention)
   }
 }

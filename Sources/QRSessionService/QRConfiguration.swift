@@ -66,7 +66,7 @@ struct QRKeys: ConfigurationKeys {
     "instance",
     default: 0,
     in: 0...65535,
-    help: "number of this instance, different for each over one database"
+    help: "number of this instance in the codes that it issues; over PostgreSQL it leases one, and this is not used"
   )
   let lifetime = ConfigurationKey.duration(
     "code.lifetime",
@@ -175,13 +175,13 @@ struct QRKeys: ConfigurationKeys {
   }
 
   let clientNames = ConfigurationKey<[ClientID: DisplayText]>(
-    "clients.names",
+    "clientNames",
     default: .strings([]),
     help: "client=name: what phones call a client that says nothing of itself, such as player=Player for TV; a client "
       + "without a name is called by its id"
   ) { value throws(ConfigurationError) in
     guard case .strings(let texts) = value else {
-      throw .invalidValue(key: "clients.names", reason: "must be a list of texts")
+      throw .invalidValue(key: "clientNames", reason: "must be a list of texts")
     }
     var names: [ClientID: DisplayText] = [:]
     for text in texts {
@@ -190,7 +190,7 @@ struct QRKeys: ConfigurationKeys {
         names.updateValue(name, forKey: client) == nil
       else {
         throw .invalidValue(
-          key: "clients.names",
+          key: "clientNames",
           reason: "must be entries such as player=Player for TV, each client once; \(text) is none")
       }
     }
@@ -252,8 +252,8 @@ package struct QRSettings: Sendable {
   /// On which devices and networks, for clients that run on known ones only.
   package var trustedInitiators = TrustedInitiators()
   package var confirm = QRConfirmPolicy()
-  /// How recent a proof must be that lets somebody in for long; nil accepts any.
-  package var stepUp: StepUpPolicy?
+  /// How recent a proof must be that lets somebody in for long.
+  package var stepUp = StepUpPolicy()
   package var checkCode = CheckCodePolicy.onRisk
   /// What the two devices' networks, places and radio lead to (S10).
   package var risk = QRRiskPolicy()

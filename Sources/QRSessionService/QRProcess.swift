@@ -1,11 +1,13 @@
+import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 import Logging
 import ServiceRuntime
 import Storage
+import StoragePostgreSQL
 import StorageSQLite
-import Transport
+import TransportServer
 
 /// The QR service as a process: its configuration, its storage, its routes and what runs beside them.
 package enum QRProcess {
@@ -20,16 +22,29 @@ package enum QRProcess {
 
   package static func make(_ resources: ServiceResources) async throws -> ServiceParts {
     let configuration = QRConfiguration(resources.configuration)
-    let path = "\(configuration.service.dataDirectory)/qr.db"
-    let database = try SQLiteDatabase.open(path: path, schema: QRSchema.current)
-    resources.metrics.observe(database, path: path)
+    let storage: OpenedStorage<any QRSessionStore> = try await resources.openStorage(
+      file: "qr.db", sqlite: (QRSchema.current, { SQLiteQRSessionStore(database: $0) }),
+      postgresql: (.qr, { PostgreSQLQRSessionStore(database: $0) }))
     let geoFiles = configuration.riskGeoFiles
     let places = geoFiles.isEmpty ? nil : try GeoFile(paths: geoFiles, logger: resources.logger)
+    var settings = try QRSettings(configuration)
+    if let membership = storage.membership { settings.instance = membership.number }
+    var shared: SharedSessions?
+    if let store = storage.store as? any SharedQRSessionStore, let membership = storage.membership {
+      shared = try await SharedSessions.open(
+        store, others: MemberInstances(membership: membership, resources: resources),
+        random: RandomSource { SecureRandom.bytes($0) })
+      if configuration.verificationBase == nil {
+        resources.logger.warning("without verification.base no other instance takes the codes that this one shows")
+      }
+    }
     let api = QRSessionAPI(
-      settings: try QRSettings(configuration),
-      store: SQLiteQRSessionStore(database: database),
+      settings: settings,
+      store: storage.store,
+      shared: shared,
       grants: IdentityGrantIssuer(channel: resources.channel(to: .identity)),
       places: places,
+      followUpNotes: "\(configuration.service.dataDirectory)/latchkey-qr.follow-ups",
       clock: resources.clock,
       audit: QRAudit(logger: resources.logger, metrics: resources.metrics),
       logger: resources.logger
@@ -40,7 +55,7 @@ package enum QRProcess {
       guard route.method == QRV1.QrSessionServiceMethod.pollSession.rpc else { return route }
       return route.answeringDirectly { DirectPolls(api) }
     }
-    var parts = ServiceParts(routes: routes, policies: QRAccess.policies)
+    var parts = ServiceParts(routes: routes + QRV1.instanceServiceRoutes(api), policies: QRAccess.policies)
     let jwksURI = configuration.service[CommonKeys.issuer] + "/.well-known/jwks.json"
     parts.pages =
       SignInPage.pages
@@ -52,9 +67,10 @@ package enum QRProcess {
     }
     parts.tasks = [BackgroundTask("QR sessions") { await api.run() }]
     parts.reload = { places?.reload() }
-    parts.obstacle = { database.obstacle }
+    parts.obstacle = { storage.obstacle() ?? api.obstacle }
     parts.drain = { api.stopWaiting() }
-    parts.close = { await database.close() }
+    parts.close = storage.close
+    parts.join(storage.membership)
     return parts
   }
 }

@@ -10,6 +10,9 @@ extension QRSessionAPI {
       group.addTask { await self.endExpired() }
       group.addTask { await self.forgetOldSessions() }
       group.addTask { await self.followUp() }
+      group.addTask { await self.hearChanges() }
+      group.addTask { await self.listenToOthers() }
+      group.addTask { await self.showLife() }
     }
     stopWaiting()
   }
@@ -17,6 +20,13 @@ extension QRSessionAPI {
   /// The service begins to end: polls that wait are answered with what there is, and none waits any more.
   package func stopWaiting() {
     table.stopWaiting()
+    shared?.wakes.stop()
+  }
+
+  /// Shows the instances that listen that this one is there.
+  private func showLife() async {
+    guard let shared else { return }
+    while (try? await Task.sleep(for: Limits.instancesInterval)) != nil { shared.wakes.showLife() }
   }
 
   /// Wakes polls whose wait is over.
@@ -56,7 +66,8 @@ extension QRSessionAPI {
   }
 
   private func recordExpiry(of sessions: [QRSessionID], at now: Timestamp) {
-    for id in sessions {
+    // Each instance that shows a session sees its time end; one says so.
+    for id in sessions where shared == nil || id.instance == settings.instance {
       audit.record(
         QRAuditEvent(kind: .expired, at: now, session: id, codeHash: nil, subject: nil, address: "", clientID: nil)
       )
@@ -67,6 +78,7 @@ extension QRSessionAPI {
     while (try? await Task.sleep(for: Limits.sweepInterval)) != nil {
       do throws(StorageError) {
         while try await forgetBatch() == Limits.rowsPerBatch, !Task.isCancelled {}
+        try await forgetShared()
       } catch {
         if error.fault != .cancelled { logger.error("old sessions stay", metadata: ["error": "\(error)"]) }
       }
@@ -83,17 +95,36 @@ extension QRSessionAPI {
   }
 
   private func followUp() async {
-    for await code in followUps.codes { await cancel(code) }
+    while (try? await Task.sleep(for: Limits.tick)) != nil {
+      guard await !cancelPassedAround() else { continue }
+      guard (try? await Task.sleep(for: Limits.followUpRest)) != nil else { return }
+    }
   }
 
-  /// Two accounts submitted one code: it is being passed around, and dies (S6).
-  private func cancel(_ code: FollowUps.PassedAround) async {
-    record(.scannedByAnother, code.session, subject: code.subject, address: code.address)
+  /// All at once: the store's writer commits together what waits together. False when some failed, and wait again.
+  @discardableResult
+  func cancelPassedAround() async -> Bool {
+    let codes = followUps.take()
+    if codes.isEmpty { return true }
+    let failed = await withTaskGroup { group in
+      for code in codes { group.addTask { await self.cancel(code) ? nil : code } }
+      return await group.reduce(into: [FollowUps.PassedAround]()) { if let code = $1 { $0.append(code) } }
+    }
+    followUps.done(failed: failed)
+    return failed.isEmpty
+  }
+
+  /// Two accounts submitted one code: it is being passed around, and dies (S6). False when the storage is away.
+  private func cancel(_ code: FollowUps.PassedAround) async -> Bool {
     do throws(RPCError) {
-      let found = try await stored { () throws(StorageError) in try await self.store.session(code.session.id) }
-      if let found { try await cancel(found) }
+      // As the scan read it; whoever was faster meanwhile is seen when it is exchanged.
+      try await cancel(code.session)
+      record(.scannedByAnother, code.session, subject: code.subject, address: code.address)
+      return true
     } catch {
-      logger.error("a code that is passed around was not cancelled", metadata: ["qr_session_id": "\(code.session.id)"])
+      logger.error(
+        "a code that is passed around was not cancelled yet", metadata: ["qr_session_id": "\(code.session.id)"])
+      return false
     }
   }
 }

@@ -25,17 +25,23 @@ package final class QRSessionAPI: QRV1.QrSessionService {
   let admission: Admission
   let risk: RiskAssessor
   let subjects: SubjectDescriptions
-  let followUps = FollowUps()
+  let followUps: FollowUps
+  /// Nil where this instance is the only one.
+  let shared: SharedSessions?
   /// What scans of codes that are nobody's are judged by: a code that is over, of a screen that is elsewhere.
   let nobodys: QRSession
   /// The framed answer to a poll of a session as it was issued: the same for all of them.
   let untouchedAnswer: ByteBuffer
 
+  /// - Parameter followUpNotes: a file for what a call leaves to be done after its answer; nil where that may be lost with
+  ///   the process.
   package init(
     settings: QRSettings,
     store: any QRSessionStore,
+    shared: SharedSessions? = nil,
     grants: any QRGrantIssuer,
     places: GeoFile? = nil,
+    followUpNotes: String? = nil,
     clock: any WallClock = SystemClock(),
     random: RandomSource = RandomSource { SecureRandom.bytes($0) },
     audit: QRAudit,
@@ -43,30 +49,61 @@ package final class QRSessionAPI: QRV1.QrSessionService {
   ) {
     self.settings = settings
     self.store = store
+    self.shared = shared
     self.grants = grants
     self.clock = clock
     self.random = random
     self.audit = audit
     self.logger = logger
     failures = StorageFailureLog(logger)
+    let notes = followUpNotes.flatMap { FollowUpNotes(path: $0) }
+    if followUpNotes != nil, notes == nil {
+      logger.warning("codes that are passed around may be lost with the process: no notes can be written of them")
+    }
+    followUps = FollowUps(notes: notes)
     table = PollTable(now: clock.now())
-    admission = Admission(settings)
+    admission = Admission(settings, guesses: store.guesses)
     risk = RiskAssessor(settings, places: places)
     subjects = SubjectDescriptions(grants)
     nobodys = Self.nobodys(at: clock.now())
     untouchedAnswer = Self.untouchedAnswer(interval: settings.interval)
   }
 
-  /// Reads the sessions that a restart interrupted. To be called once, before the first call is served.
+  /// Reads the sessions that a restart interrupted: of several instances', its own, for others are read when they are
+  /// asked for. To be called once, before the first call is served.
   package func load() async throws(StorageError) {
+    // What changes from here on is heard of; what changed before is in the rows.
+    try await shared?.tail.start()
     let since = clock.now() - Limits.pollRetention
-    var last: QRSessionID?
+    var last = shared.flatMap { _ in QRSessionID.last(before: settings.instance) }
     while true {
       let page = try await store.sessions(expiringAfter: since, following: last, limit: Limits.rowsPerBatch)
-      for session in page { table.insert(session) }
-      guard page.count == Limits.rowsPerBatch, let id = page.last?.id else { return }
+      // Of several instances' sessions only its own are kept here from the start.
+      let own = page.prefix(while: { shared == nil || $0.id.instance == settings.instance })
+      for session in own { table.insert(session) }
+      guard own.count == Limits.rowsPerBatch, let id = own.last?.id else { break }
       last = id
     }
+    try await finishFollowUps()
+  }
+
+  /// Does what a process that died left undone. A code lives for a few minutes: what the store has no time for now is tried
+  /// again while it matters.
+  private func finishFollowUps() async throws(StorageError) {
+    var left = followUps.left
+    for round in 1...Limits.followUpRounds where !left.isEmpty {
+      if round > 1 { try? await Task.sleep(for: Limits.followUpPause) }
+      var failed: [QRSessionID] = []
+      for id in left {
+        guard let session = try await store.session(id) else { continue }
+        do throws(RPCError) { try await cancel(session) } catch { failed.append(id) }
+      }
+      left = failed
+    }
+    for id in left {
+      logger.error("a code that is passed around was not cancelled", metadata: ["qr_session_id": "\(id)"])
+    }
+    followUps.done()
   }
 
   // MARK: - For the methods
@@ -118,8 +155,12 @@ package final class QRSessionAPI: QRV1.QrSessionService {
 
   /// What the caller is told of a storage failure.
   func refusal(_ error: StorageError) -> RPCError {
-    failures.note(error, at: clock.now())
+    note(error)
     return RPCError(error)
+  }
+
+  func note(_ error: StorageError) {
+    failures.note(error, at: clock.now())
   }
 
   /// Decides on the stored session and stores what the decision made of it; decides again if somebody was faster.
@@ -136,19 +177,36 @@ package final class QRSessionAPI: QRV1.QrSessionService {
       guard session.version != before.version else {
         // The answer tells of what is stored, so no later poll may know less: whoever stored it may not have come to
         // publish it yet.
-        table.publish(session)
+        show(session)
         return (outcome, session)
       }
-      let (old, new) = (before, session)
-      if try await stored({ () throws(StorageError) in try await self.store.exchange(old, for: new, at: now) }) {
-        table.publish(session)
+      let isStored = try await exchanged(before, for: session, at: now)
+      if isStored == true {
+        tell(session)
         return (outcome, session)
       }
       let again = try await stored { () throws(StorageError) in try await self.store.session(found.id) }
       guard let again else { break }
+      if isStored == nil, again == session {
+        tell(session)
+        return (outcome, session)
+      }
       before = again
     }
     throw RPCError(.aborted, "the session changed at the same time: try again")
+  }
+
+  /// False when somebody was faster. Nil when the storage did not say: what is read next tells.
+  func exchanged(
+    _ before: QRSession, for session: QRSession, at now: Timestamp
+  ) async throws(RPCError) -> Bool? {
+    do throws(StorageError) {
+      return try await store.exchange(before, for: session, at: now)
+    } catch {
+      let refusal = refusal(error)
+      guard error.fault == .outcomeUnknown else { throw refusal }
+      return nil
+    }
   }
 
   func record(

@@ -134,10 +134,12 @@ extension RPCError {
     switch error.fault {
     case .cancelled:
       self.init(.cancelled, "the call was cancelled")
-    case .overloaded:
-      self.init(.unavailable, "too much is waiting", retryAfter: .seconds(1))
+    case .overloaded, .superseded:
+      self.init(.resourceExhausted, "too much work is waiting", reason: "OVERLOADED", retryAfter: .seconds(1))
     case .unavailable, .full, .closed:
       self.init(.unavailable, "storage cannot be used now", retryAfter: .seconds(1))
+    case .outcomeUnknown:
+      self.init(.unavailable, "storage did not say whether the change was made", retryAfter: .seconds(1))
     case .constraint, .corrupt, .newerSchema, .misuse:
       self.init(.internal, "the request could not be carried out")
     }

@@ -2,6 +2,7 @@ import Callers
 import GRPC
 import LatchkeyModel
 import ServiceRuntime
+import Storage
 
 /// The rate limits of the QR service (S13, S15, R26). Counted by source, an IPv4 address or IPv6 /64, and by account.
 struct Admission: Sendable {
@@ -12,10 +13,12 @@ struct Admission: Sendable {
   private let wrongCodes: RateLimiter<SubjectID>
   private let userCodeTries: RateLimiter<SubjectID>
   private let typedCodes: TypedCodes
+  /// In the place of these two where there are several instances.
+  private let shared: SharedTypedCodes?
   private let unknownCodes: RateLimiter<String>
   private let exempt: [NetworkRange]
 
-  init(_ settings: QRSettings) {
+  init(_ settings: QRSettings, guesses: (any GuessCounts)? = nil) {
     issues = settings.issueRate.map { RateLimiter($0) }
     // Earned back over the life of a code, and at once when a code ends before its time.
     outstanding = settings.outstandingCodes.map { RateLimiter(Rate($0, per: settings.lifetime)) }
@@ -24,6 +27,7 @@ struct Admission: Sendable {
     wrongCodes = RateLimiter(settings.wrongCodeRate)
     userCodeTries = RateLimiter(settings.userCodeTries)
     typedCodes = TypedCodes(lifetime: settings.lifetime)
+    shared = guesses.map { SharedTypedCodes(counts: $0, tries: settings.userCodeTries, lifetime: settings.lifetime) }
     unknownCodes = RateLimiter(settings.unknownCodeRate)
     exempt = settings.exempt
   }
@@ -79,11 +83,20 @@ struct Admission: Sendable {
 
   /// Takes one of the account's tries before the code is looked at: parallel guesses count like any others, and a
   /// refusal tells nothing about the code. A refused call takes none.
-  func scan(by subject: SubjectID, from peer: Peer, isTyped: Bool, at now: Timestamp) throws(RPCError) -> Try {
+  func scan(by subject: SubjectID, from peer: Peer, isTyped: Bool, at now: Timestamp) async throws(RPCError) -> Try {
     if let wait = scans?.spend(subject, at: now) { throw .rateLimited("codes scanned", retryAfter: wait) }
     if let wait = wrongCodes.spend(subject, at: now) { throw .rateLimited("wrong codes", retryAfter: wait) }
     let source = Self.source(peer)
     guard isTyped else { return Try(subject: subject, source: source, typed: nil) }
+    if let shared {
+      do throws(RPCError) {
+        let terms = try await shared.spend(by: subject, source, at: now)
+        return Try(subject: subject, source: source, typed: terms)
+      } catch {
+        wrongCodes.refund(subject, at: now)
+        throw error
+      }
+    }
     if let wait = userCodeTries.spend(subject, at: now) {
       wrongCodes.refund(subject, at: now)
       throw .rateLimited("codes typed", retryAfter: wait)
@@ -98,9 +111,10 @@ struct Admission: Sendable {
   }
 
   /// The code was one that the account may confirm, or nobody looked at it (S26): the try does not count.
-  func wasNotWrong(_ attempt: Try, at now: Timestamp) {
+  func wasNotWrong(_ attempt: Try, at now: Timestamp) async {
     wrongCodes.refund(attempt.subject, at: now)
     guard let terms = attempt.typed else { return }
+    if let shared { return await shared.refund(terms, by: attempt.subject, attempt.source, at: now) }
     userCodeTries.refund(attempt.subject, at: now)
     typedCodes.refund(terms, attempt.source, at: now)
   }

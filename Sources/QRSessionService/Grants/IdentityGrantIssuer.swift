@@ -25,7 +25,10 @@ package struct IdentityGrantIssuer: QRGrantIssuer {
       deviceLabel: session.request.initiator.label?.description ?? "",
       platform: session.request.initiator.platform?.description ?? "",
       deviceKey: session.request.deviceKey.map(Self.jwk),
-      kind: Self.kind(session.request.purpose)
+      kind: Self.kind(session.request.purpose),
+      confirmerAuthTime: grant.proven.map {
+        GoogleProtobuf.Timestamp(millisecondsSinceEpoch: $0.millisecondsSinceEpoch)
+      }
     )
     let response = try await client.issueForQr(request, options: options(deadline))
     guard let tokens = response.tokens else {

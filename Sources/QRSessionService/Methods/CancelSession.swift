@@ -11,6 +11,7 @@ extension QRSessionAPI {
     guard !request.deviceCode.isEmpty else { throw .invalid("device_code", "is what is cancelled") }
     guard let code = PollSecret(text: request.deviceCode) else { throw .unknownDeviceCode }
     let secret = Self.digest(code.bytes)
+    try await meetCurrent(code, secret, from: context.peer)
     if table.view(secret, at: clock.now()) == nil {
       guard admission.mayLookUpUnknown(from: context.peer, at: clock.now()) else { throw .unknownDeviceCode }
     }

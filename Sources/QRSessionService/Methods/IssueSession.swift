@@ -23,14 +23,14 @@ extension QRSessionAPI {
     challengeIsDeviceCode: Bool,
     context: ServerContext
   ) async throws(RPCError) -> QRV1.IssueSessionResponse {
-    var draw = PollSecret(from: random)
+    var draw = drawCode()
     let challenge = { (secret: PollSecret) in PKCEChallenge(digest: Self.digest(Array(secret.text.utf8))) }
     var wanted = try sessionRequest(request, challengeIsDeviceCode ? challenge(draw) : nil, context)
     try admission.issue(from: context.peer, at: clock.now())
     try await supersede(request.supersedes, context)
     for attempt in 0..<Limits.drawAttempts {
       if attempt > 0 {
-        draw = PollSecret(from: random)
+        draw = drawCode()
         if challengeIsDeviceCode { wanted.challenge = challenge(draw) }
       }
       let secret = draw
@@ -47,13 +47,7 @@ extension QRSessionAPI {
         issued: clock.now(),
         lifetime: settings.lifetime
       )
-      do throws(StorageError) {
-        try await store.insert(session)
-      } catch  where error.isUniqueViolation {
-        continue
-      } catch {
-        throw refusal(error)
-      }
+      guard try await isInserted(session) else { continue }
       table.insert(session)
       record(.issued, session, address: wanted.initiator.address)
       let payload = QRPayload(base: settings.verificationBase, reference: reference).text
@@ -70,6 +64,27 @@ extension QRSessionAPI {
       )
     }
     throw RPCError(.unavailable, "no code could be drawn", retryAfter: .seconds(1))
+  }
+
+  /// Current for as long as an instance may show the code's session, which a confirmation has live longer.
+  private func drawCode() -> PollSecret {
+    let end = clock.now() + settings.lifetime + QRLimits.redeemWindow + Limits.pollRetention
+    return shared?.codes.draw(from: random, expires: end) ?? PollSecret(from: random)
+  }
+
+  /// False when a code of the session is in use.
+  private func isInserted(_ session: QRSession) async throws(RPCError) -> Bool {
+    do throws(StorageError) {
+      try await store.insert(session)
+      return true
+    } catch {
+      if error.isUniqueViolation { return false }
+      let refusal = refusal(error)
+      guard error.fault == .outcomeUnknown else { throw refusal }
+      let found = try await stored { () throws(StorageError) in try await self.store.session(session.id) }
+      guard found == session else { throw refusal }
+      return true
+    }
   }
 
   /// The two digits on the initiating screen (S9).
@@ -90,6 +105,7 @@ extension QRSessionAPI {
     guard !text.isEmpty else { return }
     guard let code = PollSecret(text: text) else { throw .invalid("supersedes", "is a device code") }
     let secret = Self.digest(code.bytes)
+    try await meetCurrent(code, secret, from: context.peer)
     // Forgotten: it ended a while ago.
     guard let view = table.view(secret, at: clock.now()) else { return }
     switch view.state {

@@ -44,19 +44,20 @@ extension QRSessionAPI {
 
     let waits = request.waitMs > 0
     let now = clock.now()
-    let decision = table.poll(
-      secret,
-      lastVersion: request.lastVersion,
-      // A redeeming poll does not wait once there is something to redeem, so it says nothing of versions then.
-      waits: waits,
-      base: waits ? settings.longPollInterval : settings.interval,
-      at: now
-    )
+    // A redeeming poll does not wait once there is something to redeem, so it says nothing of versions then.
+    let base = waits ? settings.longPollInterval : settings.interval
+    var decision = table.poll(secret, lastVersion: request.lastVersion, waits: waits, base: base, at: now)
+    if decision == .unknown {
+      // One of another instance's, one whose session ended a while ago, or nobody's.
+      let found = try await meet(code, secret, from: context.peer)
+      decision = table.poll(secret, lastVersion: request.lastVersion, waits: waits, base: base, at: now)
+      if decision == .unknown { return try await answerUnknown(found, proof, context) }
+    }
     switch decision {
     case .slowDown(let retryAfter, let interval):
       throw .slowDown(retryAfter: retryAfter, interval: interval)
     case .unknown:
-      return try await answerUnknown(secret, proof, context)
+      throw .unknownDeviceCode
     case .untouched(let interval):
       return Self.untouched(interval)
     case .answer(let view, let interval):
@@ -100,7 +101,8 @@ extension QRSessionAPI {
         message: QRRedeemProof.message(deviceCode: deviceCode),
         signature: deviceProof
       )
-    return RedeemProof(verifier: Self.digest(Array(text.utf8)), clientID: clientID, signature: signature)
+    let bytes = Array(text.utf8)
+    return RedeemProof(verifier: Self.digest(bytes), text: bytes, clientID: clientID, signature: signature)
   }
 
   func answer(
@@ -124,15 +126,12 @@ extension QRSessionAPI {
     return response
   }
 
-  /// A code that memory does not know: one whose session ended a while ago, or nobody's. Storage is asked so often
-  /// only.
+  /// A code that memory does not know, and what storage knows of it.
   private func answerUnknown(
-    _ secret: Digest256,
+    _ found: QRSession?,
     _ proof: RedeemProof?,
     _ context: ServerContext
   ) async throws(RPCError) -> QRV1.PollSessionResponse {
-    guard admission.mayLookUpUnknown(from: context.peer, at: clock.now()) else { throw .unknownDeviceCode }
-    let found = try await stored { () throws(StorageError) in try await self.store.session(pollSecret: secret) }
     guard let session = found else { throw .unknownDeviceCode }
     let view = PollView(
       id: session.id,

@@ -7,6 +7,8 @@ import Storage
 struct RedeemProof: Sendable {
   /// The digest that the challenge is compared with (RFC 7636 section 4.6).
   let verifier: Digest256
+  /// The verifier itself.
+  let text: [UInt8]
   /// The client that asks, where the protocol says which.
   let clientID: ClientID?
   /// The initiating device's signature over its device code, where it sent one.
@@ -41,7 +43,13 @@ extension QRSessionAPI {
     }
     let result = await gate.alone(in: id) {
       do throws(RPCError) {
-        return Result<RedeemedGrant, RPCError>.success(try await self.redeemAlone(id, proof, context))
+        let grant =
+          if let shared = self.shared {
+            try await self.redeemTogether(shared, id, proof, context)
+          } else {
+            try await self.redeemAlone(id, proof, context)
+          }
+        return Result<RedeemedGrant, RPCError>.success(grant)
       } catch {
         return .failure(error)
       }
@@ -55,23 +63,43 @@ extension QRSessionAPI {
     _ proof: RedeemProof,
     _ context: ServerContext
   ) async throws(RPCError) -> RedeemedGrant {
+    let before = try await redeeming(id, proof)
+    if let grant = gate.answer(of: id, for: proof.verifier, at: clock.now()) { return grant }
+    let session = try await redeemed(before, proof, context)
+    guard session.version == before.version else { return try await handOver(before, session, proof, context) }
+    // A restart lost the answer. Identity ends what it issued before.
+    let grant = try await issue(before, as: session, context)
+    let consumed = session.consumed ?? clock.now()
+    gate.remember(grant, of: id, for: proof.verifier, until: consumed + QRLimits.repeatWindow)
+    return grant
+  }
+
+  /// The session as it is stored, and as it is once it is redeemed: the same where it was, by the same poller, a moment
+  /// ago.
+  func redeemable(
+    _ id: QRSessionID, _ proof: RedeemProof, _ context: ServerContext
+  ) async throws(RPCError) -> (before: QRSession, session: QRSession) {
+    let before = try await redeeming(id, proof)
+    return (before, try await redeemed(before, proof, context))
+  }
+
+  private func redeeming(_ id: QRSessionID, _ proof: RedeemProof) async throws(RPCError) -> QRSession {
     let found = try await stored { () throws(StorageError) in try await self.store.session(id) }
     guard let before = found else { throw .expired }
-    table.publish(before)
+    show(before)
     if let clientID = proof.clientID, clientID != before.request.clientID { throw .wrongClient }
-    let now = clock.now()
-    if let grant = gate.answer(of: id, for: proof.verifier, at: now) { return grant }
+    return before
+  }
+
+  private func redeemed(
+    _ before: QRSession, _ proof: RedeemProof, _ context: ServerContext
+  ) async throws(RPCError) -> QRSession {
+    let (id, now) = (before.id, clock.now())
     var session = before
     switch session.redeem(verifier: proof.verifier, at: now) {
-    case .redeemed:
+    case .redeemed, .repeated:
       try checkKey(session, proof, context)
-      return try await handOver(before, session, proof, now, context)
-    case .repeated:
-      try checkKey(session, proof, context)
-      // A restart lost the answer. Identity ends what it issued before.
-      let grant = try await issue(before, as: session, context)
-      gate.remember(grant, of: id, for: proof.verifier, until: (session.consumed ?? now) + QRLimits.repeatWindow)
-      return grant
+      return session
     case .reused:
       record(.reused, session, subject: session.claim?.subject, address: context.peer.address)
       _ = try await grants.revoke(id, reason: "the code was used again")
@@ -109,13 +137,13 @@ extension QRSessionAPI {
 
   /// Where identity refuses for good, because who agreed has signed out or is disabled by now, the code is over: no
   /// later poll could collect it.
-  private func issue(
+  func issue(
     _ before: QRSession,
     as session: QRSession,
     _ context: ServerContext
   ) async throws(RPCError) -> RedeemedGrant {
     do throws(RPCError) {
-      return try await grants.issue(session, deadline: context.deadline)
+      return try await grants.issue(session, deadline: issuingEnd(context))
     } catch {
       guard let reason = error.details.reason, Self.finalRefusals.contains(reason) else { throw error }
       try await cancel(before, address: context.peer.address)
@@ -123,26 +151,39 @@ extension QRSessionAPI {
     }
   }
 
+  /// Where others may take over, identity gets no longer than this instance's turn lasts.
+  private func issuingEnd(_ context: ServerContext) -> ContinuousClock.Instant? {
+    guard shared != nil else { return context.deadline }
+    let end = ContinuousClock.now + Limits.grantTimeout
+    return context.deadline.map { min($0, end) } ?? end
+  }
+
   private static let finalRefusals: Set<String> = ["CONFIRMER_GONE", "LOGIN_REQUIRED", "QR_REVOKED"]
+
+  /// False when somebody else changed the session.
+  private func isHandedOver(_ before: QRSession, _ session: QRSession, _ now: Timestamp) async throws(RPCError) -> Bool
+  {
+    if let isOurs = try await exchanged(before, for: session, at: now) { return isOurs }
+    let found = try await stored { () throws(StorageError) in try await self.store.session(before.id) }
+    if found == before { throw RPCError(.unavailable, "the session could not be stored", retryAfter: .seconds(1)) }
+    return found == session
+  }
 
   private func handOver(
     _ before: QRSession,
     _ session: QRSession,
     _ proof: RedeemProof,
-    _ now: Timestamp,
     _ context: ServerContext
   ) async throws(RPCError) -> RedeemedGrant {
+    let now = session.consumed ?? clock.now()
     let grant = try await issue(before, as: session, context)
-    let isOurs = try await stored { () throws(StorageError) in
-      try await self.store.exchange(before, for: session, at: now)
-    }
-    guard isOurs else {
+    guard try await isHandedOver(before, session, now) else {
       // Cancelled in between: nobody may keep what was issued.
       _ = try await grants.revoke(before.id, reason: "the session was cancelled while it was redeemed")
       throw .cancelled
     }
     gate.remember(grant, of: session.id, for: proof.verifier, until: now + QRLimits.repeatWindow)
-    table.publish(session)
+    tell(session)
     ended(session)
     record(.redeemed, session, subject: session.claim?.subject, address: context.peer.address)
     return grant

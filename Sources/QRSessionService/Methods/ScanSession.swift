@@ -13,7 +13,7 @@ extension QRSessionAPI {
     var confirmer = try confirmer(context)
     guard let code = request.code else { throw .invalid("code", "is a qr_payload or a user_code") }
     let heard = try Self.heardBeacons(request.heardBeacons)
-    let attempt = try admission.scan(
+    let attempt = try await admission.scan(
       by: confirmer.subject, from: context.peer, isTyped: Self.isTyped(code), at: clock.now())
     // Drawn whether it will be needed or not: no outcome does less work than another (S24).
     let secret = random.bytes(ConfirmTicket.secretByteCount)
@@ -38,7 +38,7 @@ extension QRSessionAPI {
         at: now
       )
     }
-    try check(outcome, session, attempt, confirmer, context)
+    try await check(outcome, session, attempt, confirmer, context)
     record(.scanned, session, subject: confirmer.subject, address: context.peer.address)
     var answer = response(session, ConfirmTicket(session: session.id, secret: secret), risk, confirmer)
     answer.needsStepUp = answer.needsReauth && !description.provesByKey
@@ -67,14 +67,14 @@ extension QRSessionAPI {
         deadline: context.deadline
       )
     } catch {
-      admission.wasNotWrong(attempt, at: clock.now())
+      await admission.wasNotWrong(attempt, at: clock.now())
       throw error
     }
     do throws(RPCError) {
       return (description, try await find(code))
     } catch {
       // Whoever hangs up during the look-up may have been told by how long it took.
-      if error.code != .cancelled { admission.wasNotWrong(attempt, at: clock.now()) }
+      if error.code != .cancelled { await admission.wasNotWrong(attempt, at: clock.now()) }
       throw error
     }
   }
@@ -106,10 +106,10 @@ extension QRSessionAPI {
     _ attempt: Admission.Try,
     _ confirmer: QRConfirmer,
     _ context: ServerContext
-  ) throws(RPCError) {
+  ) async throws(RPCError) {
     switch outcome {
     case .claimed:
-      admission.wasNotWrong(attempt, at: clock.now())
+      await admission.wasNotWrong(attempt, at: clock.now())
     case .unavailable:
       throw nothing(for: confirmer, attempt)
     case .claimedByAnother:
@@ -160,8 +160,7 @@ extension QRSessionAPI {
   /// Whether a confirmation of all that is asked for would be told STEP_UP_REQUIRED: the person should know before they
   /// agree.
   private func needsOwnersWord(_ confirmer: QRConfirmer, for request: QRSessionRequest, at now: Timestamp) -> Bool {
-    guard let stepUp = settings.stepUp else { return false }
-    return request.letsIn(granting: nil) && !stepUp.isRecent(confirmer.authenticated, at: now)
+    request.letsIn(granting: nil) && !settings.stepUp.isRecent(confirmer.authenticated, at: now)
   }
 
   /// The session that was scanned or typed. Nil for every code that is nobody's, in whatever way; a text that is no code

@@ -14,6 +14,7 @@ extension QRSessionAPI {
     let proof = try proof(request.codeVerifier, nil, request.deviceProof, request.deviceCode)
     guard let code = PollSecret(text: request.deviceCode) else { throw .unknownDeviceCode }
     let secret = Self.digest(code.bytes)
+    try await meetCurrent(code, secret, from: context.peer)
     try await responses.serve(SessionWatch(self, secret, proof, responses, context))
   }
 

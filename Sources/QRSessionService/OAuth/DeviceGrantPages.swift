@@ -3,7 +3,7 @@ import JSON
 import LatchkeyModel
 import LatchkeyProtos
 import ServiceRuntime
-import Transport
+import TransportServer
 
 /// The device authorization grant (RFC 8628) for stock OAuth clients, over the same sessions as the RPCs.
 ///

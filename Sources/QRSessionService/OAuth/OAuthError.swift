@@ -1,6 +1,6 @@
 import GRPC
 import JSON
-import Transport
+import TransportServer
 
 /// An error answer of an OAuth endpoint (RFC 6749 section 5.2, RFC 8628 section 3.5).
 struct OAuthError: Error, Sendable, Equatable {

@@ -23,13 +23,13 @@ struct PollEntry {
     expires = session.expires
     version = UInt32(clamping: session.version)
     state = session.phase.state
-    setTime(of: session)
+    setTime(issued: session.issued, expires: session.expires)
   }
 
   /// Takes over how long the session lasts.
-  mutating func setTime(of session: QRSession) {
-    expires = session.expires
-    span = UInt32(clamping: (session.expires - (session.issued - QRLimits.clockStep)).wholeMilliseconds)
+  mutating func setTime(issued: Timestamp, expires: Timestamp) {
+    self.expires = expires
+    span = UInt32(clamping: (expires - (issued - QRLimits.clockStep)).wholeMilliseconds)
     isToldOver = false
   }
 

@@ -1,5 +1,6 @@
 import HeapModule
 import LatchkeyModel
+import Storage
 
 /// One part of the poll table: entries found through an open-addressed index, timed by a wheel.
 ///
@@ -59,18 +60,18 @@ struct PollShard {
   }
 
   /// Takes over a later version of a session and returns who waited for it.
-  mutating func publish(_ session: QRSession) -> [PollWaiter] {
-    guard let slot = find(session.keys.pollSecret), session.version > entries[slot].longVersion else { return [] }
-    entries[slot].longVersion = session.version
-    entries[slot].state = session.phase.state
+  mutating func publish(_ change: QRChange) -> [PollWaiter] {
+    guard let slot = find(change.pollSecret), change.version > entries[slot].longVersion else { return [] }
+    entries[slot].longVersion = change.version
+    entries[slot].state = change.state
     entries[slot].clock.sessionChanged()
     let due = entries[slot].expires
-    entries[slot].setTime(of: session)
-    if due != session.expires {
+    entries[slot].setTime(issued: change.issued, expires: change.expires)
+    if due != change.expires {
       unlink(slot, due: nil)
-      link(slot, due: session.expires)
+      link(slot, due: change.expires)
     }
-    setMask(session.claim?.mask, of: slot)
+    setMask(change.mask, of: slot)
     return takeWaiters(of: slot)
   }
 

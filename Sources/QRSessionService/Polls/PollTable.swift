@@ -1,4 +1,5 @@
 import LatchkeyModel
+import Storage
 import Synchronization
 
 /// Every session of this instance as its poller sees it: answered from memory, never from storage.
@@ -34,11 +35,13 @@ final class PollTable: Sendable {
     shard(session.keys.pollSecret).state.withLock { $0.insert(session) }
   }
 
-  /// Shows a change to its pollers. To be called once the change is durable, with the stored session.
-  func publish(_ session: QRSession) {
-    let waiters = shard(session.keys.pollSecret).state.withLock { $0.publish(session) }
+  /// Shows a change to its pollers. To be called once the change is durable.
+  func publish(_ change: QRChange) {
+    let waiters = shard(change.pollSecret).state.withLock { $0.publish(change) }
     for waiter in waiters { waiter.resume(.changed) }
   }
+
+  func publish(_ session: QRSession) { publish(QRChange(session)) }
 
   func view(_ secret: Digest256, at now: Timestamp) -> PollView? {
     shard(secret).state.withLock { $0.view(secret, at: now) }

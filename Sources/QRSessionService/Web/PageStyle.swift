@@ -1,4 +1,4 @@
-import Transport
+import TransportServer
 
 /// The look of this service's pages: one column, light or dark as the system is, a code always dark on white. Nothing
 /// moves, and texts keep a contrast of 4.5 to 1, edges of buttons one of 3 to 1 (WCAG 2.2, 1.4.3 and 1.4.11).

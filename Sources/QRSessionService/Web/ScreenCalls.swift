@@ -3,7 +3,7 @@ import JSON
 import LatchkeyModel
 import LatchkeyProtos
 import QRCode
-import Transport
+import TransportServer
 
 /// What the sign-in screen's script asks, as JSON: the same sessions and limits as the RPCs, for one registered client.
 struct ScreenCalls: Sendable {

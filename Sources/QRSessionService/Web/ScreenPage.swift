@@ -1,5 +1,5 @@
 import LatchkeyModel
-import Transport
+import TransportServer
 
 /// The page of a screen that wants to be signed in: shows a code, counts its time down, replaces it when it is over,
 /// and asks the person at the screen whether the account that scanned is theirs before it collects anything (S4, S23).

@@ -1,5 +1,5 @@
 import LatchkeyModel
-import Transport
+import TransportServer
 
 /// The page that a code's URL opens in a browser, when the phone has no app for it, or the person used another scanner.
 ///

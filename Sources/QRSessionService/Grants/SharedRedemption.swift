@@ -1,0 +1,146 @@
+import Callers
+import Cryptography
+import GRPC
+import LatchkeyModel
+import LatchkeyProtos
+import NIOCore
+import Storage
+
+/// How a grant is handed over where several instances may be asked for it at once (S5, C1).
+///
+/// One instance at a time may try, which storage decides; identity ends what an earlier try issued. What is handed over is
+/// stored with the session's consumption, sealed by the verifier that only its poller has: whichever instance is asked
+/// again within 30 s gives the same answer.
+///
+/// Identity knows no turns: a grant that it makes after the next turn's ends that one's, which somebody may have by then.
+/// So an instance asks only while identity's time for it ends within the turn, by a clock that does not jump and that it
+/// read before the database began the turn; identity begins nothing for a call whose time is over; and a turn whose time ran
+/// out at identity is kept. Two gaps are left. A commit of identity's that began in time may become visible after the turn:
+/// it holds the session's rows locked until then, and the next turn's grant comes after it. And a poll that is cancelled, or
+/// whose connection to identity breaks, gives its turn up at once, so that nobody waits for nothing: identity may still
+/// answer that call, and end what the next turn handed over; its poller has to sign in again. A number of the turn that
+/// identity compares would close it.
+extension QRSessionAPI {
+  func redeemTogether(
+    _ shared: SharedSessions, _ id: QRSessionID, _ proof: RedeemProof, _ context: ServerContext
+  ) async throws(RPCError) -> RedeemedGrant {
+    let attempt = Attempt(shared: shared, holder: random.bytes(16), proof: proof, context: context)
+    let end = ContinuousClock.now + Limits.redemptionPatience
+    var pause = Limits.redemptionPause
+    while true {
+      let (before, session) = try await redeemable(id, proof, context)
+      if let grant = try await handOver(before, session, attempt) { return grant }
+      guard ContinuousClock.now < end else {
+        throw RPCError(.unavailable, "the code is being handed over elsewhere", retryAfter: .seconds(1))
+      }
+      guard (try? await Task.sleep(for: pause)) != nil else { throw RPCError(.cancelled, "the poll was cancelled") }
+      pause = min(pause * 2, Limits.longestRedemptionPause)
+    }
+  }
+
+  /// One poll's try.
+  private struct Attempt {
+    let shared: SharedSessions
+    let holder: [UInt8]
+    let proof: RedeemProof
+    let context: ServerContext
+  }
+
+  /// Nil: somebody else is at it, or what became of it has to be looked up.
+  private func handOver(
+    _ before: QRSession, _ session: QRSession, _ attempt: Attempt
+  ) async throws(RPCError) -> RedeemedGrant? {
+    let store = attempt.shared.store
+    let known = try await stored { () throws(StorageError) in try await store.redemption(of: before.id) }
+    if let known, let answer = known.answer, clock.now() <= known.until {
+      guard let grant = attempt.proof.open(answer, of: before.id) else { throw .wrongVerifier }
+      // Stored by this very try, whose outcome nobody told.
+      if known.holder == attempt.holder { noteRedeemed(before, attempt.context) }
+      return grant
+    }
+    let now = clock.now()
+    let taken = ContinuousClock.now
+    let isOurs = try await stored { () throws(StorageError) in
+      try await store.takeRedemption(of: before.id, by: attempt.holder, for: Limits.redemptionTurn)
+    }
+    guard isOurs else { return nil }
+    guard ContinuousClock.now - taken < Limits.redemptionTurn - Limits.grantTimeout else {
+      // The database took too long over it for the rest of the turn to be enough.
+      await giveUp(before.id, attempt)
+      return nil
+    }
+    do throws(RPCError) {
+      return try await issueAndStore(before, session, attempt, now)
+    } catch {
+      if error.code != .deadlineExceeded { await giveUp(before.id, attempt) }
+      throw error
+    }
+  }
+
+  private func issueAndStore(
+    _ before: QRSession, _ session: QRSession, _ attempt: Attempt, _ now: Timestamp
+  ) async throws(RPCError) -> RedeemedGrant? {
+    let grant = try await issue(before, as: session, attempt.context)
+    let redemption = QRRedemption(
+      holder: attempt.holder, until: (session.consumed ?? now) + QRLimits.repeatWindow,
+      answer: try attempt.proof.seal(grant, of: before.id))
+    let outcome: QRRedemption.Outcome
+    do throws(StorageError) {
+      outcome = try await attempt.shared.store.redeem(before, for: session, handingOver: redemption, at: now)
+    } catch {
+      guard error.fault == .outcomeUnknown else { throw refusal(error) }
+      _ = refusal(error)
+      return nil
+    }
+    switch outcome {
+    case .done:
+      tell(session)
+      if session.version != before.version { noteRedeemed(session, attempt.context) }
+      return grant
+    case .superseded:
+      // Whoever took over ends what was issued here.
+      return nil
+    case .changed:
+      // Cancelled in between: nobody may keep what was issued.
+      _ = try await grants.revoke(before.id, reason: "the session was cancelled while it was redeemed")
+      throw .cancelled
+    }
+  }
+
+  /// Lets the next one try at once; also when the poll was cancelled, or its time is over.
+  private func giveUp(_ id: QRSessionID, _ attempt: Attempt) async {
+    let (store, holder) = (attempt.shared.store, attempt.holder)
+    _ = try? await CallDeadline.outliving { () async throws(StorageError) in
+      try await store.takeRedemption(of: id, by: holder, for: .zero)
+    }
+  }
+
+  private func noteRedeemed(_ session: QRSession, _ context: ServerContext) {
+    ended(session)
+    record(.redeemed, session, subject: session.claim?.subject, address: context.peer.address)
+  }
+}
+
+extension RedeemProof {
+  private var key: [UInt8] { HMACSHA256.authenticate(Array("latchkey qr answer 1".utf8), key: text) }
+
+  func seal(_ grant: RedeemedGrant, of session: QRSessionID) throws(RPCError) -> [UInt8] {
+    var bytes = ByteBuffer()
+    try QRV1.PollSessionResponse(
+      tokens: grant.tokens, subject: grant.subject, profile: grant.profile, confirmation: grant.confirmation,
+      storageNamespace: grant.storageNamespace
+    ).encode(into: &bytes)
+    return AES256GCM.seal(Array(bytes.readableBytesView), key: key, context: session.bytes)
+  }
+
+  func open(_ answer: [UInt8], of session: QRSessionID) -> RedeemedGrant? {
+    guard let bytes = AES256GCM.open(answer, key: key, context: session.bytes),
+      let response = try? QRV1.PollSessionResponse(decoding: ByteBuffer(bytes: bytes))
+    else { return nil }
+    if let confirmation = response.confirmation { return RedeemedGrant(confirmation: confirmation) }
+    guard let tokens = response.tokens else { return nil }
+    return RedeemedGrant(
+      tokens: tokens, subject: response.subject, profile: response.profile,
+      storageNamespace: response.storageNamespace)
+  }
+}

@@ -235,6 +235,34 @@ import Testing
     #expect(harness.grants.issuedCount == 0)
   }
 
+  @Test("S6: a code that a second account submits is cancelled also when the service dies right after its answer")
+  func passedAroundAndKilled() async throws {
+    let harness = try Harness()
+    let issued = try await harness.issue()
+    let other = try await harness.issue()
+    _ = try await harness.scan(issued)
+    #expect(await refusal { _ = try await harness.scan(issued, as: .phone("bob")) } == .noSuchCode)
+    let next = try await harness.restarted()
+    #expect(try await next.stored(issued).phase == .cancelled)
+    // Nothing is left of it, and nobody else's code is meant.
+    #expect(FollowUpNotes(path: next.folder.file("latchkey-qr.follow-ups"))?.left == [])
+    #expect(try await next.stored(other).phase == .pending)
+  }
+
+  @Test("S6: a code that is passed around while the storage is away is cancelled when it is back")
+  func passedAroundInAnOutage() async throws {
+    let harness = try Harness()
+    let issued = try await harness.issue()
+    _ = try await harness.scan(issued)
+    #expect(await refusal { _ = try await harness.scan(issued, as: .phone("bob")) } == .noSuchCode)
+    await harness.database.close()
+    #expect(await !harness.api.cancelPassedAround())
+    let next = try Harness(in: harness.folder, at: harness.clock.now())
+    #expect(try await next.stored(issued).phase != .cancelled)
+    try await next.api.load()
+    #expect(try await next.stored(issued).phase == .cancelled)
+  }
+
   @Test("S7, R33: scanning signs nobody in; the ticket is the scanner's, and lasts 60 seconds")
   func scanIsNotConfirm() async throws {
     let harness = try Harness()
@@ -675,6 +703,34 @@ import Testing
       #expect(harness.database.statistics.reads == reads + 1, "\(number)")
       #expect(harness.grants.state.withLock { $0.described } == described + 1, "\(number)")
     }
+  }
+
+  @Test("S30: claimed codes that others scan are cancelled after the answers, without another look, by few commits")
+  func cancelsInBatches() async throws {
+    let harness = try Harness()
+    var claimed: [QRV1.IssueSessionResponse] = []
+    for number in 0..<40 {
+      let issued = try await harness.issue()
+      _ = try await harness.scan(issued, as: .phone("ada \(number)", session: "ada \(number)"))
+      claimed.append(issued)
+    }
+    let before = harness.database.statistics
+    for (number, issued) in claimed.enumerated() {
+      let eve = ServerContext.phone("eve \(number)", session: "eve \(number)")
+      #expect(await refusal { _ = try await harness.scan(issued, as: eve) } == .noSuchCode)
+    }
+    // What an answer takes is what it takes for a code that is nobody's: one read.
+    #expect(harness.database.statistics.reads == before.reads + 40)
+    #expect(harness.database.statistics.writes == before.writes)
+    await harness.api.cancelPassedAround()
+    let after = harness.database.statistics
+    #expect(after.reads == before.reads + 40 && after.writes == before.writes + 40)
+    #expect(after.commits - before.commits <= 20)
+    for issued in claimed { #expect(try await harness.stored(issued).phase.state == .cancelled) }
+    #expect(harness.audited.filter { $0 == .scannedByAnother }.count == 40)
+    // A second time there is nothing to do.
+    await harness.api.cancelPassedAround()
+    #expect(harness.database.statistics.writes == after.writes)
   }
 
   @Test("S23: the screen shows which account scanned, masked; without a name to show nobody claims the code")

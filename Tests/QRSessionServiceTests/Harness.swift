@@ -10,13 +10,14 @@ import StorageSQLite
 import Synchronization
 import TestSupport
 import Testing
+import TransportServer
 
 @testable import QRSessionService
 
 /// The service over a real database in a folder of its own, with a clock that stands still until it is moved.
 final class Harness: Sendable {
-  let clock = ManualClock()
-  let grants = RecordingGrants()
+  let clock: ManualClock
+  let grants: RecordingGrants
   let events = Mutex<[QRAuditEvent]>([])
   let api: QRSessionAPI
   let database: SQLiteDatabase
@@ -25,19 +26,29 @@ final class Harness: Sendable {
   static let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
   static let challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
-  convenience init(places: GeoFile? = nil, _ change: (inout QRSettings) -> Void = { _ in }) throws {
-    try self.init(in: TemporaryFolder(), places: places, change)
+  convenience init(
+    places: GeoFile? = nil,
+    _ change: (inout QRSettings) -> Void = { _ in },
+    over store: (any QRSessionStore) -> any QRSessionStore = { $0 }
+  ) throws {
+    try self.init(in: TemporaryFolder(), places: places, change, over: store)
   }
 
   init(
     in folder: TemporaryFolder,
     at time: Timestamp? = nil,
     places: GeoFile? = nil,
-    _ change: (inout QRSettings) -> Void = { _ in }
+    clock: ManualClock = ManualClock(),
+    grants: RecordingGrants = RecordingGrants(),
+    shared: SharedSessions? = nil,
+    _ change: (inout QRSettings) -> Void = { _ in },
+    over store: (any QRSessionStore) -> any QRSessionStore = { $0 }
   ) throws {
     self.folder = folder
+    self.clock = clock
+    self.grants = grants
     if let time { clock.move(to: time) }
-    database = try SQLiteDatabase.open(path: folder.file("qr.db"), schema: QRSchema.current)
+    database = try SQLiteDatabase.open(path: folder.file("qr.db"), schema: QRSchema.current, isPatient: true)
     var settings = QRSettings(
       verificationBase: try #require(QRVerificationBase("https://login.example")),
       clients: [try #require(ClientID("latchkey-demo"))]
@@ -46,9 +57,11 @@ final class Harness: Sendable {
     let sink = EventSink()
     api = QRSessionAPI(
       settings: settings,
-      store: SQLiteQRSessionStore(database: database),
+      store: store(SQLiteQRSessionStore(database: database)),
+      shared: shared,
       grants: grants,
       places: places,
+      followUpNotes: folder.file("latchkey-qr.follow-ups"),
       clock: clock,
       audit: QRAudit { sink.record($0) },
       logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
@@ -60,6 +73,29 @@ final class Harness: Sendable {
 
   var audited: [QRAuditEvent.Kind] { sink.events.map(\.kind) }
   var auditEvents: [QRAuditEvent] { sink.events }
+
+  /// Another instance, beside this one, over the store that both have.
+  static func instance(
+    _ number: UInt16, over store: any SharedQRSessionStore, beside other: Harness? = nil,
+    _ change: (inout QRSettings) -> Void = { _ in }
+  ) async throws -> Harness {
+    let shared = try await SharedSessions.open(
+      store, others: Others(other), random: RandomSource { SecureRandom.bytes($0) })
+    let harness = try Harness(
+      in: TemporaryFolder(), clock: other?.clock ?? ManualClock(), grants: other?.grants ?? RecordingGrants(),
+      shared: shared,
+      { settings in
+        settings.instance = number
+        change(&settings)
+      }, over: { _ in store })
+    try await harness.api.load()
+    return harness
+  }
+
+  /// What its tail would have told it by now.
+  func hear() async throws {
+    try await api.hearChanges(try #require(api.shared))
+  }
 
   /// The same database under a new process: memory is gone, grants and clock are those of before.
   func restarted() async throws -> Harness {
@@ -181,6 +217,17 @@ final class Harness: Sendable {
   }
 }
 
+/// The instance that another one was made beside.
+private struct Others: OtherInstances {
+  let channel: (any RPCChannel)?
+
+  init(_ harness: Harness?) {
+    channel = harness.map { InProcessChannel(routes: QRV1.instanceServiceRoutes($0.api)) }
+  }
+
+  func channels() async -> [String: any RPCChannel] { channel.map { ["beside": $0] } ?? [:] }
+}
+
 private final class EventSink: Sendable {
   private let recorded = Mutex<[QRAuditEvent]>([])
   var events: [QRAuditEvent] { recorded.withLock { $0 } }
@@ -210,13 +257,16 @@ final class RecordingGrants: QRGrantIssuer {
     /// Those of them that a code let in.
     var letIn: Set<String> = []
     var described = 0
+    /// Until when each grant may take.
+    var deadlines: [ContinuousClock.Instant?] = []
   }
 
   let state = Mutex(State())
 
   func issue(_ session: QRSession, deadline: ContinuousClock.Instant?) async throws(RPCError) -> RedeemedGrant {
     let (failure, pause, onIssue) = state.withLock { state in
-      (state.failures.isEmpty ? nil : state.failures.removeFirst(), state.pause, state.onIssue)
+      state.deadlines.append(deadline)
+      return (state.failures.isEmpty ? nil : state.failures.removeFirst(), state.pause, state.onIssue)
     }
     if let failure { throw failure }
     if let pause { try? await Task.sleep(for: pause) }

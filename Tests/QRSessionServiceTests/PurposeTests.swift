@@ -74,7 +74,7 @@ import Testing
 
   @Test("S11, R46: a phone that a code let in signs itself no pass, and is told so when it scans")
   func signatureOfTheLetIn() async throws {
-    let harness = try harness { $0.stepUp = StepUpPolicy() }
+    let harness = try harness()
     harness.grants.register(key, session: "let in", isLetIn: true)
     let scanned = try await harness.scan(
       try await harness.issue { $0.scope = "basic profile account" },
@@ -89,7 +89,7 @@ import Testing
 
   @Test("R46: the phone learns from the scan that its owner has to prove who they are, and that its key will do")
   func announced() async throws {
-    let harness = try harness { $0.stepUp = StepUpPolicy() }
+    let harness = try harness()
     let (old, now) = (harness.clock.now() - .seconds(600), harness.clock.now())
     for (scope, at, needs) in [
       ("basic profile account", old, true), ("basic profile account", now, false), ("basic profile", old, false),

@@ -36,7 +36,7 @@ import Testing
       "--code-lifetime", "30s", "--poll-interval", "0s", "--poll-long-interval", "1s",
       "--confirm-maximum-authentication-age", "5m", "--confirm-check-code", "always",
       "--limits-issues-per-minute", "0", "--limits-scans-per-minute", "3",
-      "--clients-names", "tv=Player for TV", "--oauth-clients-without-pkce", "desk",
+      "--client-names", "tv=Player for TV", "--oauth-clients-without-pkce", "desk",
     ])
     #expect(settings.clientNames.map { "\($0)=\($1)" } == ["tv=Player for TV"])
     #expect(settings.clientsWithoutPKCE.map(\.description) == ["desk"])
@@ -59,7 +59,7 @@ import Testing
       ["--code-lifetime", "601s"], ["--code-lifetime", "0s"], ["--verification-base", "https://login.example/"],
       ["--verification-base", "login.example"], ["--clients", "*,tv"], ["--clients", "Not An Id"],
       ["--confirm-check-code", "sometimes"], ["--poll-interval", "61s"], ["--instance", "65536"],
-      ["--clients-names", "tv"], ["--clients-names", "tv=a,tv=b"], ["--oauth-clients-without-pkce", "*"],
+      ["--client-names", "tv"], ["--client-names", "tv=a,tv=b"], ["--oauth-clients-without-pkce", "*"],
     ])
   func refused(arguments: [String]) {
     #expect(throws: ConfigurationError.self) { try settings(arguments) }

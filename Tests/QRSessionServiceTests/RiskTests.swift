@@ -295,7 +295,8 @@ import Testing
       $0.deviceKey = .init(screen.publicKey)
     }
     #expect(!issued.checkCode.isEmpty)
-    let guest = ServerContext.phone("guest", isGuest: true, authenticatedAt: nil, address: "198.51.100.1")
+    let guest = ServerContext.phone(
+      "guest", isGuest: true, authenticatedAt: harness.clock.now(), address: "198.51.100.1")
     let scanned = try await harness.scan(issued, as: guest)
     #expect(scanned.needsCheckCode && scanned.risk?.verdict == .stepUp)
     #expect(await refusal { try await harness.confirm(scanned, as: guest) }?.code == .invalidArgument)

@@ -3,7 +3,7 @@ import JSON
 import LatchkeyModel
 import LatchkeyProtos
 import Testing
-import Transport
+import TransportServer
 
 @testable import QRSessionService
 

@@ -6,7 +6,7 @@ import Logging
 import ServiceRuntime
 import TestSupport
 import Testing
-import Transport
+import TransportServer
 
 @testable import QRSessionService
 

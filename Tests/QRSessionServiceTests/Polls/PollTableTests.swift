@@ -161,7 +161,7 @@ import Testing
   func clockSetBack() throws {
     let table = PollTable(now: start)
     let claimed = try session(2, phase: .scanned(claim()), version: 2)
-    let grant = QRSession.Grant(scope: .empty, confirmed: start)
+    let grant = QRSession.Grant(scope: .empty, confirmed: start, proven: start)
     let confirmed = try session(3, phase: .confirmed(claim(), grant), version: 3)
     let sessions = [try session(1), claimed, confirmed, try session(4, phase: .denied(claim()), version: 3)]
     for session in sessions { table.insert(session) }
@@ -208,7 +208,7 @@ import Testing
   func movedExpiry() throws {
     let table = PollTable(now: start)
     for number in 0..<10 as Range<UInt64> { table.insert(try session(number)) }
-    let grant = QRSession.Grant(scope: .empty, confirmed: start + .seconds(119))
+    let grant = QRSession.Grant(scope: .empty, confirmed: start + .seconds(119), proven: start)
     table.publish(
       try session(5, phase: .confirmed(try claim(), grant), version: 3, lifetime: .seconds(179))
     )

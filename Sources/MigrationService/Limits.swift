@@ -1,3 +1,4 @@
+import Domain
 import LatchkeyModel
 import Storage
 
@@ -16,6 +17,14 @@ enum Limits {
   /// for years, and what it may hold is still read back within minutes.
   static let guestBounds = RecordBounds(records: 20_000, bytes: 16 << 20, collections: collectionsPerSubject)
   static let accountBounds = RecordBounds(records: 200_000, bytes: 256 << 20, collections: collectionsPerSubject)
+
+  /// What all guests may store together unless configured otherwise: strangers fill it, so it is bounded in bytes and not
+  /// by how many they are (R54). Half a million phones with 16 KiB each; what is on the disk is up to three times as much.
+  static let guestTotal = 8 << 30
+
+  /// How full that is when guests whom nobody has used for long go although nobody has their data, in tenths: before
+  /// anybody is refused.
+  static let guestTotalTenths = 9
 
   /// Collections of a subject: an app has tens of them, and a list of all fits into a message and a transaction.
   static let collectionsPerSubject = 256
@@ -65,9 +74,9 @@ enum Limits {
   /// there are turns in a second, for each worker, a small one still begins within a second.
   static let turn: Duration = .milliseconds(100)
 
-  /// How long a claim holds without progress. Every chunk and step renews it; a chunk takes milliseconds, and SWITCH at
-  /// most `switchPatience`.
-  static let lease: Duration = .seconds(30)
+  /// How long a claim holds without progress: how long a migration waits whose instance died. Every chunk and step renews
+  /// it; a chunk takes milliseconds, and SWITCH at most `switchPatience`.
+  static let lease: Duration = .seconds(15)
 
   /// How long identity may take to answer SWITCH before it is asked again.
   static let switchPatience: Duration = .seconds(10)
@@ -88,6 +97,17 @@ enum Limits {
 
   /// How often a watch makes sure, in memory, that its caller's session has not ended: well within a second.
   static let sessionRecheck: Duration = .milliseconds(400)
+
+  /// How often the migrations that somebody watches are looked at for what other instances did: people do not notice half
+  /// a second, and one statement serves `tailPage` of them.
+  static let tailInterval: Duration = .milliseconds(500)
+  static let tailPage = 500
+
+  /// A worker that finds what is due held by another one's transaction, which takes milliseconds, comes back after this.
+  static let shortestSleep: Duration = .milliseconds(25)
+
+  /// What is told of why a migration does not move on.
+  static let hindranceCharacters = 300
 
   /// A watcher looks at the stored state this often besides being told, so that a lost hint costs a moment only.
   static let watchRefresh: Duration = .seconds(2)

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import Logging
@@ -6,8 +7,8 @@ import Storage
 
 /// What the handlers and the workers share.
 package struct MigrationCore: Sendable {
-  package let records: any RecordStore
-  package let migrations: any MigrationStore
+  /// Decides and remembers.
+  package let domain: MigrationDomain
   /// How each collection is merged when a plan does not say otherwise.
   package let rules: CollectionRules
   /// What guests and accounts may store.
@@ -27,8 +28,7 @@ package struct MigrationCore: Sendable {
   let signals: MigrationSignals
 
   package init(
-    records: any RecordStore,
-    migrations: any MigrationStore,
+    domain: MigrationDomain,
     rules: CollectionRules,
     guestBounds: RecordBounds,
     accountBounds: RecordBounds,
@@ -39,8 +39,7 @@ package struct MigrationCore: Sendable {
     meters: MigrationMeters? = nil
   ) {
     _ = Limits.assertions
-    self.records = records
-    self.migrations = migrations
+    self.domain = domain
     self.rules = rules
     self.guestBounds = guestBounds
     self.accountBounds = accountBounds
@@ -63,15 +62,27 @@ package struct MigrationCore: Sendable {
     }
   }
 
-  /// Asks a store, and says a failure once: its cause in the log, what the client may know in the answer.
-  func stored<Value: Sendable>(
-    _ body: () async throws(StorageError) -> Value
-  ) async throws(RPCError) -> Value {
+  /// Runs a command, and turns what went wrong with the store into what the client may know.
+  func perform<Command: MigrationCommand>(_ command: Command) async throws(RPCError) -> Command.Outcome {
     do throws(StorageError) {
-      return try await body()
+      return try await domain.perform(command)
     } catch {
-      failures.note(error, at: clock.now())
-      throw RPCError(storage: error)
+      throw answer(error)
     }
+  }
+
+  /// Looks something up, likewise.
+  func look<Query: MigrationOperation>(_ query: Query) async throws(RPCError) -> Query.Outcome {
+    do throws(StorageError) {
+      return try await domain.look(query)
+    } catch {
+      throw answer(error)
+    }
+  }
+
+  /// Says a failure once: its cause in the log, what the client may know in the answer.
+  private func answer(_ error: StorageError) -> RPCError {
+    failures.note(error, at: clock.now())
+    return RPCError(storage: error)
   }
 }

@@ -19,6 +19,10 @@ package struct MigratorKeys: ConfigurationKeys {
     "records.guestCount", default: Limits.guestBounds.records, help: "records that a guest may store")
   package let guestMebibytes = Self.bound(
     "records.guestMib", default: Limits.guestBounds.bytes >> 20, help: "MiB that a guest's records may hold")
+  package let guestTotalMebibytes = Self.bound(
+    "records.guestTotalMib", default: Limits.guestTotal >> 20,
+    help:
+      "MiB that the records of all guests may hold together, with 256 bytes for each; accounts store beyond that too")
   package let accountRecords = Self.bound(
     "records.accountCount", default: Limits.accountBounds.records,
     help: "records that an account may store; a migration moves its guest's records beyond that too")

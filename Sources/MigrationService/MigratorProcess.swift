@@ -1,6 +1,9 @@
 import Cryptography
+import Domain
 import LatchkeyModel
 import ServiceRuntime
+import Storage
+import StoragePostgreSQL
 import StorageSQLite
 
 /// The migrator as a process: its configuration, its storage, its routes and what runs beside them.
@@ -14,17 +17,16 @@ package enum MigratorProcess {
     let configuration = MigratorConfiguration(resources.configuration)
     // Publishes the keys of callers' tokens, and switches subjects.
     let identity = resources.channel(to: .identity)
-    let path = "\(configuration.service.dataDirectory)/migrator.db"
-    let database = try SQLiteDatabase.open(path: path, schema: MigrationSchema.schema)
-    resources.metrics.observe(database, path: path)
+    let storage: OpenedStorage<any MigrationStorage> = try await resources.openStorage(
+      file: "migrator.db", sqlite: (MigrationSchema.schema, { SQLiteMigrationStorage($0) }),
+      postgresql: (.migration, { PostgreSQLMigrationStorage($0) }))
     let keys = JWKSCache(identity: identity, logger: resources.logger)
     let core = MigrationCore(
-      records: SQLiteRecordStore(database),
-      migrations: SQLiteMigrationStore(database, undoWindow: configuration.undoWindow),
+      domain: MigrationDomain(storage.store, undoWindow: configuration.undoWindow),
       rules: configuration.collections,
       guestBounds: RecordBounds(
         records: configuration.guestRecords, bytes: configuration.guestMebibytes << 20,
-        collections: Limits.collectionsPerSubject),
+        collections: Limits.collectionsPerSubject, guestTotal: configuration.guestTotalMebibytes << 20),
       accountBounds: RecordBounds(
         records: configuration.accountRecords,
         bytes: configuration.accountMebibytes << 20, collections: Limits.collectionsPerSubject),
@@ -46,10 +48,11 @@ package enum MigratorProcess {
       BackgroundTask("undo windows") { await UndoUpkeep(core).run() },
     ]
     parts.obstacle = {
-      keys.current == nil ? "the keys of the identity service are not known yet" : database.obstacle
+      keys.current == nil ? "the keys of the identity service are not known yet" : storage.obstacle()
     }
     parts.drain = { core.signals.drain() }
-    parts.close = { await database.close() }
+    parts.close = storage.close
+    parts.join(storage.membership)
     return parts
   }
 }

@@ -41,7 +41,7 @@ struct FailedMigrationTests {
       let plan = try await harness.plan(guest, into: account)
       // Room to start it, and not for what it moves.
       func allow(_ pages: String) async throws {
-        try await harness.database.write { db throws(StorageError) in
+        try await #require(harness.file).write { db throws(StorageError) in
           let count = try db.first("PRAGMA page_count") { $0.integer(0) } ?? 0
           _ = try db.first("PRAGMA max_page_count = \(pages == "all" ? 1_000_000 : count + 8)") { $0.integer(0) }
         }

@@ -1,14 +1,18 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 import Logging
 import ServiceRuntime
+import Storage
+import StoragePostgreSQL
 import StorageSQLite
 import Synchronization
 import TestSupport
 import Testing
-import Transport
+import TransportClient
+import TransportServer
 
 @testable import MigrationService
 
@@ -23,7 +27,9 @@ struct MigratorHarness: Sendable {
   let key: P256PrivateKey
   let switcher: ScriptedSwitch
   let sessions: EndableSessions
-  let database: SQLiteDatabase
+  /// Nil over PostgreSQL.
+  let file: SQLiteDatabase?
+  private let database: PostgreSQLDatabase?
   let core: MigrationCore
   let server: RPCServer
   let channel: ClientChannel
@@ -33,31 +39,42 @@ struct MigratorHarness: Sendable {
   init(
     folder: TemporaryFolder? = nil,
     key: P256PrivateKey? = nil,
+    clock: TestClock = TestClock(),
     switcher: ScriptedSwitch = ScriptedSwitch(),
     rules: CollectionRules = .standard,
     guestBounds: RecordBounds = Limits.guestBounds,
-    accountBounds: RecordBounds = Limits.accountBounds
+    accountBounds: RecordBounds = Limits.accountBounds,
+    postgreSQL: String? = nil,
+    isWorking: Bool = true
   ) async throws {
     let folder = try folder ?? TemporaryFolder()
     let key = try key ?? P256PrivateKey()
-    let clock = TestClock()
     let sessions = EndableSessions()
     let keys = JSONWebKeySet([key.publicKey])
     let tokens = TokenAuthenticator(
       keys: OwnKeys { keys }, issuer: Self.issuer, audience: Self.audience, clock: clock, sessions: sessions)
     let logger = Logger(label: "migrator-tests", factory: { _ in SwiftLogNoOpLogHandler() })
     let serviceToken = try #require(ServiceToken("lks_" + String(repeating: "A", count: 43)))
-    database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: MigrationSchema.schema)
+    let storage: any MigrationStorage
+    if let postgreSQL {
+      let opened = try await PostgreSQLDatabase.open(
+        url: try PostgreSQLURL(postgreSQL), schema: .migration, connections: 3, isPatient: true)
+      (file, database, storage) = (nil, opened, PostgreSQLMigrationStorage(opened))
+    } else {
+      let opened = try SQLiteDatabase.open(
+        path: folder.file("test.db"), schema: MigrationSchema.schema, isPatient: true)
+      (file, database, storage) = (opened, nil, SQLiteMigrationStorage(opened))
+    }
     let core = MigrationCore(
-      records: SQLiteRecordStore(database),
-      migrations: SQLiteMigrationStore(database, undoWindow: .seconds(3600)), rules: rules,
+      domain: MigrationDomain(storage, undoWindow: .seconds(3600)), rules: rules,
       guestBounds: guestBounds, accountBounds: accountBounds, tokens: tokens, clock: clock,
       random: RandomSource { SecureRandom.bytes($0) }, logger: logger)
     server = RPCServer(
       configuration: RPCServer.Configuration(host: "127.0.0.1", port: 0),
       routes: MigratorRoutes.all(core),
       interceptors: [
-        AuthenticationInterceptor(policies: MigratorAccess.policies, tokens: tokens, serviceToken: serviceToken)
+        AuthenticationInterceptor(
+          policies: MigratorAccess.policies, tokens: tokens, serviceToken: serviceToken, stepUp: StepUpPolicy())
       ],
       statusDetailsEncoder: { StatusDetails.encode($0) },
       logger: logger)
@@ -66,7 +83,13 @@ struct MigratorHarness: Sendable {
       ClientChannel.Configuration(
         target: ChannelTarget(host: "127.0.0.1", port: address.port ?? 0),
         decodeDetails: { StatusDetails.decode($0) }))
-    workers = Task { await MigrationWorkers(core, subjects: switcher).run() }
+    workers = Task {
+      if isWorking {
+        await MigrationWorkers(core, subjects: switcher).run()
+      } else {
+        await MigrationTail(core).run()
+      }
+    }
     (self.folder, self.clock, self.key, self.switcher) = (folder, clock, key, switcher)
     (self.core, self.serviceToken, self.sessions) = (core, serviceToken, sessions)
   }
@@ -76,7 +99,8 @@ struct MigratorHarness: Sendable {
     await workers.value
     await channel.close(grace: .seconds(1))
     await server.shutDown()
-    await database.close()
+    await file?.close()
+    await database?.close()
   }
 
   /// Runs `body` against a fresh migrator and ends it.
@@ -121,7 +145,7 @@ struct MigratorHarness: Sendable {
     let claims = AccessTokenClaims(
       subject: id.description, audience: [audience], issuer: Self.issuer, issuedAt: clock.now(),
       expiresAt: clock.now() + lifetime, tokenID: "\(id)", clientID: "app",
-      scope: scope ?? (isGuest ? "basic" : "basic profile account"), sessionID: "\(id)",
+      scope: scope ?? (isGuest ? "basic" : "basic profile account"), sessionID: "\(id)", authenticatedAt: clock.now(),
       isGuest: isGuest)
     return try AccessTokenSigner(key: key).sign(claims)
   }
@@ -193,6 +217,7 @@ final class ScriptedSwitch: SubjectSwitch {
   private struct State {
     var failures: Int
     var refusal: RPCError?
+    var isHeld = false
     var calls: [Migration] = []
     var told: [String] = []
     var restored: [SubjectID] = []
@@ -210,6 +235,9 @@ final class ScriptedSwitch: SubjectSwitch {
   /// The reasons of migrations that were said to have failed.
   var told: [String] { state.withLock { $0.told } }
 
+  /// From now on identity does not answer.
+  func hold() { state.withLock { $0.isHeld = true } }
+
   /// From now on identity agrees.
   func relent() { state.withLock { $0.refusal = nil } }
 
@@ -222,6 +250,9 @@ final class ScriptedSwitch: SubjectSwitch {
 
   func complete(_ migration: Migration) async throws(RPCError) {
     state.withLock { $0.calls.append(migration) }
+    while state.withLock({ $0.isHeld }) {
+      do { try await Task.sleep(for: .milliseconds(5)) } catch { throw RPCError(.cancelled, "the call was cancelled") }
+    }
     if let refusal = state.withLock({ $0.refusal }) { throw refusal }
     if let failure = fail() { throw failure }
   }

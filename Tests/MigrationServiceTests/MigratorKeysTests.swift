@@ -1,4 +1,5 @@
 import LatchkeyModel
+import LatchkeyProtos
 import ServiceRuntime
 import Testing
 
@@ -19,6 +20,20 @@ import Testing
     let invocation = try ServiceInvocation(MigratorProcess.description, arguments: [], environment: [:])
     guard case .run(let configuration) = invocation else { throw Unexpected() }
     #expect(MigratorConfiguration(configuration).collections == .standard)
+  }
+
+  @Test("Each policy has the number of the message's value of its name", arguments: MigrationPolicy.allCases)
+  func numbers(policy: MigrationPolicy) {
+    let value = MigrationV1.Policy(policy)
+    // "UNION_BY_KEY" is `.unionByKey`.
+    let words = policy.rawValue.lowercased().split(separator: "_")
+    let name = words[0] + words.dropFirst().map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined()
+    #expect("\(value)" == name && MigrationPolicy(value) == policy)
+  }
+
+  @Test("No policy, and one of a later release, is none")
+  func noPolicy() {
+    #expect(MigrationPolicy(.unspecified) == nil && MigrationPolicy(.unrecognized(1000)) == nil)
   }
 
   @Test("G18: a collection's policy and bound are configuration")

@@ -33,6 +33,30 @@ struct PurgeRecordsTests {
     }
   }
 
+  @Test("R54: identity is told when guests' records leave hardly any room, and that it is there again")
+  func guestsFull() async throws {
+    let bounds = RecordBounds(records: 100, bytes: 10_000, collections: 1, guestTotal: 2800)
+    try await MigratorHarness.run(guestBounds: bounds) { harness in
+      let guest = try harness.person(isGuest: true)
+      let describe = MigrationV1.DescribeRecordsRequest(sub: guest.id.description)
+      func isFull() async throws -> Bool {
+        try await harness.records.describeRecords(describe, options: harness.service).guestsFull
+      }
+      try await harness.put((0..<9).map { MigratorHarness.record("cart", "\($0)") }, as: guest)
+      #expect(try await !isFull())
+      try await harness.put([MigratorHarness.record("cart", "tenth")], as: guest)
+      #expect(try await isFull())
+      let refused = await expectRefusal(.resourceExhausted, "RECORDS_FULL") {
+        try await harness.put(
+          [MigratorHarness.record("cart", "more"), MigratorHarness.record("cart", "most")], as: guest)
+      }
+      #expect(refused?.details.info == [RPCError.KeyValue("bound", "guestTotal")])
+      let purge = MigrationV1.PurgeRecordsRequest(sub: guest.id.description)
+      _ = try await harness.records.purgeRecords(purge, options: harness.service)
+      #expect(try await !isFull())
+    }
+  }
+
   @Test("R8: nobody but a service purges or asks about somebody's records")
   func refusals() async throws {
     try await MigratorHarness.run { harness in

@@ -78,7 +78,7 @@ struct UndoMigrationTests {
         try await harness.migrations.undoMigration(Self.undo(id), options: later.options)
       }
       await UndoUpkeep(harness.core).forget()
-      let kept = try await harness.database.read { db throws(StorageError) in
+      let kept = try await #require(harness.file).read { db throws(StorageError) in
         try db.first(
           "SELECT (SELECT count(*) FROM moved_records) + (SELECT count(*) FROM migration_records)"
         ) { $0.integer(0) }

@@ -1,16 +1,23 @@
+import Domain
 import LatchkeyModel
 import Synchronization
 
 /// Wakes workers when there is work and watchers when a migration moved. Only hints: whoever is woken reads the store,
-/// and reads it now and then without being woken.
+/// and reads it now and then without being woken. Of what other instances do the hints come from ``MigrationTail``.
 final class MigrationSignals: Sendable {
   private struct State {
     var workers: [ObjectIdentifier: Signal] = [:]
     var watchers: [MigrationID: [ObjectIdentifier: Watch]] = [:]
     var watcherCount = 0
     var isDraining = false
-    /// Why migrations that are under way do not move on. Kept in memory: a full disk takes no note of itself.
-    var hindrances: [MigrationID: String] = [:]
+    /// Why migrations that are under way do not move on where the store could not note it: a full disk takes no note of
+    /// itself.
+    var hindrances: [MigrationID: Hindrance] = [:]
+  }
+
+  private struct Hindrance {
+    let epoch: Int64
+    let why: String
   }
 
   private let state = Mutex(State())
@@ -60,20 +67,34 @@ final class MigrationSignals: Sendable {
     }
   }
 
+  /// The migrations that somebody watches.
+  var watched: [MigrationID] { state.withLock { Array($0.watchers.keys) } }
+
   func moved(_ id: MigrationID) {
     let watches = state.withLock { state in state.watchers[id].map { Array($0.values) } ?? [] }
     for watch in watches { watch.signal.fire() }
   }
 
-  /// Notes why the last step failed; nil when it did not.
-  func hinder(_ id: MigrationID, _ why: String?) {
+  /// Remembers why the last step failed under a claim.
+  func hinder(_ id: MigrationID, _ why: String, claim epoch: Int64) {
     state.withLock { state in
-      guard why == nil || state.hindrances.count < Limits.hindrances else { return }
-      state.hindrances[id] = why
+      // Those of claims that others made since then are of no use; the rest is remembered at the next try.
+      if state.hindrances.count >= Limits.hindrances { state.hindrances = [:] }
+      state.hindrances[id] = Hindrance(epoch: epoch, why: why)
     }
   }
 
-  func hindrance(of id: MigrationID) -> String? { state.withLock { $0.hindrances[id] } }
+  func unhinder(_ id: MigrationID) {
+    state.withLock { _ = $0.hindrances.removeValue(forKey: id) }
+  }
+
+  /// Why a migration did not move on: as it was noted or, when that could not be, as this instance remembers it.
+  func hindrance(of report: FindMigration.Report) -> String? {
+    if let noted = report.hindrance { return noted }
+    return state.withLock { state in
+      state.hindrances[report.migration.id].flatMap { $0.epoch == report.epoch ? $0.why : nil }
+    }
+  }
 
   func addWorker(_ signal: Signal) {
     state.withLock { $0.workers[ObjectIdentifier(signal)] = signal }

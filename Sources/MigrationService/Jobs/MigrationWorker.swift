@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import Storage
@@ -30,8 +31,8 @@ struct MigrationWorker {
   }
 
   private func timeToNext() async throws(StorageError) -> Duration {
-    guard let due = try await core.migrations.nextDue() else { return Limits.longestSleep }
-    return min(max(due - core.clock.now(), .milliseconds(1)), Limits.longestSleep)
+    guard let due = try await core.domain.look(FindNextDue()) else { return Limits.longestSleep }
+    return min(max(due - core.clock.now(), Limits.shortestSleep), Limits.longestSleep)
   }
 
   /// Claims the migration that has waited longest and takes it as far as it goes in one turn. False: none is due.
@@ -39,17 +40,19 @@ struct MigrationWorker {
     // Of this claim alone: what is still under way of one that was lost can do nothing.
     let lease = JobLease(holder: OpaqueIDValue(from: core.random), duration: Limits.lease)
     let started = ContinuousClock.now
-    guard let claimed = try await core.migrations.claim(lease, at: core.clock.now()) else { return false }
+    guard let claimed = try await core.domain.perform(ClaimMigration(lease, at: core.clock.now())) else { return false }
     var migration = claimed.migration
     var failures = claimed.failures
     while let action = migration.action {
-      // Stopping: the claim is released when the service starts again.
-      if Task.isCancelled { return true }
+      if Task.isCancelled {
+        await giveBack(migration, lease)
+        return true
+      }
       switch await perform(action, on: migration, lease) {
       case .moved(let next):
         migration = next
         failures = 0
-        core.signals.hinder(migration.id, nil)
+        core.signals.unhinder(migration.id)
         core.signals.moved(migration.id)
         if !migration.isFinished, ContinuousClock.now - started >= Limits.turn, await rest(migration, lease) {
           return true
@@ -59,9 +62,12 @@ struct MigrationWorker {
           "a migration was taken over", metadata: ["migration": "\(migration.id)", "claim": "\(claimed.epoch)"])
         return true
       case .failed(let cause):
-        core.signals.hinder(migration.id, cause.hindrance)
-        core.signals.moved(migration.id)
-        if !Task.isCancelled { await postpone(migration, lease, failures: failures + 1, cause.text) }
+        if Task.isCancelled {
+          await giveBack(migration, lease)
+        } else {
+          await postpone(migration, under: (lease, claimed.epoch), failures: failures + 1, cause)
+          core.signals.moved(migration.id)
+        }
         return true
       }
     }
@@ -110,7 +116,7 @@ struct MigrationWorker {
       return await giveUp(action, of: migration, lease, cause)
     }
     do throws(StorageError) {
-      let moved = try await core.migrations.perform(action, of: migration.id, lease: lease, at: core.clock.now())
+      let moved = try await core.domain.take(action, of: migration.id, lease: lease, at: core.clock.now())
       return moved.map { .moved($0) } ?? .lost
     } catch {
       return .failed(Cause(error))
@@ -133,10 +139,9 @@ struct MigrationWorker {
   ) async -> StepOutcome {
     let now = core.clock.now()
     do throws(StorageError) {
-      let moved =
-        action == .recallSubject
-        ? try await core.migrations.refuseUndo(of: migration.id, reason: cause, lease: lease, at: now)
-        : try await core.migrations.refuseSwitch(of: migration.id, reason: cause, lease: lease, at: now)
+      let moved = try await core.domain.perform(
+        RefuseStep(
+          action == .recallSubject ? .recall : .switch, of: migration.id, reason: cause, lease: lease, at: now))
       return moved.map { .moved($0) } ?? .lost
     } catch {
       return .failed(Cause(error))
@@ -146,14 +151,26 @@ struct MigrationWorker {
   /// Lets what else is due have its turn. False: it goes on, for the store could not note that.
   private func rest(_ migration: Migration, _ lease: JobLease) async -> Bool {
     do throws(StorageError) {
-      try await core.migrations.rest(migration.id, lease: lease, at: core.clock.now())
+      try await core.domain.perform(
+        ReleaseMigration(migration.id, lease: lease, until: core.clock.now(), because: .turnIsOver))
       return true
     } catch {
       return false
     }
   }
 
-  private func postpone(_ migration: Migration, _ lease: JobLease, failures: Int, _ cause: String) async {
+  /// The service stops: another instance, or this one after its start, need not wait until the claim runs out.
+  private func giveBack(_ migration: Migration, _ lease: JobLease) async {
+    let (domain, now) = (core.domain, core.clock.now())
+    // Of its own, because a task that was cancelled is served no more. What goes wrong here ends with the claim.
+    await Task {
+      _ = try? await domain.perform(ReleaseMigration(migration.id, lease: lease, until: now, because: .turnIsOver))
+    }.value
+  }
+
+  private func postpone(
+    _ migration: Migration, under claim: (lease: JobLease, epoch: Int64), failures: Int, _ cause: Cause
+  ) async {
     let id = migration.id
     let doubled = Limits.firstRetry * (1 << min(failures - 1, 16))
     let wait = min(doubled, Limits.longestRetry)
@@ -161,11 +178,15 @@ struct MigrationWorker {
       "a migration's step failed; it is tried again",
       metadata: [
         "migration": "\(id)", "step": "\(migration.step.rawValue)", "failures": "\(failures)",
-        "retry_in": "\(wait)", "cause": "\(cause)",
+        "retry_in": "\(wait)", "cause": "\(cause.text)",
       ])
+    let hindrance = String(cause.hindrance.prefix(Limits.hindranceCharacters))
     do throws(StorageError) {
-      try await core.migrations.release(id, lease: lease, until: core.clock.now() + wait)
+      try await core.domain.perform(
+        ReleaseMigration(id, lease: claim.lease, until: core.clock.now() + wait, because: .failed(hindrance)))
+      core.signals.unhinder(id)
     } catch {
+      core.signals.hinder(id, hindrance, claim: claim.epoch)
       // The claim runs out by itself.
       core.logger.error("a claim could not be given back", metadata: ["migration": "\(id)", "cause": "\(error)"])
     }

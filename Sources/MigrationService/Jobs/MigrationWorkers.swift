@@ -1,3 +1,4 @@
+import Domain
 import LatchkeyModel
 import Storage
 
@@ -14,8 +15,8 @@ package struct MigrationWorkers: Sendable {
   /// Works until the task is cancelled. A step that has begun is finished or undone; the rest waits in the store.
   package func run() async {
     do throws(StorageError) {
-      // This process owns the store: whoever held these claims is gone.
-      try await core.migrations.releaseAll()
+      // Whoever held these claims is gone, unless other processes are at work: then claims run out.
+      if !core.domain.isShared { try await core.domain.perform(ReleaseAll()) }
     } catch {
       core.logger.error("claims could not be released; they run out by themselves", metadata: ["cause": "\(error)"])
     }
@@ -23,6 +24,7 @@ package struct MigrationWorkers: Sendable {
       for _ in 0..<Limits.workers {
         group.addTask { await MigrationWorker(core, subjects: subjects).run() }
       }
+      if core.domain.isShared { group.addTask { await MigrationTail(core).run() } }
     }
   }
 }

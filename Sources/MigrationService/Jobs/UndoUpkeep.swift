@@ -1,3 +1,4 @@
+import Domain
 import Logging
 import Storage
 
@@ -21,7 +22,7 @@ package struct UndoUpkeep: Sendable {
     let now = core.clock.now()
     while !Task.isCancelled {
       do throws(StorageError) {
-        if try await core.migrations.forgetUndo(at: now, limit: Limits.forgetRows) == 0 { return }
+        if try await core.domain.perform(ForgetUndo(at: now, limit: Limits.forgetRows)) == 0 { return }
       } catch {
         if error.fault != .cancelled {
           core.logger.error("what is over could not be forgotten", metadata: ["cause": "\(error)"])

@@ -9,6 +9,6 @@ extension MigrationHandlers {
   ) async throws(RPCError) -> MigrationV1.GetMigrationResponse {
     let report = try await readableMigration(request.migrationID, by: context.caller)
     return MigrationV1.GetMigrationResponse(
-      migration: MigrationV1.Migration(report, hindrance: core.signals.hindrance(of: report.migration.id)))
+      migration: MigrationV1.Migration(report, hindrance: core.signals.hindrance(of: report)))
   }
 }

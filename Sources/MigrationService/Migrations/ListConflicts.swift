@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -12,9 +13,8 @@ extension MigrationHandlers {
     let id = try await readableMigration(request.migrationID, by: context.caller).migration.id
     let count = try RequestFields.pageSize(request.pageSize)
     let place = try RequestFields.pagePlace(request.pageToken) { RecordName(pageToken: $0) }
-    let page = try await core.stored { () throws(StorageError) in
-      try await core.migrations.conflicts(of: id, beyond: place, count: count, bytes: Limits.pageBytes)
-    }
+    let page = try await core.look(
+      ListConflicts(of: id, beyond: place, count: count, bytes: Limits.pageBytes))
     return MigrationV1.ListConflictsResponse(
       conflicts: page.conflicts.map { MigrationV1.Conflict($0) },
       nextPageToken: page.hasMore ? page.conflicts.last?.name.pageToken ?? "" : "")

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -21,9 +22,7 @@ extension MigrationHandlers {
     }
     let count = try RequestFields.pageSize(request.pageSize)
     let position = try RequestFields.pagePlace(request.pageToken) { MigrationPosition(pageToken: $0) }
-    let page = try await core.stored { () throws(StorageError) in
-      try await core.migrations.migrations(into: target, beyond: position, count: count)
-    }
+    let page = try await core.look(ListMigrations(into: target, beyond: position, count: count))
     let last = page.hasMore ? page.migrations.last : nil
     return MigrationV1.ListMigrationsResponse(
       migrations: page.migrations.map { MigrationV1.Migration($0) },

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -14,11 +15,9 @@ package struct MigrationHandlers: MigrationV1.MigrationService {
 
   /// The migration that a request names, if the caller may know of it: the account that receives the records, or a
   /// service. Anyone else learns nothing, not even that it exists.
-  func readableMigration(_ text: String, by caller: Caller) async throws(RPCError) -> MigrationReport {
+  func readableMigration(_ text: String, by caller: Caller) async throws(RPCError) -> FindMigration.Report {
     guard let id = MigrationID(text) else { throw .migrationNotFound }
-    let report = try await core.stored { () throws(StorageError) in
-      try await core.migrations.migration(id)
-    }
+    let report = try await core.look(FindMigration(id))
     guard let report, Self.isParty(caller, to: report.migration.target) else { throw .migrationNotFound }
     return report
   }

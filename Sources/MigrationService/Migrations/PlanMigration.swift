@@ -1,4 +1,5 @@
 import Cryptography
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -26,18 +27,15 @@ extension MigrationHandlers {
       throw RPCError(
         .resourceExhausted, "this account asked for too many plans", reason: "TOO_MANY_ATTEMPTS", retryAfter: wait)
     }
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.migrations.plan(
-        guest: guest, target: target, rules: rules, isFirstLoginOnDevice: request.firstLoginOnDevice)
-    }
+    let outcome = try await core.look(
+      PlanMigration(
+        guest: guest, target: target, rules: rules, isFirstLoginOnDevice: request.firstLoginOnDevice))
     let plan = try outcome.value
     let id = PlanID(from: core.random)
     let digest = SHA256Hash.hash(plan.canonicalForm)
     let now = core.clock.now()
-    try await core.stored { () throws(StorageError) in
-      try await core.migrations.save(
-        plan, as: id, digest: digest, at: now, expiresAt: now + Limits.planLifetime)
-    }
+    try await core.perform(
+      SavePlan(plan, as: id, digest: digest, at: now, expiresAt: now + Limits.planLifetime))
     return MigrationV1.PlanMigrationResponse(
       planID: id.description,
       digest: Base64URL.encode(digest),

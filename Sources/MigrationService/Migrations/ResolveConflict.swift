@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -18,9 +19,7 @@ extension MigrationHandlers {
     }
     guard request.expectedRevision >= 0 else { throw .invalid("expected_revision", "must not be negative") }
     let revision = request.expectedRevision == 0 ? nil : request.expectedRevision
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.migrations.resolve(name, of: id, by: policy, revision: revision)
-    }
+    let outcome = try await core.perform(ResolveConflict(name, of: id, by: policy, revision: revision))
     switch outcome {
     case .resolved: return MigrationV1.ResolveConflictResponse(resolved: true)
     case .notFound: return MigrationV1.ResolveConflictResponse(resolved: false)

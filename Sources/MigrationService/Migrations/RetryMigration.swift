@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyProtos
 import Storage
@@ -10,8 +11,7 @@ extension MigrationHandlers {
   ) async throws(RPCError) -> MigrationV1.RetryMigrationResponse {
     let report = try await readableMigration(request.migrationID, by: context.caller)
     let id = report.migration.id
-    let now = core.clock.now()
-    switch try await core.stored({ () throws(StorageError) in try await core.migrations.retry(id, at: now) }) {
+    switch try await core.perform(RetryMigration(id)) {
     case .retried:
       core.logger.notice("a failed migration was begun again", metadata: ["migration": "\(id)"])
       core.signals.workArrived()

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -14,16 +15,13 @@ extension MigrationHandlers {
     let digest = try RequestFields.digest(request.digest)
     let key = request.idempotencyKey.isEmpty ? context.metadata["idempotency-key"] ?? "" : request.idempotencyKey
     let idempotencyKey = try RequestFields.idempotencyKey(key, "idempotency_key")
-    let plan = try await core.stored { () throws(StorageError) in
-      try await core.migrations.savedPlan(planID)
-    }
+    let plan = try await core.look(FindPlan(planID))
     guard let plan, Self.isParty(context.caller, to: plan.target) else { throw .planNotFound }
     guard digest == plan.digest else { throw .stalePlan }
     let id = MigrationID(from: core.random)
     let now = core.clock.now()
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.migrations.start(planID, as: id, idempotencyKey: idempotencyKey, at: now)
-    }
+    let outcome = try await core.perform(
+      StartMigration(planID, as: id, idempotencyKey: idempotencyKey, at: now))
     switch outcome {
     case .started(let started):
       if started == id {

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyProtos
 import Storage
@@ -12,7 +13,7 @@ extension MigrationHandlers {
     let report = try await readableMigration(request.migrationID, by: context.caller)
     let id = report.migration.id
     let now = core.clock.now()
-    switch try await core.stored({ () throws(StorageError) in try await core.migrations.undo(id, at: now) }) {
+    switch try await core.perform(UndoMigration(id, at: now)) {
     case .begun:
       core.logger.notice(
         "a migration is being taken back", metadata: ["migration": "\(id)", "account": "\(report.migration.target)"])

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -19,7 +20,7 @@ extension MigrationHandlers {
     defer { core.signals.unwatch(changes) }
     var sent: (Migration, String?)?
     while true {
-      let news = (report.migration, core.signals.hindrance(of: id))
+      let news = (report.migration, core.signals.hindrance(of: report))
       if sent.map({ $0 != news }) ?? true {
         let message = MigrationV1.Migration(report, hindrance: news.1)
         try await responses.write(MigrationV1.WatchMigrationResponse(migration: message))
@@ -31,9 +32,7 @@ extension MigrationHandlers {
       }
       try await core.waitForChange(changes, of: context)
       if context.isCancelled || Task.isCancelled { throw RPCError(.cancelled, "the call was cancelled") }
-      let stored = try await core.stored { () throws(StorageError) in
-        try await core.migrations.migration(id)
-      }
+      let stored = try await core.look(FindMigration(id))
       guard let stored else { throw .migrationNotFound }
       report = stored
     }

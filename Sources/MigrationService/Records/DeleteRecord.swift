@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -15,9 +16,7 @@ extension RecordHandlers {
       key: try RequestFields.key(request.key, "key"))
     guard request.expectedRevision >= 0 else { throw .invalid("expected_revision", "must not be negative") }
     let revision = request.expectedRevision == 0 ? nil : request.expectedRevision
-    let outcome = try await core.stored { () throws(StorageError) in
-      try await core.records.delete(name, revision: revision, of: subject)
-    }
+    let outcome = try await core.perform(DeleteRecord(name, revision: revision, of: subject))
     switch try outcome.value {
     case .deleted: return MigrationV1.DeleteRecordResponse(deleted: true)
     case .notFound: return MigrationV1.DeleteRecordResponse(deleted: false)

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -10,7 +11,12 @@ extension RecordHandlers {
     context: ServerContext
   ) async throws(RPCError) -> MigrationV1.DescribeRecordsResponse {
     let subject = try RequestFields.subject(request.sub, "sub")
-    let summary = try await core.stored { () throws(StorageError) in try await core.records.summary(of: subject) }
-    return MigrationV1.DescribeRecordsResponse(records: Int64(summary.count), version: summary.version)
+    let summary = try await core.look(CountRecords(of: subject))
+    var response = MigrationV1.DescribeRecordsResponse(records: Int64(summary.count), version: summary.version)
+    if let total = core.guestBounds.guestTotal {
+      let held = try await core.look(CountGuestBytes())
+      response.guestsFull = held / Limits.guestTotalTenths >= total / 10
+    }
+    return response
   }
 }

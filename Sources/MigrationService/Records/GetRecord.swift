@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -12,9 +13,7 @@ extension RecordHandlers {
     let name = RecordName(
       collection: try RequestFields.collection(request.collection, "collection"),
       key: try RequestFields.key(request.key, "key"))
-    let record = try await core.stored { () throws(StorageError) in
-      try await core.records.record(name, of: subject)
-    }
+    let record = try await core.look(FindRecord(name, of: subject))
     guard let record else { throw .recordNotFound }
     return MigrationV1.GetRecordResponse(record: MigrationV1.Record(record))
   }

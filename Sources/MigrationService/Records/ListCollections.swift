@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyProtos
 import Storage
@@ -8,12 +9,10 @@ extension RecordHandlers {
     context: ServerContext
   ) async throws(RPCError) -> MigrationV1.ListCollectionsResponse {
     let subject = try context.callingSubject()
-    // The version first: what is written meanwhile is newer than what it says.
-    let (summary, counts) = try await core.stored { () throws(StorageError) in
-      (try await core.records.summary(of: subject), try await core.records.collections(of: subject))
-    }
+    try await noteAccount(subject, context)
+    let summary = try await core.look(CountRecords(of: subject))
     return MigrationV1.ListCollectionsResponse(
-      collections: counts.map { count in
+      collections: summary.collections.map { count in
         MigrationV1.CollectionSummary(
           name: count.collection.description,
           count: Int64(count.count),

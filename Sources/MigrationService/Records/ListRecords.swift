@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -14,10 +15,9 @@ extension RecordHandlers {
     let collection = try RequestFields.collection(request.collection, "collection")
     let count = try RequestFields.pageSize(request.pageSize)
     let position = try RequestFields.pagePlace(request.pageToken) { RecordPosition(pageToken: $0) }
-    let page = try await core.stored { () throws(StorageError) in
-      try await core.records.records(
-        in: collection, of: subject, beyond: position, count: count, bytes: Limits.pageBytes)
-    }
+    if request.pageToken.isEmpty { try await noteAccount(subject, context) }
+    let page = try await core.look(
+      ListRecords(in: collection, of: subject, beyond: position, count: count, bytes: Limits.pageBytes))
     return MigrationV1.ListRecordsResponse(
       records: page.records.map { MigrationV1.Record($0) },
       nextPageToken: page.hasMore ? page.records.last?.position.pageToken ?? "" : "")

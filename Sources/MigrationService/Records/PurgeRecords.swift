@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -14,9 +15,7 @@ extension RecordHandlers {
     var deleted: Int64 = 0
     while true {
       if context.isCancelled || Task.isCancelled { throw RPCError(.cancelled, "the call was cancelled") }
-      let outcome = try await core.stored { () throws(StorageError) in
-        try await core.records.purge(subject, limit: Limits.purgeRecords)
-      }
+      let outcome = try await core.perform(PurgeRecords(of: subject, limit: Limits.purgeRecords))
       let step = try outcome.value
       deleted += Int64(step.count)
       if step.isLast { break }

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -26,10 +27,7 @@ extension RecordHandlers {
       for (index, record) in request.records.enumerated() {
         drafts.append(try RequestFields.draft(record, "records[\(index)]", now: now))
       }
-      let complete = drafts
-      let outcome = try await core.stored { () throws(StorageError) in
-        try await core.records.put(complete, of: subject, within: bounds)
-      }
+      let outcome = try await core.perform(PutRecords(drafts, of: subject, within: bounds))
       written += Int64(try outcome.value)
     }
     return MigrationV1.PutRecordsResponse(written: written)

@@ -1,3 +1,6 @@
+import Domain
+import GRPC
+import LatchkeyModel
 import LatchkeyProtos
 
 /// Answers `latchkey.migration.v1.RecordService`, one file for each method. Every method is about the records of the
@@ -7,5 +10,12 @@ package struct RecordHandlers: MigrationV1.RecordService {
 
   package init(_ core: MigrationCore) {
     self.core = core
+  }
+
+  /// A guest who became an account reads before anything else: then its records no longer count as guests' (R54). Nearly
+  /// always there is nothing to write, and what cannot be written now is by the next call: reading goes on.
+  func noteAccount(_ subject: SubjectID, _ context: ServerContext) async throws(RPCError) {
+    guard try !context.requireSubject().isGuest, try await core.look(CountsAsGuest(subject)) else { return }
+    _ = try? await core.perform(NoteAccount(subject))
   }
 }

@@ -1,3 +1,4 @@
+import Domain
 import LatchkeyModel
 import LatchkeyProtos
 import Storage
@@ -11,34 +12,13 @@ extension GoogleProtobuf.Timestamp {
 extension MigrationPolicy {
   /// Nil for no policy, and for numbers of later releases.
   init?(_ policy: MigrationV1.Policy) {
-    switch policy {
-    case .keepTarget: self = .keepTarget
-    case .keepSource: self = .keepSource
-    case .newest: self = .newest
-    case .unionByKey: self = .unionByKey
-    case .sum: self = .sum
-    case .max: self = .max
-    case .append: self = .append
-    case .ask: self = .ask
-    case .unspecified, .unrecognized: return nil
-    }
+    guard let known = Self.allCases.first(where: { $0.number == policy.rawValue }) else { return nil }
+    self = known
   }
 }
 
 extension MigrationV1.Policy {
-  init(_ policy: MigrationPolicy) {
-    self =
-      switch policy {
-      case .keepTarget: .keepTarget
-      case .keepSource: .keepSource
-      case .newest: .newest
-      case .unionByKey: .unionByKey
-      case .sum: .sum
-      case .max: .max
-      case .append: .append
-      case .ask: .ask
-      }
-  }
+  init(_ policy: MigrationPolicy) { self.init(rawValue: policy.number) }
 }
 
 extension MigrationV1.Step {
@@ -80,7 +60,7 @@ extension MigrationV1.CollectionPlan {
 }
 
 extension MigrationV1.CollectionReport {
-  init(_ collection: MigrationReport.Collection) {
+  init(_ collection: FindMigration.Report.Collection) {
     let report = collection.report
     self.init(
       name: report.collection.description,
@@ -98,7 +78,7 @@ extension MigrationV1.CollectionReport {
 
 extension MigrationV1.Migration {
   /// `hindrance` says why a migration that is under way does not move on.
-  init(_ report: MigrationReport, hindrance: String?) {
+  init(_ report: FindMigration.Report, hindrance: String?) {
     self.init(report.migration, report: report.collections.map { MigrationV1.CollectionReport($0) })
     if failure.isEmpty, !report.migration.isFinished { failure = hindrance ?? "" }
   }

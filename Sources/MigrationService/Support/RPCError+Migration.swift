@@ -24,6 +24,20 @@ extension RPCError {
       info: [KeyValue("bound", kind.rawValue)])
   }
 
+  /// There is room again when guests sign in, or when those whom nobody uses go.
+  static var guestsFull: RPCError {
+    RPCError(
+      .resourceExhausted, "all guests together would store more than records.guestTotalMib lets them",
+      reason: "RECORDS_FULL", info: [KeyValue("bound", "guestTotal")])
+  }
+
+  /// No time to come back is named: it does not help before somebody decides.
+  static var tooManyConflicts: RPCError {
+    RPCError(
+      .resourceExhausted, "too many of guests' records wait for the account's owner to decide about them",
+      reason: "TOO_MANY_CONFLICTS")
+  }
+
   static var stalePlan: RPCError {
     RPCError(.aborted, "the plan no longer fits the records, or has expired; plan again", reason: "STALE_PLAN")
   }

@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import Storage
 
@@ -11,6 +12,8 @@ extension WriteOutcome {
       case .migrated: throw .subjectMigrated
       case .deleted: throw .subjectDeleted
       case .full(let kind): throw .recordsFull(kind)
+      case .guestsFull: throw .guestsFull
+      case .tooManyConflicts: throw .tooManyConflicts
       }
     }
   }

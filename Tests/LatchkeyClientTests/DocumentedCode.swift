@@ -24,6 +24,24 @@ func openAccountSpace(_ start: GuestStart, _ cache: some Cache, _ history: some 
   try await space.write { directory in try history.save(in: directory) }
 }
 
+/// "Sign in a screen by QR code", "The screen shows a code".
+func showCodes(_ device: DeviceClient, on screen: some Screen) async throws {
+  let end = try await device.showQRCodes(
+    QRCodeRequest(initiator: QRInitiator(label: "Living room", platform: "tv", app: "my-app"))
+  ) { offer in
+    await screen.draw(offer.payload, letters: offer.userCode, number: offer.checkCode)
+  }
+  if case .signedIn(let signIn) = end { await screen.welcome(signIn.session) }
+}
+
+/// "Sign in a screen by QR code", "The phone scans it".
+func scan(_ content: String, _ device: DeviceClient, by person: some Person) async throws {
+  let scan = try await device.scanQRCode(content)
+  guard await person.agrees(to: scan) else { return try await device.denyQRCode(ticket: scan.confirmTicket) }
+  let number = scan.needsCheckCode ? await person.numberOnTheScreen() : ""
+  try await device.confirmQRCode(ticket: scan.confirmTicket, checkCode: number)
+}
+
 /// "Tokens in your own service".
 func verify(_ token: String) async throws -> Bool {
   let verifier = try TokenVerifier(
@@ -36,6 +54,16 @@ func verify(_ token: String) async throws -> Bool {
 /// What an app has of its own.
 protocol Cache: Sendable {
   func removeAll() async throws
+}
+
+protocol Screen: Sendable {
+  func draw(_ content: String, letters: String, number: String) async
+  func welcome(_ session: Session) async
+}
+
+protocol Person: Sendable {
+  func agrees(to scan: QRScan) async -> Bool
+  func numberOnTheScreen() async -> String
 }
 
 protocol History: Sendable {

@@ -54,7 +54,8 @@ final class Harness: Sendable {
     let rooms = try await IdentityRooms(
       IdentityConfiguration(configuration),
       IdentityResources(
-        database: SQLiteDatabase.open(path: "\(folder.path)/identity.db", schema: .identity),
+        storage: SQLiteIdentityStorage(
+          SQLiteDatabase.open(path: "\(folder.path)/identity.db", schema: .identity, isPatient: true)),
         passwords: PasswordHasher(parameters: Argon2Parameters(memoryKiB: 64, passes: 1, lanes: 1)),
         codeSink: codeSink ?? FileCodeSink(path: "\(folder.path)/otp-outbox.jsonl"),
         providers: OpenIDProviders([], logger: logger) { _ throws(TransferError) in

@@ -1,9 +1,8 @@
 import GRPC
-import NIOCore
 import Synchronization
+import TransportServer
 
-/// A channel to handlers in this process. Messages go through their wire form both ways, and a test may lose the
-/// request or the answer of any call on the way.
+/// A channel to handlers in this process, on which a test may lose the request or the answer of any call.
 final class LoopbackChannel: RPCChannel {
   enum Fault: Equatable {
     /// The service never hears of the call.
@@ -20,13 +19,11 @@ final class LoopbackChannel: RPCChannel {
     var calls: [(path: String, metadata: Metadata)] = []
   }
 
-  private let routes: [String: RPCRoute]
-  private let interceptors: [any ServerInterceptor]
+  private let service: InProcessChannel
   private let state = Mutex(State())
 
   init(_ routes: [RPCRoute], interceptors: [any ServerInterceptor]) {
-    self.interceptors = interceptors
-    self.routes = Dictionary(routes.map { ($0.method.path, $0) }, uniquingKeysWith: { first, _ in first })
+    service = InProcessChannel(routes: routes, interceptors: interceptors)
   }
 
   /// The next call of the method meets this fault.
@@ -66,19 +63,10 @@ final class LoopbackChannel: RPCChannel {
     try await letHappen(method.path, answered: false)
     if fault == .requestLost { throw RPCError(.unavailable, "the request was lost") }
     if case .refused(let error) = fault { throw error }
-    guard let route = routes[method.path] else { throw RPCError(.unimplemented, "no such method") }
-    let call = ServerCall()
-    try request.encode(into: &call.request)
-    let context = ServerContext(
-      method: method, metadata: options.metadata, peer: Peer(address: "192.0.2.7", port: 4711))
-    for interceptor in interceptors { try interceptor.willHandle(context) }
-    call.context = context
-    try await route.run(call)
+    let response: Response = try await service.unary(method, request, options: options)
     try await letHappen(method.path, answered: true)
     if fault == .answerLost { throw RPCError(.unavailable, "the answer was lost") }
-    var frame = call.answer
-    frame.moveReaderIndex(forwardBy: 5)
-    return try Response(decoding: frame)
+    return response
   }
 
   func serverStreaming<Request: RPCMessage, Response: RPCMessage, Result: Sendable>(
@@ -87,7 +75,7 @@ final class LoopbackChannel: RPCChannel {
     options: CallOptions,
     _ body: (ResponseStream<Response>) async throws(RPCError) -> Result
   ) async throws(RPCError) -> Result {
-    throw RPCError(.unimplemented, "these tests stream nothing")
+    try await service.serverStreaming(method, request, options: options, body)
   }
 
   func clientStreaming<Request: RPCMessage, Response: RPCMessage>(
@@ -95,7 +83,7 @@ final class LoopbackChannel: RPCChannel {
     options: CallOptions,
     _ send: @escaping @Sendable (RequestWriter<Request>) async throws(RPCError) -> Void
   ) async throws(RPCError) -> Response {
-    throw RPCError(.unimplemented, "these tests stream nothing")
+    try await service.clientStreaming(method, options: options, send)
   }
 
   func bidirectional<Request: RPCMessage, Response: RPCMessage, Result: Sendable>(
@@ -104,6 +92,6 @@ final class LoopbackChannel: RPCChannel {
     _ send: @escaping @Sendable (RequestWriter<Request>) async throws(RPCError) -> Void,
     _ body: (ResponseStream<Response>) async throws(RPCError) -> Result
   ) async throws(RPCError) -> Result {
-    throw RPCError(.unimplemented, "these tests stream nothing")
+    try await service.bidirectional(method, options: options, send, body)
   }
 }

@@ -1,5 +1,6 @@
 import GRPC
 import IdentityService
+import Storage
 import Synchronization
 import Testing
 
@@ -13,7 +14,7 @@ import Testing
       state.withLock { $0.append(String(decoding: message.code.exposed, as: UTF8.self)) }
     }
 
-    func deliver(_ notice: NoticeMessage) async throws(CodeDeliveryError) {}
+    func deliver(_ notice: OwnerNotice) async throws(CodeDeliveryError) {}
 
     func code() async throws -> String {
       while true {

@@ -1,6 +1,6 @@
 import LatchkeyProtos
 import TLS
-import Transport
+import TransportClient
 
 extension ClientChannel {
   /// A channel to a service, which connects with its first call.

@@ -1,4 +1,4 @@
-import Transport
+import TransportClient
 
 extension DeviceClient {
   /// A device that talks to the services of `configuration`. Nothing is opened before the first call.

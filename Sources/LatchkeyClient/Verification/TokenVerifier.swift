@@ -3,7 +3,7 @@ import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 import TLS
-import Transport
+import TransportClient
 
 /// Verifies access tokens in a service of your own.
 ///
@@ -111,7 +111,8 @@ public actor TokenVerifier {
       clientID: claims.clientID,
       scope: claims.scope,
       expiresAt: claims.expiresAt.secondsSinceEpoch,
-      authenticatedAt: claims.authenticatedAt?.secondsSinceEpoch
+      authenticatedAt: claims.authenticatedAt?.secondsSinceEpoch,
+      authenticationMethods: claims.authenticationMethods
     )
   }
 

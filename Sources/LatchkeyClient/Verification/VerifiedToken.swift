@@ -12,6 +12,8 @@ public struct VerifiedToken: Sendable, Equatable {
   /// When it stops to hold, and when the person last proved who they are, in seconds since the epoch.
   public let expiresAt: Int64
   public let authenticatedAt: Int64?
+  /// What they proved it by (RFC 8176); empty where that is not known.
+  public let authenticationMethods: [String]
 
   /// Whether it allows `word`.
   public func allows(_ word: String) -> Bool {

@@ -3,15 +3,18 @@ import ArgumentParser
 struct AdminCommandGroup: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "admin",
-    abstract: "Run an installation: users, sessions, policies, guides, keys, passwords' cost and the audit log.",
+    abstract:
+      "Run an installation: users, sessions, policies, guides, keys, passwords' cost, the audit log and copies of all data.",
     discussion: """
       Works with the secret that the services share, or with a certificate that they know; never with a user's session. \
-      Each change is on record in the audit log, with the --reason that you give.
+      Each change is on record in the audit log, with the --reason that you give. \
+      backup, export and import work on the services' files and ask none of them.
       """,
     examples: ["latchkey admin user show ada@example.com"],
     subcommands: [
       AdminUserCommand.self, AdminSessionsCommand.self, AdminPoliciesCommand.self, AdminGuidesCommand.self,
-      AdminKeysCommand.self, AdminAuditCommand.self, AdminPasswordsCommand.self,
+      AdminKeysCommand.self, AdminAuditCommand.self, AdminPasswordsCommand.self, AdminBackupCommand.self,
+      AdminExportCommand.self, AdminImportCommand.self,
     ]
   )
 }

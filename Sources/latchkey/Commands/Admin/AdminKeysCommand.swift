@@ -22,10 +22,10 @@ struct AdminKeysCommand: AsyncParsableCommand {
     func run(_ service: AdminConnection, _ output: Output) async throws {
       let answer = try await service.admin.rotateSigningKey(
         IdentityV1.RotateSigningKeyRequest(reason: why.reason), options: service.options)
-      let from = answer.signsFrom?.millisecondsSinceEpoch.map { RFC3339.text($0) }
+      let from = answer.signsFrom?.millisecondsSinceEpoch
       output.result(
-        "The key \(answer.kid) signs from \(from ?? "now") on.",
-        ["kid": .string(answer.kid), "signs_from": from.map { .string($0) } ?? .null])
+        "The key \(answer.kid) signs \(from.map { Ago.text($0) } ?? "from now on").",
+        ["kid": .string(answer.kid), "signs_from": from.map { .string(RFC3339.text($0)) } ?? .null])
     }
   }
 }

@@ -23,20 +23,23 @@ struct AdminUser {
   }
 
   var text: String {
-    var lines = ["\(message.sub): \(kind)\(message.mergedInto.isEmpty ? "" : " into \(message.mergedInto)")"]
-    func line(_ name: String, _ time: GoogleProtobuf.Timestamp?) {
-      if let time = time?.millisecondsSinceEpoch { lines.append("\(name) \(RFC3339.text(time))") }
+    var rows: [(String, String)] = []
+    func row(_ name: String, _ time: GoogleProtobuf.Timestamp?) {
+      if let time = time?.millisecondsSinceEpoch { rows.append((name, Ago.text(time))) }
     }
-    line("since", message.createdAt)
-    line("last seen", message.lastSeenAt)
-    line("disabled since", message.disabledAt)
-    line("exported", message.exportedAt)
-    if let name = message.profile?.name, !name.isEmpty { lines.append("name \(name)") }
-    for identity in message.identities { lines.append("identity \(identity.kind) \(identity.mask)") }
+    row("began", message.createdAt)
+    row("last seen", message.lastSeenAt)
+    row("disabled", message.disabledAt)
+    row("exported", message.exportedAt)
+    rows.append(("name", message.profile?.name ?? ""))
+    for identity in message.identities { rows.append(("identity", "\(identity.kind) \(identity.mask)")) }
     for session in message.sessions {
-      lines.append("session \(session.sid) \(session.method) \(session.clientID) \(session.deviceLabel)")
+      let began = session.createdAt?.millisecondsSinceEpoch.map { Ago.text($0) } ?? ""
+      let words = [session.sid, session.method, session.clientID, session.deviceLabel, began]
+      rows.append(("session", words.filter { !$0.isEmpty }.joined(separator: ", ")))
     }
-    return lines.map { TerminalText.line($0) }.joined(separator: "\n")
+    let title = "\(message.sub): \(kind)\(message.mergedInto.isEmpty ? "" : " into \(message.mergedInto)")"
+    return TerminalText.line(title) + "\n" + Layout.pairs(rows, indent: 2, columns: Output.columns)
   }
 
   var json: JSONValue {

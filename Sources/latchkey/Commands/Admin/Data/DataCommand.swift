@@ -1,0 +1,66 @@
+import ArgumentParser
+import Storage
+import StorageSQLite
+
+/// A command that works on the services' files, on the machine that has them. No service is asked, and none need run.
+protocol DataCommand: AsyncParsableCommand {
+  var options: DataOptions { get }
+
+  func run(_ output: Output) throws
+}
+
+extension DataCommand {
+  mutating func run() async throws {
+    let output = Output(json: options.json)
+    let failure: CommandFailure
+    do {
+      return try run(output)
+    } catch let error as CommandFailure {
+      failure = error
+    } catch let error as StorageError {
+      failure = CommandFailure(.file, error.description)
+    }
+    output.failure(failure.repeating([]))
+    throw ExitCode(failure.status.rawValue)
+  }
+}
+
+struct DataOptions: ParsableArguments {
+  @Option(
+    help: ArgumentHelp(
+      "Where the services keep their data (LATCHKEY_DATA_DIR); else .latchkey.", valueName: "directory"))
+  var dataDir: String?
+
+  @Flag(help: "Answer in JSON, for scripts.")
+  var json = false
+
+  @OptionGroup var color: ColorOption
+
+  var directory: String { dataDir ?? DeviceOptions.environment("LATCHKEY_DATA_DIR") ?? ".latchkey" }
+
+  /// The services whose databases are there, which are not always all: each may have a machine of its own.
+  func services() throws(CommandFailure) -> [StoredService] {
+    let found = StoredService.allCases.filter { Folder.holds($0.file, in: directory) }
+    guard !found.isEmpty else {
+      throw CommandFailure(.file, "\(directory) holds no database of a service", hint: "--data-dir says where they are")
+    }
+    return found
+  }
+}
+
+/// A service, by the database that it keeps.
+enum StoredService: String, CaseIterable {
+  case identity
+  case qr
+  case migrator
+
+  var file: String { "\(rawValue).db" }
+
+  var schema: SQLiteSchema {
+    switch self {
+    case .identity: .identity
+    case .qr: QRSchema.current
+    case .migrator: MigrationSchema.schema
+    }
+  }
+}

@@ -4,7 +4,7 @@ import GRPC
 import Glibc
 import LatchkeyProtos
 import TLS
-import Transport
+import TransportClient
 
 /// Where the identity service is, and what proves that an administrator asks.
 struct AdminOptions: ParsableArguments {

@@ -108,6 +108,7 @@ extension CommandFailure {
     case (_, "DEVICE_CLONED"):
       "`device resolve-clone transfer` keeps the guest here; split leaves it to the other"
     case (_, "DEVICE_KEY_REQUIRED"): "whoever begins as a guest has a key: `logout`, `guest`, and `login ACCOUNT` again"
+    case (_, "STEP_UP_REQUIRED"): "prove that it is you: `session step-up ACCOUNT`"
     case (_, "STALE_PLAN"): "the data has changed since: `migrate plan`"
     case ("UNAVAILABLE", _): "is the service running? `health`"
     default: failure.retryAfter.map { "try again in \(Output.seconds($0))" }

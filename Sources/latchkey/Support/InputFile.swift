@@ -62,6 +62,14 @@ struct InputFile: ~Copyable {
     return Array(buffer[start...])
   }
 
+  /// The next bytes, as they come; nil after the last.
+  mutating func chunk() throws(CommandFailure) -> [UInt8]? {
+    while start == buffer.count, !isAtEnd { try fill() }
+    guard start < buffer.count else { return nil }
+    defer { start = buffer.count }
+    return Array(buffer[start...])
+  }
+
   private mutating func fill() throws(CommandFailure) {
     buffer.removeSubrange(..<start)
     start = 0

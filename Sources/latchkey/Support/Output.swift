@@ -79,8 +79,10 @@ struct Output {
   }
 
   /// Columns under headings, or what fits a narrow terminal.
-  static func table(_ headings: [String], _ rows: [[String]]) -> String {
-    Layout.table(headings, rows, columns: columns)
+  ///
+  /// - Parameter nothing: what is said where there is no row.
+  static func table(_ headings: [String], _ rows: [[String]], nothing: String = "") -> String {
+    rows.isEmpty ? nothing : Layout.table(headings, rows, columns: columns)
   }
 
   private func ending(_ text: String) -> String {

@@ -20,7 +20,8 @@ struct DeviceListCommand: DeviceCommand {
       ]
     }
     output.result(
-      Output.table(["device", "", "label", "platform", "sessions", "last seen", "bound"], rows),
+      Output.table(
+        ["device", "", "label", "platform", "sessions", "last seen", "bound"], rows, nothing: "No devices."),
       [
         "devices": .array(
           devices.map { device in

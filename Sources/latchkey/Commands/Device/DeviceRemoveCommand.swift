@@ -10,11 +10,11 @@ struct DeviceRemoveCommand: DeviceCommand {
 
   @OptionGroup var options: DeviceOptions
   @OptionGroup var consent: ConsentOptions
-  @Argument(help: "As latchkey device list shows it.") var device: String
+  @Argument(help: "As latchkey device list shows it.") var device: KeyArgument
 
   func run(_ client: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     try consent.require("Sign that device out for good?", output)
-    let ended = try await client.removeDevice(device)
+    let ended = try await client.removeDevice(device.thumbprint)
     output.result("Sessions ended: \(ended).", ["sessions_ended": .integer(ended)])
   }
 }

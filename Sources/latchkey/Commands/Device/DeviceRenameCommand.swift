@@ -9,11 +9,11 @@ struct DeviceRenameCommand: DeviceCommand {
   )
 
   @OptionGroup var options: DeviceOptions
-  @Argument(help: "As latchkey device list shows it.") var device: String
+  @Argument(help: "As latchkey device list shows it.") var device: KeyArgument
   @Argument var label: String
 
   func run(_ client: DeviceClient, _ settings: Settings, _ output: Output) async throws {
-    try await client.renameDevice(device, to: label)
-    output.result("Renamed.", ["key_thumbprint": .string(device), "label": .string(label)])
+    try await client.renameDevice(device.thumbprint, to: label)
+    output.result("Renamed.", ["key_thumbprint": .string(device.thumbprint), "label": .string(label)])
   }
 }

@@ -13,7 +13,9 @@ struct GuideListCommand: DeviceCommand {
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let guides = try await device.guides()
     output.result(
-      Output.table(["guide", "version", "status"], guides.map { [$0.guideID, "\($0.version)", $0.status.rawValue] }),
+      Output.table(
+        ["guide", "version", "status"], guides.map { [$0.guideID, "\($0.version)", $0.status.rawValue] },
+        nothing: "No guides."),
       ["guides": .array(guides.map { JSONValue($0) })])
   }
 }

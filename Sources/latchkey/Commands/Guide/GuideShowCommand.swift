@@ -18,7 +18,7 @@ struct GuideShowCommand: DeviceCommand {
     }
     output.result(
       "\(guide.status.rawValue), revision \(guide.revision)\n"
-        + Output.table(["step", "page", "target", "message"], steps),
+        + Output.table(["step", "page", "target", "message"], steps, nothing: "No steps."),
       JSONValue(guide))
   }
 }

@@ -15,7 +15,8 @@ struct LinkListCommand: DeviceCommand {
     output.result(
       Output.table(
         ["identity", "kind", "mask", "verified"],
-        identities.map { [$0.identityID, $0.kind, $0.mask, $0.verified ? "yes" : "no"] }),
+        identities.map { [$0.identityID, $0.kind, $0.mask, $0.verified ? "yes" : "no"] },
+        nothing: "No identities."),
       ["identities": .array(identities.map { JSONValue($0) })])
   }
 }

@@ -32,13 +32,13 @@ struct MigrateConflictsCommand: DeviceCommand {
       ]
     }
     output.result(
-      Output.table(["collection", "key", "why", "guest's", "account's"], rows),
+      Output.table(["collection", "key", "why", "guest's", "account's"], rows, nothing: "No conflicts."),
       ["conflicts": .array(conflicts.map { Self.json($0) })])
   }
 
   /// Values are the app's: only their length is shown.
   private static func text(_ row: MergeConflict.Row) -> String {
-    "\(row.number), \(row.value.count) bytes, \(row.updatedAt.map { RFC3339.text($0) } ?? "?")"
+    "\(row.number), \(row.value.count) bytes, \(row.updatedAt.map { Ago.text($0) } ?? "?")"
   }
 
   private static func json(_ conflict: MergeConflict) -> JSONValue {

@@ -26,7 +26,7 @@ struct MigrateListCommand: DeviceCommand {
       ]
     }
     output.result(
-      Output.table(["merge", "state", "records", "begun", "can be taken back"], rows),
+      Output.table(["merge", "state", "records", "begun", "can be taken back"], rows, nothing: "No merges."),
       ["merges": .array(merges.map { JSONValue($0) })])
   }
 }

@@ -85,7 +85,11 @@ struct QRScanCommand: DeviceCommand {
       var confirm = "qr confirm"
       if scan.needsCheckCode { confirm += " --check-code NUMBER-ON-THE-SCREEN" }
       if scan.needsReauthentication, !scan.needsStepUp { confirm += " --unlock" }
-      if scan.needsStepUp { lines.append("  \(settings.command("session step-up"))") }
+      if scan.needsStepUp {
+        // Only a guest's device may be taken over, and a guest proves itself by the device's key.
+        let who = scan.purpose == .transferGuest ? "--device-key" : "ACCOUNT"
+        lines.append("  \(settings.command("session step-up \(who)"))")
+      }
       lines += ["  \(settings.command("qr deny"))", "  \(settings.command(confirm))"]
     }
     return lines.joined(separator: "\n")

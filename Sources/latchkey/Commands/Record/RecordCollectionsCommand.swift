@@ -15,7 +15,7 @@ struct RecordCollectionsCommand: DeviceCommand {
     let collections = try await device.recordCollections()
     let rows = collections.map { [$0.name, $0.policy?.rawValue ?? "?", "\($0.count)"] }
     output.result(
-      rows.isEmpty ? "No records." : Output.table(["collection", "policy", "records"], rows),
+      Output.table(["collection", "policy", "records"], rows, nothing: "No records."),
       [
         "collections": .array(
           collections.map { collection in

@@ -23,8 +23,9 @@ struct RecordPutCommand: DeviceCommand {
   @Argument(help: "A file of such lines; - is standard input.")
   var path = "-"
 
-  /// As much at a time as keeps memory small, however long the file is.
-  private static let chunk = (records: 10_000, bytes: 4 * 1024 * 1024)
+  /// As much at a time as keeps memory small, however long the file is, and as is stored within a moment on a machine that
+  /// has other things to do.
+  private static let chunk = (records: 2000, bytes: 2 * 1024 * 1024)
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     var written: Int64 = 0
@@ -37,6 +38,7 @@ struct RecordPutCommand: DeviceCommand {
     var progress = ProgressBar()
     var lines = try InputFile(path)
     defer { progress.clear() }
+    if size != nil { progress.show(0, 0, "records") }
     while let line = try lines.line() {
       number += 1
       read += line.count + 1

@@ -13,7 +13,7 @@ struct SessionIntrospectCommand: DeviceCommand {
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let status = try await device.introspect()
-    let until = status.expiresAt.map { ", until \(RFC3339.text($0))" } ?? ""
+    let until = status.expiresAt.map { " and ends \(Ago.text($0))" } ?? ""
     output.result(
       status.active
         ? "The token of \(status.isGuest ? "a guest" : "an account") holds\(until).\nScopes: \(status.scope)"

@@ -96,9 +96,17 @@ package struct LoadReport: Sendable {
 
   // MARK: Text
 
-  package func text() -> String {
-    let heads = headings
-    let rows = rows
+  /// - Parameter columns: how wide a line may be; columns that a narrow terminal has no room for are left out.
+  package func text(columns: Int = .max) -> String {
+    var (heads, rows) = (headings, rows)
+    func width() -> Int {
+      heads.indices.reduce(2) { sum, column in sum + (([heads] + rows).map { $0[column].count }.max() ?? 0) + 2 } - 2
+    }
+    for name in Self.leastTelling where width() > columns {
+      guard let column = heads.firstIndex(of: name) else { continue }
+      heads.remove(at: column)
+      for row in rows.indices { rows[row].remove(at: column) }
+    }
     let widths = heads.indices.map { column in ([heads] + rows).map { $0[column].count }.max() ?? 0 }
     let table = ([heads] + rows).map { row in
       let cells = row.indices.map { column in
@@ -109,6 +117,9 @@ package struct LoadReport: Sendable {
     }
     return ([title, ""] + table + [""] + facts.map { "  \($0)" }).joined(separator: "\n") + "\n"
   }
+
+  /// The columns that a narrow terminal does without, in this order.
+  private static let leastTelling = ["p99.99", "p95", "p99.9", "mean", "count", "p90", "max"]
 
   var headings: [String] {
     ["latency"] + Self.percentiles.map { "p\(Self.short($0))" } + ["max", "mean", "count"]

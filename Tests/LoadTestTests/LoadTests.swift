@@ -107,6 +107,18 @@ import Testing
     #expect(closed.text().contains("poll, as seen"))
   }
 
+  @Test("A narrow terminal gets the columns that tell most", arguments: [80, 60, 40])
+  func narrow(columns: Int) {
+    var recorder = LoadRecorder()
+    for series in ["flow", "issue", "confirm"] { recorder.record(.microseconds(123_450), in: series) }
+    let report = LoadReport(title: "", primary: "flow", measured: .seconds(1), recorder: recorder, thresholds: [])
+    let table = report.text(columns: columns).split(separator: "\n").filter { $0.contains(" ms") || $0.contains("p50") }
+    #expect(table.count == 4, "each row is one line")
+    #expect(table.allSatisfy { $0.count <= columns && !$0.hasSuffix(" ") })
+    #expect(table[0].contains("p50") && table[0].contains("p99"))
+    #expect(report.text().contains("p99.99"))
+  }
+
   @Test("A report says what was promised and whether it was kept")
   func promises() {
     var recorder = LoadRecorder()

@@ -4,7 +4,7 @@ import LatchkeyModel
 import LatchkeyProtos
 import LoadTest
 import Synchronization
-import Transport
+import TransportClient
 
 /// Fresh accounts, the phones of the test. Their access tokens are renewed while the test runs.
 final class LoadAccounts: Sendable {

@@ -145,7 +145,8 @@ struct LoadCommand: AsyncParsableCommand {
     )
     report.setup = setup(plan)
     report.cpu = run.cpu
-    Output(json: false, fault: Self.faultStatus).progress(report.text())
+    Output(json: false, fault: Self.faultStatus).progress(
+      report.text(columns: Output.columns ?? .max))
     if let json { try OutputFile.write(report.json().encoded(), to: json) }
     if let html { try OutputFile.write(Array(report.html().utf8), to: html) }
     for (name, plot) in [("latency", report.latencyPlot()), ("throughput", report.throughputPlot())] {
@@ -168,8 +169,10 @@ struct LoadCommand: AsyncParsableCommand {
       "waiting": .integer(Int64(plan.waiting)), "ignore_interval": .bool(ignoreInterval),
       "tls": .bool(plan.client.tls != nil), "fail_if": .array(failIf.map { .string($0) }),
     ]
+    let server = LoadServer(plan.client.qr)?.version
     return [
-      .init("options", options), .init("versions", ["latchkey": .string(Version.current)]),
+      .init("options", options),
+      .init("versions", ["latchkey": .string(Version.current), "server": server.map { .string($0) } ?? .null]),
       .init("machine", LoadMachine.description()),
     ]
   }

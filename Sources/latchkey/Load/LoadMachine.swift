@@ -1,6 +1,5 @@
 import Cryptography
 import Glibc
-import LatchkeyClient
 import LatchkeyModel
 
 /// What a load test runs on, and what it costs there.
@@ -28,36 +27,6 @@ enum LoadMachine {
     }
   }
 
-  /// Processor seconds of the process that listens at `address`; nil when it runs elsewhere or is somebody else's.
-  static func serverSeconds(_ address: ServiceAddress) -> Double? {
-    guard let process = listener(address), let stat = text("/proc/\(process)/stat"), let end = stat.lastIndex(of: ")")
-    else { return nil }
-    // Fields 14 and 15 of proc(5): user and system time, in ticks.
-    let fields = stat[stat.index(after: end)...].split(separator: " ")
-    guard fields.count > 12, let user = Double(fields[11]), let system = Double(fields[12]) else { return nil }
-    return (user + system) / Double(sysconf(Int32(_SC_CLK_TCK)))
-  }
-
-  /// The process that listens there, found by its socket: /proc/net/tcp says which, /proc/PID/fd who has it.
-  private static func listener(_ address: ServiceAddress) -> String? {
-    guard ["127.0.0.1", "localhost", "::1"].contains(address.host) else { return nil }
-    let digits = String(address.port, radix: 16, uppercase: true)
-    let port = ":" + String(repeating: "0", count: max(0, 4 - digits.count)) + digits
-    var links: Set<String> = []
-    for path in ["/proc/net/tcp", "/proc/net/tcp6"] {
-      for line in (text(path) ?? "").split(separator: "\n") {
-        let fields = line.split(separator: " ")
-        // 0A is LISTEN.
-        if fields.count > 9, fields[1].hasSuffix(port), fields[3] == "0A" { links.insert("socket:[\(fields[9])]") }
-      }
-    }
-    guard !links.isEmpty else { return nil }
-    return entries("/proc").first { process in
-      process.allSatisfy(\.isNumber)
-        && entries("/proc/\(process)/fd").contains { links.contains(target("/proc/\(process)/fd/\($0)")) }
-    }
-  }
-
   private static func seconds(_ time: timeval) -> Double { Double(time.tv_sec) + Double(time.tv_usec) / 1e6 }
 
   /// The value of the first line `name: value`.
@@ -66,12 +35,12 @@ enum LoadMachine {
     return line?.split(separator: ":", maxSplits: 1).last.map { String($0.drop { $0.isWhitespace }) }
   }
 
-  private static func text(_ path: String) -> String? {
+  static func text(_ path: String) -> String? {
     guard var file = try? InputFile(path), let bytes = try? file.contents() else { return nil }
     return String(decoding: bytes, as: UTF8.self)
   }
 
-  private static func entries(_ path: String) -> [String] {
+  static func entries(_ path: String) -> [String] {
     // readdir's entry and its NUL-terminated name stay until the next call, and are copied before it.
     guard let directory = unsafe opendir(path) else { return [] }
     defer { unsafe closedir(directory) }
@@ -85,7 +54,7 @@ enum LoadMachine {
     return names
   }
 
-  private static func target(_ path: String) -> String {
+  static func target(_ path: String) -> String {
     var buffer = [UInt8](repeating: 0, count: 256)
     let count = unsafe buffer.withUnsafeMutableBytes { buffer in
       // readlink writes at most `count` bytes into the array.

@@ -31,7 +31,8 @@ struct LoadProgress {
     line.show(
       ProgressBar.text(
         elapsed / whole, Int64(counts.done), "done, \(counts.failed) failed, \(rate) a second",
-        after: elapsed / .seconds(1), rate: false, columns: line.columns - 1))
+        .init(elapsed / .seconds(1), share: elapsed / whole, count: Int64(counts.done)), rate: false,
+        columns: line.columns - 1))
     line.keep(
       "\(elapsed.components.seconds) of \(whole.components.seconds) s  \(rate) a second  "
         + "\(counts.done) done  \(counts.failed) failed")

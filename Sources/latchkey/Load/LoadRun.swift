@@ -111,18 +111,18 @@ struct LoadRun {
   /// What a run costs the service and the load. The further processes' part counts as a whole, their preparations
   /// included: the kernel tells of it when they have ended.
   private final class CPUMeter: Sendable {
-    private let address: ServiceAddress
+    private let server: LoadServer?
     private let start = Mutex<(server: Double?, load: Double)?>(nil)
 
-    init(_ address: ServiceAddress) { self.address = address }
+    init(_ address: ServiceAddress) { server = LoadServer(address) }
 
     func begin() {
-      start.withLock { $0 = (LoadMachine.serverSeconds(address), LoadMachine.loadSeconds()) }
+      start.withLock { $0 = (server?.seconds, LoadMachine.loadSeconds()) }
     }
 
     func used() -> (server: Double?, load: Double)? {
       guard let start = start.withLock({ $0 }) else { return nil }
-      let server = LoadMachine.serverSeconds(address).flatMap { now in start.server.map { max(0, now - $0) } }
+      let server = server?.seconds.flatMap { now in start.server.map { max(0, now - $0) } }
       return (server, max(0, LoadMachine.loadSeconds() - start.load))
     }
   }

@@ -4,7 +4,7 @@ import LatchkeyProtos
 import LoadTest
 import Synchronization
 import TLS
-import Transport
+import TransportClient
 
 /// One process's part of a load test: connects, prepares, runs the workers, and gives what they recorded.
 struct LoadRunner: Sendable {

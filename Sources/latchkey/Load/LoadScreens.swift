@@ -2,7 +2,7 @@ import GRPC
 import LatchkeyProtos
 import LoadTest
 import Synchronization
-import Transport
+import TransportClient
 
 /// Screens that show a code and watch it, beside the load. When one is confirmed or its code expires, it shows a new one.
 final class LoadScreens: Sendable {
@@ -81,10 +81,14 @@ final class LoadScreens: Sendable {
   /// Tries to find a screen that waits.
   private static let draws = 100
 
+  /// How often a screen comes back as it is told before its first code is there.
+  private static let returns = 10
+
   /// Shows codes on one screen until cancelled. Gives up when not even the first can be shown.
   func show(_ number: Int, _ ledger: @Sendable () -> LoadLedger?) async {
     let channel = channels[number % channels.count]
     var isFirst = true
+    var returns = 0
     while !Task.isCancelled {
       do throws(RPCError) {
         let screen = Screen(try await LoadSteps.issue(channel, clientID: clientID))
@@ -97,7 +101,15 @@ final class LoadScreens: Sendable {
         }
       } catch {
         guard !Task.isCancelled else { return }
-        guard !isFirst else { return state.withLock { $0.failure = $0.failure ?? error } }
+        if isFirst {
+          // The service has much to do with the others: it says when to come back.
+          if error.details.reason == "OVERLOADED", let wait = error.details.retryAfter, returns < Self.returns {
+            returns += 1
+            try? await Task.sleep(for: wait)
+            continue
+          }
+          return state.withLock { $0.failure = $0.failure ?? error }
+        }
         if let ledger = ledger() {
           let now = ledger.now
           ledger.note { $0.failed("screen: \(error.code.name): \(error.message)", at: now) }

@@ -2,7 +2,7 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
-import Transport
+import TransportClient
 
 /// The calls of a sign-in.
 enum LoadSteps {

@@ -1,7 +1,7 @@
 import NIOCore
 import NIOEmbedded
 
-@testable import Transport
+@testable import TransportServer
 
 /// A whole connection of a server, from its first byte: HTTP/2, HTTP/1.1, calls of all four kinds and pages.
 struct ConnectionTarget: FuzzTarget {

@@ -1,4 +1,4 @@
-@testable import Transport
+@testable import TransportServer
 
 /// A whole connection of a server from its first byte, whose writes begin to fail and whose peer goes.
 ///

@@ -3,6 +3,7 @@ import NIOEmbedded
 import TLS
 
 @testable import Transport
+@testable import TransportServer
 
 /// A whole connection of a server above a socket whose writes may fail. When it is over, nothing may be left of it.
 final class FuzzedConnection {

@@ -3,7 +3,7 @@ import Logging
 import NIOCore
 import TLS
 
-@testable import Transport
+@testable import TransportServer
 
 /// What the connections of a target share: calls of all four kinds, and pages.
 enum FuzzedServer {

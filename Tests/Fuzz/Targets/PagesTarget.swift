@@ -2,7 +2,7 @@ import GRPC
 import NIOCore
 import NIOEmbedded
 
-@testable import Transport
+@testable import TransportServer
 
 /// A whole connection of HTTP/1.1, pages and gRPC-Web calls one behind the other, whose writes begin to fail and whose
 /// peer goes: every answer begins behind the end of the one before, and what was begun ends.

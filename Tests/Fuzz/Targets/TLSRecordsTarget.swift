@@ -2,7 +2,7 @@ import NIOCore
 import TLS
 import TestSupport
 
-@testable import Transport
+@testable import TransportServer
 
 /// A whole connection of a server by TLS: records that no client makes, and those of a client of which a byte is another
 /// on the way, which are cut as the network likes and whose answers may fail to be written.

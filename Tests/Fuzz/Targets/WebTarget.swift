@@ -2,7 +2,7 @@ import GRPC
 import NIOCore
 import NIOEmbedded
 
-@testable import Transport
+@testable import TransportServer
 
 /// A gRPC-Web call: whatever its body is, the answer is well-formed, and the same however the body is cut.
 ///
@@ -67,7 +67,7 @@ struct WebTarget: FuzzTarget {
     call.receivedEnd()
     loop.run()
     precondition(sink.hasEnded, "a call that never ended")
-    precondition(!call.isTaskRunning && counter.started == counter.finished, "a call that never finished")
+    precondition(!call.isHandlerRunning && counter.started == counter.finished, "a call that never finished")
     precondition(environment.budget.usage.calls == 0, "a call that was never given back")
     return outcome(sink.body, choice)
   }

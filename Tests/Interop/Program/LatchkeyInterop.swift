@@ -5,7 +5,8 @@ import InteropProtos
 import LatchkeyProtos
 import Logging
 import TLS
-import Transport
+import TransportClient
+import TransportServer
 
 /// The public gRPC interoperability cases, from either side: the server that they call, or the client that runs them.
 @main

@@ -38,6 +38,19 @@ def exempt(executable):
     return ["--limits-exempt", services.LOOPBACK] if "--limits-exempt" in said else []
 
 
+def callgrind_instructions(process, folder):
+    """What a process under callgrind, which writes to `folder`/counts, executed since the last time that somebody asked."""
+    before = set(folder.glob("counts.*"))
+    subprocess.run(["callgrind_control", "--dump", str(process)], check=True, capture_output=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for path in set(folder.glob("counts.*")) - before:
+            if found := re.findall(r"^(?:summary|totals): (\d+)", path.read_text(), re.MULTILINE):
+                return int(found[-1])
+        time.sleep(0.1)
+    raise SystemExit("callgrind wrote nothing")
+
+
 class Counted:
     """One build under callgrind, which counts from one moment to another."""
 
@@ -71,15 +84,7 @@ class Counted:
 
     def instructions(self):
         """Those since the last time that somebody asked."""
-        before = set(self.folder.glob("counts.*"))
-        subprocess.run(["callgrind_control", "--dump", str(self.process.pid)], check=True, capture_output=True)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            for path in set(self.folder.glob("counts.*")) - before:
-                if found := re.findall(r"^(?:summary|totals): (\d+)", path.read_text(), re.MULTILINE):
-                    return int(found[-1])
-            time.sleep(0.1)
-        raise SystemExit("callgrind wrote nothing")
+        return callgrind_instructions(self.process.pid, self.folder)
 
     def stop(self):
         self.process.terminate()

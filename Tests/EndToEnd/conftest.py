@@ -20,7 +20,9 @@ def _generate_stubs():
     """Stubs by grpcio-tools, as any user of our .proto files would make them."""
     from grpc_tools import protoc
 
-    target = pathlib.Path(os.environ.get("STUBS", ROOT / ".build" / "end-to-end" / "stubs"))
+    # A folder for each process that runs tests: none reads what another is writing.
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    target = pathlib.Path(os.environ.get("STUBS", ROOT / ".build" / "end-to-end" / f"stubs{worker}"))
     target.mkdir(parents=True, exist_ok=True)
     protos = sorted(
         str(path.relative_to(ROOT / "proto"))

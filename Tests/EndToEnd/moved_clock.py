@@ -33,3 +33,7 @@ class MovedClock:
 
     def move(self, seconds):
         self._set(self.milliseconds + round(seconds * 1000))
+
+    def set(self, seconds):
+        """To a time since the epoch."""
+        self._set(round(seconds * 1000))

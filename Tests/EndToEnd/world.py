@@ -10,6 +10,7 @@ import urllib.request
 
 import grpc
 import pytest
+import services
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 from google.rpc import error_details_pb2, status_pb2
@@ -54,11 +55,12 @@ def from_base64url(text):
 
 
 class World:
-    """Channels and stubs to one fleet."""
+    """Channels and stubs to one fleet, or to one of the instances of each service."""
 
-    def __init__(self, fleet, authority=None):
+    def __init__(self, fleet, authority=None, instance=1):
         self.fleet = fleet
         self.authority = authority
+        self.instance = instance
         self._channels = {}
         self.open()
 
@@ -77,7 +79,13 @@ class World:
             channel.close()
         self._channels = {}
 
+    def at(self, instance):
+        """The same services by another instance of each."""
+        return World(self.fleet, self.authority, instance)
+
     def target(self, name):
+        if self.instance > 1 and name in services.NAMES:
+            name = f"{name}-{self.instance}"
         return f"{self.fleet.host}:{self.fleet.ports[name][0]}"
 
     def new_channel(self, name, options=()):

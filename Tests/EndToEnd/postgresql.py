@@ -1,0 +1,145 @@
+"""A PostgreSQL of the tests' own, of Debian's package, on a port of loopback and in a temporary folder."""
+
+import contextlib
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import services
+
+# Those that keep their rows there.
+SERVICES = services.NAMES
+USER = "latchkey"
+PASSWORD = "a password with a space, a ' and a %"
+
+
+class PostgreSQL:
+    """One server: started, killed and started again on the same port, with one database for the three services."""
+
+    def __init__(self, **settings):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lkpg-", dir="/tmp"))
+        self.folder.chmod(0o755)
+        self.data = self.folder / "data"
+        self.port = services.free_port()
+        self.tools = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+        self.process = None
+        self.data.mkdir()
+        password = self.folder / "password"
+        password.write_text(PASSWORD)
+        # PostgreSQL refuses to run as root.
+        self.account = pwd.getpwnam("postgres") if os.getuid() == 0 else None
+        if self.account:
+            for path in (self.folder, self.data, password):
+                os.chown(path, self.account.pw_uid, self.account.pw_gid)
+        options = ["-U", USER, "-A", "scram-sha-256", "--pwfile", password, "-E", "UTF8", "-N"]
+        self.run("initdb", "-D", self.data, *options, before=self.as_its_user())
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": self.port,
+            "unix_socket_directories": self.folder,
+            "max_connections": 100,
+            "shared_buffers": "32MB",
+        } | settings
+        with open(self.data / "postgresql.conf", "a") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+        self.start()
+        self.query("CREATE DATABASE latchkey", database="postgres")
+
+    def as_its_user(self):
+        """By a program of its own: what Python does between fork and exec is more than gRPC's threads bear."""
+        if self.account is None:
+            return []
+        return ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--init-groups", "--"]
+
+    def run(self, tool, *arguments, before=()):
+        command = [*before, str(self.tools / tool), *map(str, arguments)]
+        environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "PGPASSWORD": PASSWORD}
+        return subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd=self.folder).stdout
+
+    def start(self):
+        assert self.process is None
+        with open(self.folder / "log", "ab") as log:
+            self.process = subprocess.Popen(
+                # Ends with the tests, however they end: asked for last, because a change of user forgets it.
+                [*self.as_its_user(), "setpriv", "--pdeathsig", "SIGQUIT", "--",
+                 str(self.tools / "postgres"), "-D", str(self.data)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        end = time.monotonic() + 30
+        while True:
+            with contextlib.suppress(subprocess.CalledProcessError):
+                self.query("SELECT 1", database="postgres")
+                return
+            assert self.process.poll() is None and time.monotonic() < end, (self.folder / "log").read_text()
+            time.sleep(0.02)
+
+    def kill(self):
+        """All of its processes, at once."""
+        for pid in [self.process.pid, *self.children()]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        self.process = None
+
+    def children(self):
+        listed = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True).stdout
+        return [int(pid) for pid in listed.split()]
+
+    def query(self, sql, database="latchkey"):
+        url = f"postgresql://{USER}@127.0.0.1:{self.port}/{database}"
+        return self.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", url, "-c", sql).strip()
+
+    def connections(self):
+        """By service: how many of the pools' connections stand."""
+        rows = self.query("SELECT application_name, count(*) FROM pg_stat_activity WHERE application_name LIKE 'latchkey%' GROUP BY 1")
+        return {name: int(count) for name, count in (row.split("|") for row in rows.splitlines())}
+
+    def url(self, service):
+        return f"postgresql://{USER}@127.0.0.1:{self.port}/latchkey?application_name=latchkey-{service}"
+
+    def stop(self):
+        if self.process is not None:
+            self.process.send_signal(signal.SIGQUIT)
+            self.process.wait(timeout=30)
+            self.process = None
+        shutil.rmtree(self.folder)
+
+
+def make_secrets(binaries, directory):
+    """The secrets that all instances share, in `directory`: a service over SQLite makes them at its first start."""
+    scratch = services.Fleet(binaries, directory.parent / "scratch")
+    scratch["identity"].start()
+    scratch["identity"].stop()
+    directory.mkdir(mode=0o700)
+    for name in ("service-token", "identity-secret"):
+        shutil.copy2(scratch.data_directory / name, directory / name)
+    shutil.copytree(scratch.data_directory / "signing-keys", directory / "signing-keys")
+
+
+def fleet(binaries, directory, server, arguments, instances=1, peers=True):
+    """The three services over one database, several instances of each with the same secrets in folders of their own. Without
+    `peers` those of the QR service do not reach each other and hear from the database alone."""
+    data = directory / "data"
+    make_secrets(binaries, data)
+    password = directory / "database-password"
+    password.touch(mode=0o600)
+    password.write_text(PASSWORD + "\n")
+    arguments = dict(arguments)
+    for name in SERVICES:
+        place = ["--storage-url", server.url(name), "--storage-password-file", str(password)]
+        arguments[name] = [*arguments.get(name, []), *place]
+    fleet = services.Fleet(binaries, directory, arguments=arguments, instances=instances)
+    # A code points at the installation, whichever instance issued it.
+    base = f"http://127.0.0.1:{fleet.ports['qr'][0]}"
+    fleet.arguments["qr"] = ["--verification-base", base, *fleet.arguments["qr"]]
+    if not peers:
+        fleet.arguments["qr"] += ["--instance-address", "127.0.0.1:9"]
+    for number in range(2, instances + 1):
+        shutil.copytree(data, directory / f"data-{number}")
+        fleet.arguments[f"qr-{number}"] = ["--instance", str(number), *arguments.get(f"qr-{number}", [])]
+    return fleet

@@ -1,0 +1,253 @@
+"""Several instances of the QR service over one PostgreSQL: any of them serves any code."""
+
+import contextlib
+import itertools
+import random
+import socket
+import threading
+import time
+
+import grpc
+import postgresql
+import pytest
+from latchkey.qr.v1 import qr_session_service_pb2 as pb
+from test_qr_flows import patiently
+from world import UNTHROTTLED, World, refused
+
+
+@pytest.fixture(scope="module")
+def server():
+    server = postgresql.PostgreSQL()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def pair(binaries, tmp_path_factory, server):
+    """Two instances of each service."""
+    folder = tmp_path_factory.mktemp("pair")
+    with postgresql.fleet(binaries, folder / "fleet", server, UNTHROTTLED, instances=2) as fleet:
+        yield World(fleet)
+
+
+def test_instances_start(pair):
+    """Two instances of each service start over one PostgreSQL, each on ports of its own, and answer"""
+    assert list(pair.fleet.services) == ["identity", "qr", "migrator", "identity-2", "qr-2", "migrator-2"]
+    pair.assert_alive()
+    folders = {service.data_directory for service in pair.fleet.services.values()}
+    assert len(folders) == 2 and all(folder.is_dir() for folder in folders)
+    seconds = pair.at(2)
+    phone = pair.account()
+    assert phone.introspect().active
+    other = seconds.account()
+    assert other.introspect().active
+    assert other.device_id != phone.device_id and other.issue_qr().device_code
+
+
+def worlds(pair):
+    return [pair, pair.at(2)]
+
+
+def until(condition, seconds=30):
+    """What `condition` returns once that is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it has not come about"
+        time.sleep(0.02)
+    return found
+
+
+def test_any_instance(pair):
+    """C1: a code is issued, polled, scanned, confirmed, watched and redeemed on whichever instances, and handed over once"""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    both = worlds(pair)
+    phone = pair.account()
+    for _ in range(12):
+        screen = pair.device()
+
+        def anywhere(call):
+            phone.world = screen.world = chance.choice(both)
+            return call()
+
+        code = anywhere(screen.issue_qr)
+        assert anywhere(screen.poll).state == pb.SESSION_STATE_PENDING
+        scan = anywhere(lambda: phone.scan(code.qr_payload))
+        watched = chance.choice(both).qr.WatchSession(pb.WatchSessionRequest(device_code=code.device_code), timeout=30)
+        states = (answer.state for answer in watched)
+        anywhere(lambda: phone.confirm(scan, code.check_code))
+        assert any(state == pb.SESSION_STATE_CONFIRMED for state in states)
+        watched.cancel()
+        tokens = anywhere(lambda: until(lambda: screen.poll().tokens.access_token))
+        for world in both:
+            screen.world = world
+            assert until(lambda: screen.poll().tokens.access_token) == tokens
+        assert anywhere(lambda: phone.introspect(tokens)).active
+
+
+def test_one_grant(pair):
+    """S5: polls on two instances at once get one live sign-in between them"""
+    phone = pair.account()
+    for _ in range(5):
+        screens = [pair.device()]
+        code = screens[0].issue_qr()
+        scan = phone.scan(code.qr_payload)
+        phone.confirm(scan, code.check_code)
+        request = pb.PollSessionRequest(device_code=code.device_code, code_verifier=screens[0].verifier)
+        calls = [world.qr.PollSession.future(request, timeout=30) for world in worlds(pair) for _ in range(10)]
+        tokens = {call.result().tokens.access_token for call in calls}
+        # Whoever has not heard of the confirmation yet has nothing to hand over.
+        tokens.discard("")
+        assert len(tokens) == 1
+        assert phone.introspect(tokens.pop()).active
+
+
+def test_heard(pair):
+    """C2: who waits on one instance hears of what another one changed"""
+    first, second = worlds(pair)
+    phone, screen = first.account(), first.device()
+    delays = []
+    for _ in range(10):
+        screen.world = first
+        code = screen.issue_qr()
+        screen.world = second
+        assert screen.poll().state == pb.SESSION_STATE_PENDING
+        heard = []
+        waiter = threading.Thread(target=lambda: heard.append((screen.poll(wait_ms=25_000, last_version=1), time.monotonic())))
+        waiter.start()
+        time.sleep(0.05)
+        phone.scan(code.qr_payload)
+        scanned = time.monotonic()
+        waiter.join()
+        assert heard[0][0].state == pb.SESSION_STATE_SCANNED and heard[0][0].scanner_mask
+        delays.append(heard[0][1] - scanned)
+    print(f"heard after {sorted(round(delay * 1000) for delay in delays)} ms")
+
+
+def test_superseded(pair):
+    """C1: the code that a screen shows on one instance dies when another one issues the next"""
+    first, second = worlds(pair)
+    phone, screen = first.account(), first.device()
+    old = screen.issue_qr()
+    screen.world = second
+    new = screen.issue_qr(supersedes=old.device_code)
+    with refused(grpc.StatusCode.NOT_FOUND):
+        phone.scan(old.qr_payload)
+    second.qr.CancelSession(pb.CancelSessionRequest(device_code=new.device_code), timeout=10)
+    with refused(grpc.StatusCode.NOT_FOUND):
+        phone.scan(new.qr_payload)
+
+
+class Relay:
+    """Carries bytes between whoever connects to its port and `target`, until it is frozen: then it takes them and keeps them."""
+
+    def __init__(self, target):
+        self.target = target
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.is_frozen = False
+        self.carried = 0
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+                far = socket.create_connection(self.target)
+            except OSError:
+                return
+            for ends in ((near, far), (far, near)):
+                threading.Thread(target=self.carry, args=ends, daemon=True).start()
+
+    def carry(self, source, sink):
+        with source, sink, contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if not self.is_frozen:
+                    self.carried += len(data)
+                    sink.sendall(data)
+
+    def close(self):
+        self.listener.close()
+
+
+def test_lost_wake(binaries, tmp_path):
+    """C2: what an instance is not told, because the way to it is frozen, it hears from the database"""
+    server = postgresql.PostgreSQL()
+    fleet = postgresql.fleet(binaries, tmp_path / "fleet", server, UNTHROTTLED, instances=2)
+    relay = Relay(("127.0.0.1", fleet["qr"].grpc_port))
+    # Where the second one reaches the first one.
+    fleet.arguments["qr"] += ["--instance-address", f"127.0.0.1:{relay.port}"]
+    fleet.arguments["qr-2"] += ["--instance-address", fleet["qr-2"].address]
+    try:
+        with fleet:
+            first, second = worlds(World(fleet))
+            phone, screen = first.account(), first.device()
+            until(lambda: relay.carried > 0)
+            for is_frozen in (False, True, True, False):
+                relay.is_frozen = is_frozen
+                screen.world = first
+                code = screen.issue_qr()
+                screen.world = second
+                assert screen.poll().state == pb.SESSION_STATE_PENDING
+                scan = phone.scan(code.qr_payload)
+                scanned = time.monotonic()
+                assert screen.poll(wait_ms=25_000, last_version=1).state == pb.SESSION_STATE_SCANNED
+                phone.confirm(scan, code.check_code)
+                assert until(lambda: screen.poll(wait_ms=1000).tokens.access_token)
+                print(f"frozen {is_frozen}: {round((time.monotonic() - scanned) * 1000)} ms to the tokens")
+            assert second.fleet["qr-2"].is_ready()
+    finally:
+        relay.close()
+        server.stop()
+
+
+def test_kills(binaries, tmp_path):
+    """S5, C1: whichever instance is killed at whichever step, a code that any of them serve ends in one live sign-in"""
+    server = postgresql.PostgreSQL()
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    try:
+        with postgresql.fleet(binaries, tmp_path / "fleet", server, UNTHROTTLED, instances=2) as fleet:
+            both = worlds(World(fleet))
+            phone = both[0].account()
+            for round in range(8):
+                kill_one(fleet, both, phone, chance, round)
+    finally:
+        server.stop()
+
+
+def kill_one(fleet, both, phone, chance, round):
+    step, victim = round % 4, chance.choice(["qr", "qr-2"])
+    # A balancer sends a call that failed to another instance.
+    turns = itertools.cycle(both)
+    screen = both[0].device()
+
+    def anywhere(call):
+        def attempt():
+            phone.world = screen.world = next(turns)
+            return call()
+
+        return patiently(attempt, seconds=40)
+
+    def strike(at):
+        if at == step:
+            fleet[victim].kill()
+
+    label = f"round {round}: {victim} killed at step {step}"
+    code = anywhere(screen.issue_qr)
+    strike(0)
+    scan = anywhere(lambda: phone.scan(code.qr_payload))
+    strike(1)
+    anywhere(lambda: phone.confirm(scan, code.check_code))
+    strike(2)
+    killer = threading.Timer(chance.random() * 0.01, strike, [3])
+    killer.start()
+    first = until(lambda: anywhere(screen.poll).tokens.access_token)
+    killer.join()
+    again = until(lambda: anywhere(screen.poll).tokens.access_token)
+    assert phone.introspect(again).active, label
+    if first != again:
+        assert not phone.introspect(first).active, label
+    fleet[victim].start()

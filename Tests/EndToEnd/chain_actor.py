@@ -56,6 +56,11 @@ class Key:
             kty="EC", crv="P-256", x=base64url(numbers.x.to_bytes(32, "big")), y=base64url(numbers.y.to_bytes(32, "big"))
         )
 
+    @property
+    def thumbprint(self):
+        members = f'{{"crv":"P-256","kty":"EC","x":"{self.jwk.x}","y":"{self.jwk.y}"}}'
+        return base64url(hashlib.sha256(members.encode()).digest())
+
     def sign(self, *parts):
         r, s = utils.decode_dss_signature(
             self.private.sign("\0".join(parts).encode(), ec.ECDSA(hashes.SHA256()))
@@ -111,6 +116,7 @@ class Chain:
     # Calls
 
     async def call(self, service, path, request, answer, by=None):
+        """A call with whatever proves who asks."""
         if isinstance(by, Holding) and by.bound:
             return await self.prove(service, path, request, answer, by.bound, by.access)
         token = by.access if isinstance(by, Holding) else by
@@ -287,7 +293,7 @@ class Chain:
         answer = await self.tried(op, args, self.agreed(by, issued, verifier, key, signed, names["code"]), lags=True)
         if answer:
             child = self.hold(names, step["to"], answer.tokens, key, key, [by.session, names["code"]])
-            self.narrows(by, child)
+            self.narrows(by.claims, by.session, child)
             if op == "bind":
                 self.credentials[names["key"]] = (step["to"], key, key, names["code"], by.session)
 
@@ -321,7 +327,7 @@ class Chain:
             ),
         )  # fmt: skip
         if answer:
-            self.offers[name] = (answer.code, by, dict(self.claims_of_session(by)))
+            self.offers[name] = (answer.code, by, dict(by.claims))
 
     async def do_redeem(self, _, step):
         offer = self.pick(list(self.offers), step["other"])
@@ -341,8 +347,10 @@ class Chain:
         )  # fmt: skip
         if answer:
             child = self.hold(names, step["to"], answer.tokens, key, parents=[maker.session, offer])
-            self.narrows(maker, child, claims)
-            if not step["keep"] and (maker.who == "owner" or maker.session in self.stood_by):
+            self.narrows(claims, maker.session, child)
+            # Whoever gives a place away gives what it was: in a session of the owner's own making a fresh token that was
+            # stolen may do there what the owner may.
+            if not step["keep"] and (maker.who == "owner" or self.is_stood_by(maker.session)):
                 self.stood_by.add(child.session)
 
     async def do_enrol(self, by, step):
@@ -358,6 +366,36 @@ class Chain:
         self.changes_who_gets_in("enrol", by, answer)
         if answer:
             self.credentials[name] = (by.who, key, by.device, None, by.session)
+
+    async def do_rotate(self, by, step):
+        """A device puts a new key in the place of its own, and fetches tokens that are bound to it."""
+        await self.fresh(by)
+        if not by.device or by.is_over:
+            return
+        old, new, name = by.device, Key(), self.name("k")
+        challenge, device = await self.challenge(old), self.device(new)
+        said = (CLIENT_ID, device.device_id, challenge)
+        request = devices.RotateDeviceKeyRequest(
+            client_id=CLIENT_ID, old_key=old.jwk, device=device, challenge=challenge,
+            old_proof=old.sign("latchkey-rotate-key-v1", *said, new.thumbprint),
+            new_proof=new.sign("latchkey-rotated-key-v1", *said, old.thumbprint),
+        )  # fmt: skip
+        answer = await self.tried(
+            "rotate", {"by": by.name, "key": name},
+            self.identity("DeviceService/RotateDeviceKey", request, devices.RotateDeviceKeyResponse, by),
+        )  # fmt: skip
+        if not answer:
+            return
+        for credential, (who, key, on, code, maker) in list(self.credentials.items()):
+            if key is old:
+                # Whoever kept the old one may try it.
+                self.credentials[name] = (who, new, new, code, maker)
+            elif on is old:
+                self.credentials[credential] = (who, key, new, code, maker)
+        for holding in self.holdings:
+            if holding.device is old:
+                holding.device, holding.bound, holding.is_stale = new, holding.bound and new, True
+        await self.fresh(by)
 
     async def do_key(self, _, step):
         """Somebody signs in by a key of theirs."""
@@ -536,22 +574,21 @@ class Chain:
     def violated(self, text):
         self.violations.append(f"at step {len(self.events) - 1}: {text}")
 
-    def claims_of_session(self, of):
-        """The youngest tokens of a session, whoever holds them: a stolen one may be older than what the session is by now."""
-        return max((by.claims for by in self.holdings if by.session == of.session), key=lambda claims: claims["auth_time"])
-
-    def narrows(self, source, child, claims=None):
-        """R43: no session holds more than the one that it came of."""
-        before, after = claims or self.claims_of_session(source), child.claims
+    def narrows(self, before, source, child):
+        """R43: no session holds more than the token that it came of."""
+        after = child.claims
         if not set(after["scope"].split()) <= set(before["scope"].split()):
             self.violated(f"{child.session} has the scope {after['scope']} of {before['scope']}")
         if after["auth_time"] > before["auth_time"]:
-            self.violated(f"{child.session} is a younger proof than {source.session}")
+            self.violated(f"{child.session} is a younger proof than the token of {source}")
+
+    def is_stood_by(self, session):
+        """Whether no code and no offer let the session in, or somebody stood by it who may."""
+        return session in self.stood_by or not any(member[0] in "qt" for member in self.came_of(session))
 
     def changes_who_gets_in(self, what, by, answer):
         """R43, R46: whom a code or an offer let in, and nobody stood by, changes nothing of who gets in."""
-        let_in = any(member[0] in "qt" for member in self.came_of(by.session))
-        if answer is not None and let_in and by.session not in self.stood_by:
+        if answer is not None and not self.is_stood_by(by.session):
             self.violated(f"{by.name} did {what} in {by.session}, which nobody stood by")
         if answer is not None and self.now - by.claims["auth_time"] * 1000 > 5 * 60_000 + 999:
             self.violated(f"{by.name} did {what} with a proof that is too old")

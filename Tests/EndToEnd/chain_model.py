@@ -17,6 +17,8 @@ ENDED = "ended"
 RULES = {
     "scope-narrows": "what is handed on has at most its source's scope",
     "proof-stays-old": "what is handed on is as old a proof as its source",
+    "token-stays-old": "what a token of before a step-up hands on is as old a proof as the token",
+    "newest-proof": "an offer is made with a token of the session's last proof",
     "proof-of-then": "what was offered before a step-up is no offer on its proof",
     "code-is-unconfirmed": "what a code or an offer began is nobody's word for itself",
     "place-is-confirmed": "who takes the place of a confirmed session is confirmed",
@@ -52,6 +54,9 @@ RULES = {
     "offer-ends": "an offer ends",
     "offer-once": "an offer is good once",
     "offer-of-the-living": "an offer ends with who made it",
+    "rotation-hands-down": "what a rotated key came of, the new one came of",
+    "rotation-retires": "the key before a rotation lets nobody in any more",
+    "rotation-takes-sessions": "the sessions of a device go on under its new key",
     "newest-offer": "a session's newer offer voids the one before",
     "signature": "the signature of an owner's device key stands for a step-up where a code is confirmed",
     "signature-of-the-let-in": "that of a device which was let in does not, before its owner stepped up there",
@@ -257,10 +262,10 @@ class Model:
 
     def granted(self, by, asked, method, session, holder, code, key):
         source = self.tokens[by].session
-        self.begin(
-            session, holder, **self.derived(self.sessions[source], asked, method), key=key, device=key,
-            ancestors=self.came_of(code, source),
-        )  # fmt: skip
+        derived = self.derived(self.sessions[source], asked, method)
+        if self.rule("token-stays-old"):
+            derived["proven"] = min(derived["proven"], self.tokens[by].proven)
+        self.begin(session, holder, **derived, key=key, device=key, ancestors=self.came_of(code, source))
         self.codes[code] = [session]
         return self.tokens_of(session)
 
@@ -269,6 +274,8 @@ class Model:
         if refusal:
             return refusal
         session = self.tokens[by].session
+        if self.rule("newest-proof") and self.tokens[by].proven // 1000 < self.sessions[session].proven // 1000:
+            return ENDED
         if self.rule("newest-offer"):
             for earlier in self.offers.values():
                 earlier.gone |= earlier.session == session
@@ -305,6 +312,31 @@ class Model:
         if not device and self.rule("device-is-needed"):
             return "DEVICE_KEY_REQUIRED"
         self.credentials[credential] = Credential(device, self.came_of(session))
+        return "ok"
+
+    def rotate(self, by, key):
+        refusal = self.refusal(by)
+        if refusal:
+            return refusal
+        old = self.sessions[self.tokens[by].session].device
+        if self.rule("rotation-takes-sessions"):
+            for session in self.sessions.values():
+                if session.device == old and not session.over:
+                    session.device, session.key = key, key if session.key == old else session.key
+        for tokens in self.tokens.values():
+            tokens.key = key if tokens.key == old else tokens.key
+        for credential in self.credentials.values():
+            if credential.device == old and not credential.source:
+                credential.device = key
+        bound = self.credentials.get(old)
+        if bound and bound.source:
+            hands_down = self.rule("rotation-hands-down")
+            ancestors = bound.ancestors if hands_down else frozenset()
+            self.credentials[key] = dataclasses.replace(bound, device=key, ancestors=ancestors)
+            bound.removed |= self.rule("rotation-retires")
+            for came in self.codes.values():
+                if hands_down and old in came:
+                    came.append(key)
         return "ok"
 
     def found(self, credential):

@@ -44,6 +44,7 @@ SCOPES = ["basic", "basic profile", "basic payments", "account basic profile", "
 WEIGHTS = {
     "login": 4, "bind": 3, "move": 3, "offer": 3, "redeem": 4, "enrol": 5, "key": 5, "step-up": 5, "say": 5, "revoke": 5,
     "others": 2, "logout": 2, "everywhere": 1, "report": 4, "refresh": 2, "replay": 3, "steal": 2, "password": 2, "probe": 1,
+    "rotate": 2,
 }  # fmt: skip
 # How somebody is let in.
 WAYS = [["login"], ["bind"], ["move"], ["offer", "redeem"]]
@@ -53,10 +54,14 @@ COURSES = [
     [(OWNER, "say"), (THIEF, "enrol"), (THIEF, "key"), (OWNER, "revoke"), (THIEF, "key")],
     [(OWNER, "say"), (THIEF, "login"), (OWNER, "report")],
     [(OWNER, "say"), (THIEF, "bind"), (OWNER, "revoke"), (THIEF, "key")],
+    [(THIEF, "rotate"), (THIEF, "key"), (OWNER, "report"), (THIEF, "key")],
+    [(OWNER, "say"), (THIEF, "bind"), (THIEF, "rotate"), (OWNER, "revoke"), (THIEF, "key")],
     [(OWNER, "say"), (THIEF, "enrol"), (THIEF, "step-up")],
     [(OWNER, "say"), (THIEF, "login"), (THIEF, "refresh"), (THIEF, "refresh"), (THIEF, "replay")],
     [(OWNER, "step-up"), (OWNER, "say"), (THIEF, "move"), (THIEF, "revoke")],
     [(OWNER, "steal"), (OWNER, "step-up"), (THIEF, "refresh")],
+    [(OWNER, "steal"), (OWNER, "step-up"), (THIEF, "login")],
+    [(OWNER, "steal"), (OWNER, "step-up"), (THIEF, "offer")],
     [(OWNER, "offer"), (OWNER, "step-up"), (THIEF, "redeem")],
     [(OWNER, "offer"), (OWNER, "offer"), (THIEF, "redeem"), (THIEF, "redeem")],
     [(OWNER, "offer"), (OWNER, "revoke"), (THIEF, "redeem")],
@@ -93,10 +98,18 @@ def steps_of(chance, moves):
             if chance.random() < 0.15:
                 steps.append(step_of(chance, *chance.choices(list(WEIGHTS), WEIGHTS.values())))
             steps.append(step_of(chance, op, who, *to))
+            if op == "step-up" and who == OWNER and steps[-2:-1] and steps[-2]["op"] == "steal":
+                # In the session that the thief has a token of.
+                steps[-1]["pick"], steps[-2]["whole"] = steps[-2]["pick"], steps[-2]["whole"] and chance.random() < 0.5
     while len(steps) < count:
         steps.append(step_of(chance, *chance.choices(list(WEIGHTS), WEIGHTS.values())))
     steps = steps[: STEPS - len(moves)]
-    for place, move in zip(sorted(chance.choices(range(len(steps) + 1), k=len(moves)), reverse=True), reversed(moves)):
+    places = chance.choices(range(len(steps) + 1), k=len(moves))
+    stolen = [place for place, step in enumerate(steps, 1) if step["op"] == "steal"]
+    if stolen and places and chance.random() < 0.5:
+        # What was stolen is used later.
+        places[0] = stolen[0]
+    for place, move in zip(sorted(places, reverse=True), reversed(moves)):
         steps.insert(place, {"op": "clock", "seconds": move})
     return steps
 

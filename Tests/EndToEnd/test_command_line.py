@@ -194,3 +194,11 @@ def test_concurrent_first_starts(world, cli):
     answers = [json.loads(start.communicate(timeout=60)[0]) for start in starts]
     assert len({answer["session"]["sub"] for answer in answers}) == 1
     assert sum(answer["created"] for answer in answers) == 1
+
+
+def test_keys_that_begin_with_a_hyphen(world, cli):
+    """G25: a device's key is taken as it is shown, also where it begins as a flag does"""
+    cli(world, "hyphen", "guest")
+    assert cli(world, "hyphen", "device", "remove", "-" + "a" * 42, "--yes") == {"sessions_ended": 0}
+    error = cli(world, "hyphen", "device", "rename", "--" + "b" * 41, "Ada's laptop", status=1)["error"]
+    assert error["code"] == "NOT_FOUND", error

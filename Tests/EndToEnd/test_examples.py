@@ -77,14 +77,14 @@ PREPARED = {
     "transfer cancel": MOVING,
 }
 
-# What a script begins with. `get` finds a value of a JSON document, behind "--" where it looks like a flag; `sent` is the
-# last code that was sent, and `raised` gives a document its next version.
+# What a script begins with. `get` finds a value of a JSON document, `sent` is the last code that was sent, and `raised` gives
+# a document its next version.
 FUNCTIONS = r"""
 set -e -o pipefail
 get() { python3 -c 'import json, sys
 value = json.load(sys.stdin)
 for name in sys.argv[1:]: value = value[int(name) if name.isdigit() else name]
-print("-- " + value if value.startswith("-") else value)' "$@"; }
+print(value)' "$@"; }
 sent() { grep '"code"' "$LATCHKEY_DATA_DIR/otp-outbox.jsonl" | tail -n 1 | get code; }
 raised() { python3 -c 'import json, sys
 document = json.load(sys.stdin)

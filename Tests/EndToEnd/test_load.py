@@ -36,6 +36,12 @@ def load(binaries, world, *words, status=0, qr=None):
     return finished
 
 
+def version(binaries):
+    """What the QR service says that it is."""
+    words = subprocess.run([binaries / "latchkey-qr", "--version"], capture_output=True, text=True, check=True).stdout.split()
+    return words[-1]
+
+
 @pytest.mark.parametrize("mode", ["poll", "long-poll", "watch", "full"])
 def test_modes(binaries, world, tmp_path, mode):
     """Each mode does its work, every sign-in is handed over once, and the results come in every form"""
@@ -60,7 +66,8 @@ def test_modes(binaries, world, tmp_path, mode):
         assert lines[0].split() == ["Value", "Percentile", "TotalCount", "1/(1-Percentile)"]
         assert lines[-1].endswith(f"Total count    = {series['count']:12}]")
     assert result["options"]["mode"] == mode and result["options"]["connections"] == 2
-    assert result["versions"]["latchkey"] and result["machine"]["processors"] == os.cpu_count()
+    assert result["versions"]["latchkey"] == result["versions"]["server"] == version(binaries)
+    assert result["machine"]["processors"] == os.cpu_count()
     assert result["cpu"]["server_s"] > 0 and result["cpu"]["load_s"] > 0
     compared = subprocess.run(
         [str(binaries / "latchkey"), "load", "compare", str(path), str(path)], capture_output=True, text=True

@@ -1,13 +1,16 @@
 """How the command-line tool looks: in colours or without, and in terminals of 40 columns."""
 
+import contextlib
 import fcntl
 import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import termios
+import threading
 
 import pytest
 import services
@@ -90,6 +93,18 @@ def test_nothing_wraps_at_40_columns(world, cli):
         assert said.strip(), words
 
 
+@pytest.mark.parametrize("columns", [40, 80])
+def test_load_report_fits(world, cli, columns):
+    """a load test's table has a line for each step, in the columns that the terminal has room for"""
+    words = [str(cli.executable), "load", "--mode", "full", "--duration", "500ms", "--accounts", "1"]
+    for name in ("identity", "qr"):
+        words += [f"--{name}", world.fleet[name].address]
+    said = shown(words, columns=columns)
+    assert not too_wide(said, columns)
+    rows = [line.split()[0] for line in said.splitlines() if line.startswith("  ") and " ms" in line]
+    assert rows == ["flow", "flow,", "issue", "scan", "confirm", "redeem"], said
+
+
 def test_scan_at_40_columns(world, cli):
     """what a scan asks to agree to is read to its end in a terminal of 40 columns"""
     register(world, cli)
@@ -159,10 +174,51 @@ def test_progress_of_a_put(world, cli, tmp_path):
         cli(world, f"phone-{columns}", "guest")
         command = people(cli, world, f"phone-{columns}", "record", "put", str(tmp_path / "rows"))
         said = shown(command, columns=columns)
-        assert re.search(r"\d+ %.*10000 records", said), said
+        assert re.search(r"\d+ %.*[1-9]\d*000 records", said), said
         assert ("[####" in said) == (columns == 100) and not too_wide(said, columns)
         assert said.endswith("Records stored: 20000.\n")
     cli(world, "piped", "guest")
     piped = subprocess.run(people(cli, world, "piped", "record", "put", str(tmp_path / "rows")), capture_output=True, text=True)
     assert piped.stderr == "" and piped.stdout == "Records stored: 20000.\n"
     assert guides.shape(piped.stdout) == "Records stored: #"
+
+
+@contextlib.contextmanager
+def slowed(process):
+    """While it lasts, the process works a fifth of the time: what shows how far it is has something to show."""
+    done = threading.Event()
+
+    def pulse():
+        while not done.is_set():
+            process.send_signal(signal.SIGSTOP)
+            done.wait(0.08)
+            process.send_signal(signal.SIGCONT)
+            done.wait(0.02)
+
+    thread = threading.Thread(target=pulse)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_progress_of_a_merge(world, cli, tmp_path):
+    """at a terminal, following a merge shows in a bar that fits how far it is; in a pipe it says each state in a line"""
+    rows = "".join(json.dumps({"collection": "cart", "key": str(key), "value": "x"}) + "\n" for key in range(15_000))
+    (tmp_path / "rows").write_text(rows)
+    for columns in (40, 100):
+        owner, phone = f"owner-{columns}", f"guest-{columns}"
+        name = register(world, cli, owner)
+        cli(world, phone, "guest")
+        cli(world, phone, "record", "put", str(tmp_path / "rows"))
+        with slowed(world.fleet["migrator"].process):
+            cli(world, phone, "login", name, "--password-file", "-", "--on-conflict", "merge", stdin=PASSWORD)
+            said = shown(people(cli, world, phone, "migrate", "watch"), columns=columns)
+        # In 40 columns there is room for the numbers alone.
+        bar = r"\[#+\.*\]  \d+ %  \d+ s left  \d+ records, apply  \d+ a second"
+        assert re.search(r"\d+ %  \d+ s left  \d+ records, apply" if columns == 40 else bar, said), said
+        assert not too_wide(said, columns), said
+        piped = subprocess.run(people(cli, world, phone, "migrate", "watch"), capture_output=True, text=True)
+        assert piped.returncode == 0 and piped.stderr == "" and "%" not in piped.stdout

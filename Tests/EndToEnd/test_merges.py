@@ -234,6 +234,35 @@ def test_small_beside_large(own_world):
         assert done.state == migration.MIGRATION_STATE_DONE and done.report[0].moved == 30_000
 
 
+def test_guests_full(own_world):
+    """R54: what all guests store is bounded in bytes: the next is told by which key, accounts go on, and a merge makes room"""
+    own_world.fleet.arguments = own_world.fleet.arguments | {"migrator": ["--records-guest-total-mib", "1"]}
+    own_world.fleet["migrator"].restart()
+    own_world.open()
+    large = [record("cart", f"k{number}", bytes(60_000)) for number in range(17)]
+    second, _, done = merged(own_world, [record("cart", "mine")], [])
+    device = own_world.device()
+    device.start_as_guest()
+    assert device.put(large) == 17
+    other = own_world.device()
+    other.start_as_guest()
+    # Small ones count for what they take on the disk.
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "RECORDS_FULL") as caught:
+        other.put([record("cart", f"k{number}") for number in range(200)])
+    assert caught[0].info == {"bound": "guestTotal"} and "records.guestTotalMib" in caught[0].message
+    assert second.put(large) == 17
+    assert device.put([record("cart", "k0", b"less")]) == 1
+    # Who becomes an account leaves the guests' room to the others.
+    device.register(unique_identifier())
+    assert device.collections()
+    assert other.put([record("cart", f"k{number}") for number in range(200)]) == 200
+    # What a merge takes away from its guest is no guest's any more.
+    merged(own_world, large[1:], [])
+    third = own_world.device()
+    third.start_as_guest()
+    assert third.put(large[1:]) == 16
+
+
 def test_full(own_world):
     """R40: a subject that stores as much as it may is told so by name, and keeps what it has"""
     own_world.fleet.arguments = own_world.fleet.arguments | {

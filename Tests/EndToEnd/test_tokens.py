@@ -84,7 +84,9 @@ def test_flipped_bytes(world, guest):
             changed[part] = bytes(byte ^ 1 if at == index else byte for at, byte in enumerate(raw[part]))
             with pytest.raises(grpc.RpcError) as error:
                 list_collections(world, ".".join(base64url(piece) for piece in changed))
-            assert error.value.code() == grpc.StatusCode.UNAUTHENTICATED, (part, index)
+            # A header that names another key may name a new one: such a token is refused until the keys were asked for.
+            refusals = {grpc.StatusCode.UNAUTHENTICATED} | ({grpc.StatusCode.UNAVAILABLE} if part == 0 else set())
+            assert error.value.code() in refusals, (part, index)
     world.assert_alive()
 
 

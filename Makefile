@@ -1,10 +1,13 @@
-.PHONY: run test bench fuzz sanitize format docs manual
+.PHONY: run test trials bench fuzz sanitize format docs manual
 
 run:
 	@Tests/Story/run
 
 test:
 	@Tests/Tools/test
+
+trials:
+	@Tests/Tools/trials
 
 bench:
 	@Tests/Benchmarks/run

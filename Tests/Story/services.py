@@ -31,23 +31,39 @@ def is_free(port):
     return True
 
 
+def port_range():
+    """Below the range that the kernel hands to outgoing connections. Tests that run side by side have a part each: a
+    service that was killed finds its port free again."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    size = 12_000 // workers
+    first = 20_000 + int(worker) * size
+    return first, first + size
+
+
 def free_port(taken=()):
-    """A port that nobody has, below the range that the kernel hands to outgoing connections."""
+    """A port that nobody has."""
+    first, end = port_range()
     for _ in range(1000):
-        port = random.randrange(20000, 32000)
+        port = random.randrange(first, end)
         if port not in taken and is_free(port):
             return port
-    raise StartError("no free port between 20000 and 32000")
+    raise StartError(f"no free port between {first} and {end}")
 
 
-def choose_ports(prefer_defaults=False):
+def instance_names(instances):
+    """The services' names, and `identity-2`, `qr-2`, `migrator-2`, ... for further instances of each."""
+    return [*NAMES, *(f"{name}-{number}" for number in range(2, instances + 1) for name in NAMES)]
+
+
+def choose_ports(prefer_defaults=False, names=NAMES):
     """{name: (grpc port, management port)}: the defaults if all are free and wanted, else free ones."""
     wanted = [port for pair in DEFAULT_PORTS.values() for port in pair]
     if prefer_defaults and all(is_free(port) for port in wanted):
         return dict(DEFAULT_PORTS)
     taken = set()
     ports = {}
-    for name in NAMES:
+    for name in names:
         pair = []
         for _ in range(2):
             pair.append(free_port(taken))
@@ -62,11 +78,20 @@ def clean_environment():
 
 
 class Service:
-    """One process of one service, started and killed as often as a test likes, always on the same ports."""
+    """One process of one service, started and killed as often as a test likes, always on the same ports.
+
+    `name` is the service's, or with the instance's number, such as `qr-2`. Every instance has a data directory of its
+    own, and takes its peers to be the first instances; flags given by its own name come last, and so go before others.
+    """
 
     def __init__(self, fleet, name):
         self.fleet = fleet
         self.name = name
+        self.kind, _, number = name.partition("-")
+        self.number = int(number or 1)
+        self.data_directory = fleet.data_directory
+        if self.number > 1:
+            self.data_directory = fleet.data_directory.with_name(f"{fleet.data_directory.name}-{self.number}")
         self.grpc_port, self.management_port = fleet.ports[name]
         self.log_path = fleet.directory / f"{name}.log"
         self.process = None
@@ -78,10 +103,10 @@ class Service:
     def command(self):
         ports = self.fleet.ports
         return [
-            str(self.fleet.binaries / f"latchkey-{self.name}"),
+            str(self.fleet.binaries / f"latchkey-{self.kind}"),
             "--listen-port", str(self.grpc_port),
             "--management-port", str(self.management_port),
-            "--data-dir", str(self.fleet.data_directory),
+            "--data-dir", str(self.data_directory),
             "--issuer", self.fleet.issuer,
             *[
                 part
@@ -89,7 +114,8 @@ class Service:
                 for part in (f"--{other}-address", f"{self.fleet.host}:{ports[other][0]}")
             ],
             *self.fleet.arguments.get("*", []),
-            *self.fleet.arguments.get(self.name, []),
+            *self.fleet.arguments.get(self.kind, []),
+            *(self.fleet.arguments.get(self.name, []) if self.number > 1 else []),
         ]  # fmt: skip
 
     def start(self, wait=True):
@@ -171,10 +197,14 @@ class Service:
 
 
 class Fleet:
-    """The three services over one data directory."""
+    """The three services over one data directory, or several instances of each."""
 
-    def __init__(self, binaries, directory, *, data_directory=None, ports=None, arguments=None, tls=False, exempt=LOOPBACK):
-        """`arguments` are extra flags by service name, "*" for all of them.
+    def __init__(
+        self, binaries, directory, *,
+        data_directory=None, ports=None, arguments=None, tls=False, exempt=LOOPBACK, instances=1,
+    ):  # fmt: skip
+        """`arguments` are extra flags by service name, "*" for all of them; those of `qr` are every QR instance's, those
+        of `qr-2` the second one's alone.
 
         `exempt` are networks from which the identity service takes any number of guests and sign-ins: a story, and most
         tests, are more people than live at one address.
@@ -184,14 +214,15 @@ class Fleet:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.data_directory = pathlib.Path(data_directory or self.directory / "data")
         self.data_directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.ports = ports or choose_ports()
+        names = instance_names(instances)
+        self.ports = ports or choose_ports(names=names)
         self.arguments = dict(arguments or {})
         if exempt:
             self.arguments["identity"] = ["--limits-exempt", exempt, *self.arguments.get("identity", [])]
         self.environment = {}
         self.host = "localhost" if tls else "127.0.0.1"
         self.scheme = "https" if tls else "http"
-        self.services = {name: Service(self, name) for name in NAMES}
+        self.services = {name: Service(self, name) for name in names}
 
     @property
     def issuer(self):
@@ -201,7 +232,7 @@ class Fleet:
         return self.services[name]
 
     def start(self, seconds=60):
-        """Starts all three at once, and returns by how many seconds the last one was ready after the first."""
+        """Starts all of them at once, and returns by how many seconds the last one was ready after the first."""
         ready = {}
         deadline = time.monotonic() + seconds
         try:

@@ -16,6 +16,11 @@ let strict: [SwiftSetting] = [
 let hot: [SwiftSetting] =
   strict + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
 
+/// Executables are linked by the toolchain's lld, which is quicker than Debian's gold, and which says nothing of mktemp: a
+/// part of Foundation that swift-configuration brings along names it, so that gold warns once for each executable that is
+/// linked with the static standard library.
+let quiet: [LinkerSetting] = [.unsafeFlags(["-use-ld=lld"], .when(platforms: [.linux]))]
+
 let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
@@ -81,6 +86,7 @@ let package = Package(
     system("CCrypto", "libcrypto", "libssl-dev"),
     system("CArgon2", "libargon2", "libargon2-dev"),
     system("CSQLite", "sqlite3", "libsqlite3-dev"),
+    system("CPostgreSQL", "libpq", "libpq-dev"),
     system("CProtobufC", "libprotobuf-c", "libprotobuf-c-dev"),
     system("CQREncode", "libqrencode", "libqrencode-dev"),
     system("CZlib", "zlib", "zlib1g-dev"),
@@ -96,14 +102,19 @@ let package = Package(
     module("TLS", ["CSSL", nio], settings: hot),
     module("Compression", ["CZlib"]),
     module("GRPC", ["Compression", nio], settings: hot),
-    module("Transport", ["Callers", "HTTP2", "TLS", "GRPC", nio, nioPosix, nioHTTP1, logging, deque], settings: hot),
+    // Connections: what both sides need, and each side's half. An app links the client's alone.
+    module("Transport", ["HTTP2", "TLS", nio], settings: hot),
+    module("TransportClient", ["Transport", "HTTP2", "TLS", "GRPC", nio, nioPosix, deque], settings: hot),
+    module(
+      "TransportServer",
+      ["Callers", "Transport", "HTTP2", "TLS", "GRPC", nio, nioPosix, nioHTTP1, logging], settings: hot),
 
     // Messages: protobuf-c, the generator and what it generates.
     module("Protobuf", ["CProtobufC", nio]),
     .target(name: "CDescriptorProtos", dependencies: ["CProtobufC"]),
     module("ProtoGenerator", ["CDescriptorProtos"]),
     .executableTarget(
-      name: "protoc-gen-latchkey", dependencies: ["ProtoGenerator"], swiftSettings: strict),
+      name: "protoc-gen-latchkey", dependencies: ["ProtoGenerator"], swiftSettings: strict, linkerSettings: quiet),
     .target(name: "CLatchkeyProtos", dependencies: ["CProtobufC"]),
     module("LatchkeyProtos", ["CLatchkeyProtos", "Protobuf", "GRPC", nio]),
 
@@ -114,7 +125,8 @@ let package = Package(
     module("Storage", ["LatchkeyModel"]),
     module("Domain", ["Storage", "LatchkeyModel"]),
     module("StorageMemory", ["Storage", "LatchkeyModel"]),
-    module("StorageSQLite", ["Storage", "LatchkeyModel", "CSQLite", deque]),
+    module("StorageSQLite", ["Callers", "Storage", "LatchkeyModel", "CSQLite", deque]),
+    module("StoragePostgreSQL", ["Callers", "Storage", "LatchkeyModel", "CPostgreSQL", deque]),
 
     // Other people's servers.
     module("Transfers", ["CCurl", "Cryptography", "LatchkeyModel"]),
@@ -123,46 +135,53 @@ let package = Package(
     module(
       "ServiceRuntime",
       [
-        "Callers", "GRPC", "Transport", "TLS", "JSON", "LatchkeyProtos", "LatchkeyModel", "Cryptography", "Storage",
-        "StorageSQLite", nio, nioPosix, logging, metrics, lifecycle, signals, configuration,
+        "Callers", "GRPC", "TransportClient", "TransportServer", "TLS", "JSON", "LatchkeyProtos", "LatchkeyModel",
+        "Cryptography", "Storage", "StorageSQLite", "StoragePostgreSQL", nio, nioPosix, logging, metrics, lifecycle,
+        signals,
+        configuration,
       ]),
     module(
       "IdentityService",
       [
-        "Callers", "ServiceRuntime", "JSON", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography",
-        "Domain", "Storage", "StorageSQLite", "Transfers", nio, logging,
+        "Callers", "ServiceRuntime", "JSON", "LatchkeyModel", "LatchkeyProtos", "GRPC", "TransportServer",
+        "Cryptography", "Domain", "Storage", "StorageSQLite", "Transfers", nio, logging,
       ]),
     module(
       "QRSessionService",
       [
-        "Callers", "ServiceRuntime", "JSON", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography",
-        "Storage", "StorageSQLite", "QRCode", "CPrefetch", nio, logging, heap,
+        "Callers", "ServiceRuntime", "JSON", "LatchkeyModel", "LatchkeyProtos", "GRPC", "TransportServer",
+        "Cryptography", "Storage", "StorageSQLite", "StoragePostgreSQL", "QRCode", "CPrefetch", nio, logging, heap,
       ],
       settings: hot),
     module(
       "MigrationService",
       [
-        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage", "StorageSQLite",
-        logging,
+        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Domain", "Storage",
+        "StorageSQLite", logging,
       ]),
     .executableTarget(
-      name: "latchkey-identity", dependencies: ["IdentityService", "ServiceRuntime"], swiftSettings: strict),
+      name: "latchkey-identity", dependencies: ["IdentityService", "ServiceRuntime"], swiftSettings: strict,
+      linkerSettings: quiet),
     .executableTarget(
-      name: "latchkey-qr", dependencies: ["QRSessionService", "ServiceRuntime"], swiftSettings: strict),
+      name: "latchkey-qr", dependencies: ["QRSessionService", "ServiceRuntime"], swiftSettings: strict,
+      linkerSettings: quiet),
     .executableTarget(
-      name: "latchkey-migrator", dependencies: ["MigrationService", "ServiceRuntime"], swiftSettings: strict),
+      name: "latchkey-migrator", dependencies: ["MigrationService", "ServiceRuntime"], swiftSettings: strict,
+      linkerSettings: quiet),
 
     // The app's side.
     module("QRCode", ["CQREncode", "Compression"]),
-    module("LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "Transport", "TLS", "Cryptography", "JSON"]),
+    module(
+      "LatchkeyClient", ["LatchkeyProtos", "LatchkeyModel", "GRPC", "TransportClient", "TLS", "Cryptography", "JSON"]),
     module("LoadTest", ["JSON", histogram]),
     .executableTarget(
       name: "latchkey",
       dependencies: [
-        "LatchkeyClient", "LatchkeyModel", "LatchkeyProtos", "LoadTest", "GRPC", "Transport", "TLS", "Cryptography",
-        "JSON", "QRCode", arguments, signals,
+        "LatchkeyClient", "LatchkeyModel", "LatchkeyProtos", "LoadTest", "GRPC", "TransportClient", "TLS",
+        "Cryptography", "JSON", "QRCode", "Storage", "StorageSQLite", arguments, signals,
       ],
-      swiftSettings: strict),
+      swiftSettings: strict,
+      linkerSettings: quiet),
 
     // Tests.
     module("TestSupport", path: "Tests/TestSupport", ["LatchkeyModel", "TLS"]),
@@ -171,16 +190,30 @@ let package = Package(
     tests("TLS", [nio]),
     tests("Compression"),
     tests("GRPC", [nio]),
-    tests("Transport", ["Callers", "Compression", "GRPC", "HTTP2", "TLS", nio, nioPosix, nioEmbedded]),
+    module(
+      "TransportTestSupport", path: "Tests/TransportTestSupport", ["TransportServer", "GRPC", nio, logging]),
+    tests("Transport", ["TransportServer", "TLS", nio, nioPosix, nioEmbedded]),
+    tests(
+      "TransportClient",
+      ["TransportServer", "TransportTestSupport", "GRPC", "HTTP2", "TLS", nio, nioPosix, nioEmbedded, logging]),
+    tests(
+      "TransportServer",
+      [
+        "TransportClient", "TransportTestSupport", "Callers", "Compression", "GRPC", "HTTP2", nio, nioPosix,
+        nioEmbedded, logging,
+      ]),
     tests("Protobuf", ["CProtobufC", nio]),
     .target(name: "CInteropProtos", dependencies: ["CProtobufC"], path: "Tests/Interop/CInteropProtos"),
     module(
       "InteropProtos", path: "Tests/Interop/Protos", ["CInteropProtos", "LatchkeyProtos", "Protobuf", "GRPC", nio]),
     .executableTarget(
       name: "latchkey-interop",
-      dependencies: ["InteropProtos", "LatchkeyProtos", "GRPC", "Transport", "TLS", nio, logging, arguments],
+      dependencies: [
+        "InteropProtos", "LatchkeyProtos", "GRPC", "TransportClient", "TransportServer", "TLS", nio, logging, arguments,
+      ],
       path: "Tests/Interop/Program",
-      swiftSettings: strict),
+      swiftSettings: strict,
+      linkerSettings: quiet),
     .target(
       name: "CGoldenProtos", dependencies: ["CProtobufC"], path: "Tests/ProtoGeneratorTests/Golden/CGoldenProtos"),
     .testTarget(
@@ -198,45 +231,48 @@ let package = Package(
     tests("JSON"),
     tests("Cryptography", ["JSON", "LatchkeyModel"]),
     tests("LatchkeyModel"),
-    tests("Domain", ["Storage", "StorageMemory", "StorageSQLite", "LatchkeyModel"]),
+    tests("Domain", ["Storage", "StorageMemory", "StorageSQLite", "StoragePostgreSQL", "LatchkeyModel"]),
     .testTarget(
       name: "StorageConformanceTests",
-      dependencies: ["Storage", "StorageMemory", "StorageSQLite", "LatchkeyModel", "TestSupport"],
+      dependencies: [
+        "Storage", "StorageMemory", "StorageSQLite", "StoragePostgreSQL", "LatchkeyModel", "TestSupport",
+      ],
       path: "Tests/StorageConformance",
       swiftSettings: strict),
-    tests("StorageSQLite", ["Storage", "LatchkeyModel"]),
+    tests("StorageSQLite", ["Callers", "Storage", "LatchkeyModel"]),
+    tests("StoragePostgreSQL", ["Callers", "Storage", "LatchkeyModel"]),
     tests(
       "ServiceRuntime",
       [
-        "GRPC", "Transport", "TLS", "JSON", "LatchkeyProtos", "LatchkeyModel", "Cryptography", nio, nioPosix, logging,
-        metrics,
+        "GRPC", "TransportServer", "TLS", "JSON", "LatchkeyProtos", "LatchkeyModel", "Cryptography", "Storage",
+        "StoragePostgreSQL", nio, nioPosix, logging, metrics,
       ]),
     tests("Transfers", ["LatchkeyModel", nio, nioPosix]),
     tests(
       "IdentityService",
       [
-        "Callers", "ServiceRuntime", "JSON", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Storage",
-        "StorageSQLite", "Transfers", nio, logging,
+        "Callers", "Domain", "ServiceRuntime", "JSON", "LatchkeyModel", "LatchkeyProtos", "GRPC", "TransportServer",
+        "Cryptography", "Storage", "StoragePostgreSQL", "StorageSQLite", "Transfers", nio, logging,
       ]),
     tests(
       "QRSessionService",
       [
-        "Callers", "ServiceRuntime", "JSON", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography",
-        "Storage", "StorageSQLite", logging, nio,
+        "Callers", "ServiceRuntime", "JSON", "LatchkeyModel", "LatchkeyProtos", "GRPC", "TransportServer",
+        "Cryptography", "Storage", "StoragePostgreSQL", "StorageSQLite", "StorageMemory", logging, nio,
       ]),
     tests(
       "MigrationService",
       [
-        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Transport", "Cryptography", "Storage",
-        "StorageSQLite", logging,
+        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "TransportClient", "TransportServer",
+        "Cryptography", "Domain", "Storage", "StoragePostgreSQL", "StorageSQLite", logging,
       ]),
     tests("LoadTest", ["JSON"]),
     tests("QRCode", ["CZlib"]),
     tests(
       "LatchkeyClient",
       [
-        "IdentityService", "ServiceRuntime", "LatchkeyProtos", "LatchkeyModel", "GRPC", "Cryptography", "StorageSQLite",
-        "Transfers", logging, nio,
+        "IdentityService", "ServiceRuntime", "LatchkeyProtos", "LatchkeyModel", "GRPC", "TransportServer",
+        "Cryptography", "StorageSQLite", "Transfers", logging, nio,
       ]),
   ]
 )
@@ -247,12 +283,22 @@ if Context.environment["LATCHKEY_FUZZ"] != nil {
     .executableTarget(
       name: "latchkey-fuzz",
       dependencies: [
-        "HTTP2", "GRPC", "TLS", "Transport", "JSON", "LatchkeyProtos", "LatchkeyModel", "Cryptography", "TestSupport",
-        nio, nioEmbedded, logging,
+        "HTTP2", "GRPC", "TLS", "Transport", "TransportServer", "JSON", "LatchkeyProtos", "LatchkeyModel",
+        "Cryptography", "TestSupport", nio, nioEmbedded, logging,
       ],
       path: "Tests/Fuzz/Targets",
       // libFuzzer has the `main` of the program.
       swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])]
     )
   )
+}
+
+// What the engines cost, side by side: for who measures.
+if Context.environment["LATCHKEY_ENGINE_COST"] != nil {
+  package.targets.append(
+    .executableTarget(
+      name: "engine-cost",
+      dependencies: ["Domain", "LatchkeyModel", "Storage", "StoragePostgreSQL", "StorageSQLite"],
+      path: "Tests/Benchmarks/EngineCost",
+      swiftSettings: strict))
 }

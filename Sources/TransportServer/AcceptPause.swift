@@ -1,29 +1,58 @@
 internal import Glibc
 internal import NIOCore
 
-/// Stops accepting for a while when the process has no room for another connection: those that wait would have the
-/// event loop try again and again meanwhile.
+/// Stops accepting for a while when this process has few files left, or the system none.
+///
+/// Connections that wait would have the event loop try again and again meanwhile. The last files are for everything else:
+/// the system's libraries end a process that cannot open one (libdispatch looks at its threads in /proc).
+///
+/// Cost: three system calls for each connection that is accepted.
 final class AcceptPause: ChannelInboundHandler {
   typealias InboundIn = Channel
 
   private static let shortages: Set<CInt> = [EMFILE, ENFILE, ENOBUFS, ENOMEM]
   private var isPaused = false
 
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    if !Self.hasSpareFiles { pause(context) }
+    context.fireChannelRead(data)
+  }
+
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    if let error = error as? IOError, Self.shortages.contains(error.errnoCode), !isPaused {
-      isPaused = true
-      setAccepting(false, context)
-      let loop = context.eventLoop.assumeIsolated()
-      loop.scheduleTask(in: Limits.acceptPause) {
-        self.isPaused = false
-        self.setAccepting(true, context)
-      }
-    }
+    if let error = error as? IOError, Self.shortages.contains(error.errnoCode) { pause(context) }
     context.fireErrorCaught(error)
+  }
+
+  private func pause(_ context: ChannelHandlerContext) {
+    guard !isPaused else { return }
+    isPaused = true
+    setAccepting(false, context)
+    resumeLater(context)
+  }
+
+  private func resumeLater(_ context: ChannelHandlerContext) {
+    context.eventLoop.assumeIsolated().scheduleTask(in: Limits.acceptPause) { [self] in
+      guard Self.hasSpareFiles || !context.channel.isActive else { return resumeLater(context) }
+      isPaused = false
+      setAccepting(true, context)
+    }
   }
 
   private func setAccepting(_ accepts: Bool, _ context: ChannelHandlerContext) {
     // A channel that takes no options has been closed.
     try? context.channel.syncOptions?.setOption(.autoRead, value: accepts)
+  }
+
+  /// Whether the lowest number that is free leaves room for others: the kernel gives the lowest one to whoever asks. The
+  /// limit is asked for each time, since it may be changed from outside.
+  private static var hasSpareFiles: Bool {
+    var limit = rlimit()
+    // getrlimit fills the struct and keeps nothing.
+    guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return true }
+    let lowest = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)
+    // Without a standard error there is nothing to make a second one of, and nothing is known.
+    if lowest < 0 { return errno != EMFILE }
+    close(lowest)
+    return Int(lowest) + Limits.spareFiles < Int(clamping: limit.rlim_cur)
   }
 }

@@ -175,7 +175,10 @@ def processor_time(pid):
 
 
 def test_no_open_files_left(own_world):
-    """Without a file descriptor left, connections that are there are served, new ones wait, and all is well again after"""
+    """With hardly a file left, connections that are there are served, new ones wait, and all is well again after
+
+    The last files are never given to connections: the system's libraries end a process that cannot open one for a moment.
+    """
     world = own_world
     phone, screen = world.account(), world.device()
     code = screen.issue_qr()
@@ -186,15 +189,15 @@ def test_no_open_files_left(own_world):
         ["prlimit", "--pid", str(pid), "--nofile", "--output", "SOFT,HARD", "--noheadings"],
         check=True, capture_output=True, text=True,
     ).stdout.split()  # fmt: skip
-    used = max(int(number) for number in os.listdir(f"/proc/{pid}/fd")) + 1
-    subprocess.run(["prlimit", "--pid", str(pid), f"--nofile={used}:{limit[1]}"], check=True)
+    most = max(int(number) for number in os.listdir(f"/proc/{pid}/fd")) + 40
+    subprocess.run(["prlimit", "--pid", str(pid), f"--nofile={most}:{limit[1]}"], check=True)
     waiting = []
     try:
-        for _ in range(50):
+        for _ in range(80):
             client = socket.create_connection(("127.0.0.1", service.grpc_port), timeout=5)
             waiting.append(client)
         time.sleep(0.5)
-        assert open_files(pid) <= used
+        assert open_files(pid) <= most - 16
         began = processor_time(pid)
         time.sleep(2)
         assert processor_time(pid) - began < 1, "the service burns the processor while it cannot accept"

@@ -9,19 +9,18 @@ extension ServerStream {
     content = .page
     watchBody()
     if let format = head.webFormat { return beginWeb(format, request) }
-    let isPost = head.httpMethod.isEmpty
-    let target = String(decoding: head.httpPath, as: UTF8.self)
-    let method = isPost ? "POST" : String(decoding: head.httpMethod, as: UTF8.self)
-    switch connection.environment.pages.find(method: method, path: PageTable.split(target).path) {
-    case .none where isPost: answerPage(PageResponse(status: 415, text: "unsupported media type\n"), isHead: false)
-    default: break
-    }
   }
 
   func runPage() {
     guard content == .page, !isPageRunning, let asked = request else { return }
     let head = asked.head
     let (path, query) = PageTable.split(String(decoding: head.httpPath, as: UTF8.self))
+    let isPost = head.httpMethod.isEmpty
+    let method = isPost ? "POST" : String(decoding: head.httpMethod, as: UTF8.self)
+    if isPost, case .none = connection.environment.pages.find(method: method, path: path) {
+      // As gRPC over HTTP/2 has it for other content types. Not before the request is whole: it may turn out malformed.
+      return answerPage(PageResponse(status: 415, text: "unsupported media type\n"), isHead: false)
+    }
     var headers: [(name: String, value: String)] = []
     var cookies: [String] = []
     head.fields.forEach { name, value in
@@ -32,7 +31,7 @@ extension ServerStream {
     // RFC 9113 §8.2.3: a client may give each cookie a field of its own.
     if !cookies.isEmpty { headers.append(("cookie", cookies.joined(separator: "; "))) }
     let request = PageRequest(
-      method: head.httpMethod.isEmpty ? "POST" : String(decoding: head.httpMethod, as: UTF8.self),
+      method: method,
       path: path,
       query: query,
       headers: headers,

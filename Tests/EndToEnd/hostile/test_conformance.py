@@ -354,6 +354,20 @@ def test_half_closed_stream(target, late):
 
 
 @pytest.mark.parametrize(
+    "late",
+    [data(1, b"longer"), data(1, b"x", 0) + headers(1, [(":path", "/")])],
+    ids=["content-length below the body", "pseudo-header in trailers"],
+)
+def test_malformed_late(target, late):
+    """RFC 9113 §8.1.1: a request that turns out malformed after its fields were looked at is an error, whatever it is about"""
+    with target.connect() as peer:
+        peer.send(headers(1, fields("/", ("content-length", "1"), content_type="text/plain"), flags=END_HEADERS))
+        peer.barrier()
+        peer.send(late)
+        assert peer.verdict(stream=1) in either(PROTOCOL_ERROR)
+
+
+@pytest.mark.parametrize(
     "unserved",
     [
         headers(1, raw=block(fields(drop=[":path"])) + b"\x40\x01a\x01b"),

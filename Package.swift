@@ -178,7 +178,7 @@ let package = Package(
       name: "latchkey",
       dependencies: [
         "LatchkeyClient", "LatchkeyModel", "LatchkeyProtos", "LoadTest", "GRPC", "TransportClient", "TLS",
-        "Cryptography", "JSON", "QRCode", "Storage", "StorageSQLite", arguments, signals,
+        "Cryptography", "JSON", "QRCode", "Storage", "StoragePostgreSQL", "StorageSQLite", arguments, signals,
       ],
       swiftSettings: strict,
       linkerSettings: quiet),

@@ -115,17 +115,26 @@ def make_secrets(binaries, directory):
     scratch = services.Fleet(binaries, directory.parent / "scratch")
     scratch["identity"].start()
     scratch["identity"].stop()
+    copy_secrets(scratch.data_directory, directory)
+
+
+def copy_secrets(source, directory):
     directory.mkdir(mode=0o700)
     for name in ("service-token", "identity-secret"):
-        shutil.copy2(scratch.data_directory / name, directory / name)
-    shutil.copytree(scratch.data_directory / "signing-keys", directory / "signing-keys")
+        shutil.copy2(source / name, directory / name)
+    shutil.copytree(source / "signing-keys", directory / "signing-keys")
 
 
-def fleet(binaries, directory, server, arguments, instances=1, peers=True):
-    """The three services over one database, several instances of each with the same secrets in folders of their own. Without
-    `peers` those of the QR service do not reach each other and hear from the database alone."""
+def fleet(binaries, directory, server, arguments, instances=1, peers=True, secrets=None):
+    """The three services over one database, several instances of each with the same secrets in folders of their own: those
+    of the data directory `secrets`, or new ones. Without `peers` those of the QR service do not reach each other and hear
+    from the database alone."""
     data = directory / "data"
-    make_secrets(binaries, data)
+    directory.mkdir(exist_ok=True)
+    if secrets:
+        copy_secrets(secrets, data)
+    else:
+        make_secrets(binaries, data)
     password = directory / "database-password"
     password.touch(mode=0o600)
     password.write_text(PASSWORD + "\n")

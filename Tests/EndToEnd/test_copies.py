@@ -8,11 +8,15 @@ import sqlite3
 import subprocess
 import threading
 
+import grpc
+import postgresql
 import pytest
 import services
 
 from test_look import shown, too_wide
-from world import UNTHROTTLED, World, record
+from latchkey.identity.v1 import auth_service_pb2
+from latchkey.migration.v1 import migration_service_pb2
+from world import UNTHROTTLED, World, record, unique_identifier
 
 DATABASES = ("identity.db", "migrator.db", "qr.db")
 
@@ -63,6 +67,34 @@ def goes_on(binaries, folder, tmp_path, device):
         device.world = moved
         device.refresh()
         return len(device.rows("cart"))
+
+
+@pytest.fixture(scope="module")
+def database():
+    """A PostgreSQL whose database is empty."""
+    server = postgresql.PostgreSQL()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def empty(database, tmp_path):
+    """The words that make `latchkey admin import` store rows in an empty database of `database`."""
+    database.query("DROP DATABASE IF EXISTS latchkey WITH (FORCE)", database="postgres")
+    database.query("CREATE DATABASE latchkey", database="postgres")
+    password = tmp_path / "database-password"
+    password.touch(mode=0o600)
+    password.write_text(postgresql.PASSWORD + "\n")
+    return ["--to", database.url("import"), "--database-password-file", password]
+
+
+def counts(database):
+    """{service: {table: its rows}}, without those that say who uses the tables."""
+    listed = database.query(
+        "SELECT schemaname, relname FROM pg_stat_user_tables WHERE relname NOT IN ('latchkey_schema', 'members') ORDER BY 1, 2"
+    )
+    names = [line.split("|") for line in listed.splitlines()]
+    return {f"{part}.{name}": int(database.query(f"SELECT count(*) FROM {part}.{name}")) for part, name in names}
 
 
 def test_backup(own_world, binaries, copies, tmp_path):
@@ -215,3 +247,99 @@ def test_progress_of_copies(own_world, binaries, tmp_path, columns):
         assert f" {unit}" in said and " %" in said, said
         assert not too_wide(said, columns), said
         assert said.rstrip().endswith("."), said
+
+
+def a_life(world):
+    """People with what is stored of them: an account with a password and a merged guest that it may take back, a guest, a session
+    that ended, and a device that a code let in."""
+    identifier = unique_identifier()
+    owner = world.account(identifier=identifier)
+    owner.put([record("cart", "shared", b"account's", number=3), record("cart", "kept", b"\xff\0")])
+    guest = world.device()
+    guest.start_as_guest()
+    guest.put([record("cart", "shared", b"guest's", number=4), record("cart", "brought", bytes(60_000))])
+    ticket = guest.authenticate(identifier).conflict.link_ticket
+    merge = guest.choose(ticket, auth_service_pb2.ON_CONFLICT_MERGE).account_change.migration_id
+    assert guest.watch_merge(merge)[-1].state == migration_service_pb2.MIGRATION_STATE_DONE
+    left = world.device()
+    left.start_as_guest()
+    world.auth.Revoke(auth_service_pb2.RevokeRequest(token=left.tokens.refresh_token), timeout=10)
+    alone = world.device()
+    alone.start_as_guest()
+    alone.put([record("cart", "mine", b"1")])
+    screen = world.device()
+    code = screen.issue_qr()
+    owner.confirm(owner.scan(code.qr_payload), code.check_code)
+    answer = screen.poll()
+    screen.tokens = answer.tokens
+    return identifier, owner, guest, merge, left, alone, screen
+
+
+def test_to_postgresql(own_world, binaries, copies, cli, database, empty, tmp_path):
+    """C11: what SQLite held goes on over PostgreSQL: everybody is who they were, with all they had, and merges can be taken back"""
+    data = own_world.fleet.data_directory
+    identifier, owner, guest, merge, left, alone, screen = a_life(own_world)
+    before = {device: device.rows("cart") for device in (owner, guest, alone, screen)}
+    own_world.close()
+    own_world.fleet.stop()
+    exported = tmp_path / "exported"
+    copies("export", exported, "--data-dir", data)
+    answer = copies("import", exported, *empty)
+    assert [(service["service"], service["imported"]) for service in answer["services"]] == [
+        ("identity", True), ("qr", True), ("migrator", True)
+    ]  # fmt: skip
+    manifest = json.loads((exported / "manifest.json").read_text())
+    parts = {"identity": "identity", "qr": "qr", "migrator": "migration"}
+    expected = {
+        f"{parts[service['service']]}.{table['name']}": table["rows"] for service in manifest["services"] for table in service["tables"]
+    }
+    found = counts(database)
+    assert expected == {name: found[name] for name in expected}
+    assert not any(rows for name, rows in found.items() if name not in expected)
+    # Again: what is there is looked at, and left as it is.
+    again = copies("import", exported, *empty)
+    assert not any(service["imported"] for service in again["services"])
+    assert counts(database) == found
+    with postgresql.fleet(binaries, tmp_path / "shared", database, UNTHROTTLED, secrets=data) as fleet:
+        moved = World(fleet)
+        for device, rows_before in before.items():
+            device.world = moved
+            device.refresh()
+            assert device.rows("cart") == rows_before
+        left.world = moved
+        with pytest.raises(grpc.RpcError) as refused:
+            left.refresh()
+        assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
+        moved.migrations.UndoMigration(migration_service_pb2.UndoMigrationRequest(migration_id=merge), metadata=guest.metadata, timeout=30)
+        assert guest.watch_merge(merge)[-1].state == migration_service_pb2.MIGRATION_STATE_UNDONE
+        assert {name: row.value for name, row in owner.rows("cart").items()} == {"shared": b"account's", "kept": b"\xff\0"}
+        stranger = moved.device()
+        stranger.start_as_guest()
+        assert stranger.authenticate(identifier).HasField("conflict")
+        token = fleet.data_directory / "service-token"
+        assert cli(moved, "admin", "admin", "audit", "verify", "--service-token-file", str(token))["intact"]
+
+
+def test_to_postgresql_refused(own_world, copies, database, empty, tmp_path):
+    """C11: an import into PostgreSQL stores nothing of an export that was changed, and never adds to what is there"""
+    data = own_world.fleet.data_directory
+    somebody(own_world)
+    exported = tmp_path / "exported"
+    copies("export", exported, "--data-dir", data)
+    file = exported / "identity.sessions.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(b'"generation":', b'"generation":1', 1))
+    answer = copies("import", exported, *empty, "--service", "identity", status=65)
+    assert "identity.sessions.jsonl" in answer["error"]["message"]
+    assert not any(counts(database).values())
+    file.write_bytes(whole)
+    assert copies("import", exported, *empty, "--service", "identity")["services"][0]["imported"]
+    # Somebody lives there since.
+    database.query("UPDATE identity.subjects SET nickname = 'Grace' WHERE sub = (SELECT min(sub::text)::uuid FROM identity.subjects)")
+    found = counts(database)
+    answer = copies("import", exported, *empty, "--service", "identity", status=74)
+    assert "identity.subjects" in answer["error"]["message"]
+    assert counts(database) == found
+    password = database.url("import").replace("@", ":secret@")
+    answer = copies("import", exported, "--to", password, status=65)
+    assert "--database-password-file" in answer["error"]["message"] and "secret" not in json.dumps(answer)

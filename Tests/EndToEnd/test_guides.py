@@ -13,13 +13,24 @@ from world import UNTHROTTLED
 @pytest.mark.parametrize("page", [page for page in guides.PAGES if guides.blocks(page)], ids=lambda page: page.stem)
 def test_commands_print_what_the_page_shows(page, binaries, tmp_path):
     """Every command block of README and of the guides runs, and prints what the page shows"""
+    for attempt in range(3):
+        wrong = differences(page, binaries, tmp_path / str(attempt))
+        # A disk that is busy with other tests makes a service refuse some of a load, and it says so.
+        if not any("OVERLOADED" in text for text in wrong):
+            break
+    assert not wrong, "\n".join(wrong)
+
+
+def differences(page, binaries, folder):
+    """What a page's commands print otherwise than it shows."""
+    folder.mkdir()
     wrong = []
-    with guides.Reader(binaries, tmp_path, arguments=UNTHROTTLED) as reader:
+    with guides.Reader(binaries, folder, arguments=UNTHROTTLED) as reader:
         for block, shown, printed in guides.follow(page, reader):
             for (command, old), (_, new) in zip(shown, printed, strict=True):
                 if not guides.matches(old, new):
                     wrong.append("\n    ".join([f"{block}: $ {command}", "shows:", *old, "prints:", *new]))
-    assert not wrong, "\n".join(wrong)
+    return wrong
 
 
 def test_shapes_tell_answers_apart():

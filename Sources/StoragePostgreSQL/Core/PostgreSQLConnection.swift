@@ -98,6 +98,9 @@ import Storage
 
   // MARK: For the stores
 
+  /// The number of the running transaction, as a `bigint` in SQL.
+  package static let thisTransaction = "pg_current_xact_id()::text::bigint"
+
   /// Runs a statement. Returns how many rows it changed.
   @discardableResult
   package func execute(_ sql: String, _ values: PostgreSQLValue...) async throws(StorageError) -> Int {

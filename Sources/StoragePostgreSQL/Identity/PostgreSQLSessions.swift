@@ -21,7 +21,7 @@ struct PostgreSQLSessions: SessionRows {
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
       CASE WHEN $17::bigint IS NOT NULL THEN \(thisTransaction) END)
     """
-  private static let thisTransaction = "pg_current_xact_id()::text::bigint"
+  private static let thisTransaction = PostgreSQLConnection.thisTransaction
   private static let setEnded = "UPDATE sessions SET ended_at = $1, end_reason = $2, ended_in = \(thisTransaction)"
 
   func find(_ id: SessionID) async throws(StorageError) -> Session? {

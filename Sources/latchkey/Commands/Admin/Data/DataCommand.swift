@@ -1,12 +1,13 @@
 import ArgumentParser
 import Storage
+import StoragePostgreSQL
 import StorageSQLite
 
 /// A command that works on the services' files, on the machine that has them. No service is asked, and none need run.
 protocol DataCommand: AsyncParsableCommand {
   var options: DataOptions { get }
 
-  func run(_ output: Output) throws
+  func run(_ output: Output) async throws
 }
 
 extension DataCommand {
@@ -14,7 +15,7 @@ extension DataCommand {
     let output = Output(json: options.json)
     let failure: CommandFailure
     do {
-      return try run(output)
+      return try await run(output)
     } catch let error as CommandFailure {
       failure = error
     } catch let error as StorageError {
@@ -49,7 +50,7 @@ struct DataOptions: ParsableArguments {
 }
 
 /// A service, by the database that it keeps.
-enum StoredService: String, CaseIterable {
+enum StoredService: String, CaseIterable, ExpressibleByArgument {
   case identity
   case qr
   case migrator
@@ -61,6 +62,15 @@ enum StoredService: String, CaseIterable {
     case .identity: .identity
     case .qr: QRSchema.current
     case .migrator: MigrationSchema.schema
+    }
+  }
+
+  /// Of PostgreSQL, which several instances may share.
+  var sharedSchema: PostgreSQLSchema {
+    switch self {
+    case .identity: .identity
+    case .qr: .qr
+    case .migrator: .migration
     }
   }
 }

@@ -4,8 +4,8 @@ import StorageSQLite
 
 /// A row as a line of JSON: an object with a member for each column, in the table's order. Bytes are base64url.
 enum ExportLine {
-  static func text(_ values: [SQLiteValue], of table: SQLiteTable) -> [UInt8] {
-    let members = zip(table.columns, values).map { column, value in
+  static func text(_ values: [SQLiteValue], of columns: [SQLiteTable.Column]) -> [UInt8] {
+    let members = zip(columns, values).map { column, value in
       let json: JSONValue =
         switch value {
         case .null: .null
@@ -19,12 +19,12 @@ enum ExportLine {
   }
 
   /// Nil for a line that is no row of the table.
-  static func values(_ line: [UInt8], of table: SQLiteTable) -> [SQLiteValue]? {
-    guard let members = (try? JSONValue(parsing: line))?.members, members.count == table.columns.count else {
+  static func values(_ line: [UInt8], of columns: [SQLiteTable.Column]) -> [SQLiteValue]? {
+    guard let members = (try? JSONValue(parsing: line))?.members, members.count == columns.count else {
       return nil
     }
     var values: [SQLiteValue] = []
-    for (column, member) in zip(table.columns, members) {
+    for (column, member) in zip(columns, members) {
       guard column.name == member.name else { return nil }
       switch (column.type, member.value) {
       case (_, .null): values.append(.null)

@@ -17,7 +17,7 @@ struct TableReading {
     var failure: CommandFailure?
     try snapshot.forEachRow(of: table) { values in
       guard failure == nil else { return }
-      let line = ExportLine.text(values, of: table)
+      let line = ExportLine.text(values, of: table.columns)
       digest.update(line)
       rows += 1
       bytes += Int64(line.count)

@@ -258,19 +258,29 @@ class Holder:
 
     def refusal(self):
         """Asks for the collections of the token's subject by a stock client: the reason of its refusal, if there is one."""
-        path = "/latchkey.migration.v1.RecordService/ListCollections"
-        proof = proofs.make(self.key, f"http://{self.address}{path}", self.token)
-        metadata = (("authorization", f"DPoP {self.token}"), ("dpop", proof))
         with grpc.insecure_channel(self.address) as channel:
-            call = channel.unary_unary(path, request_serializer=bytes, response_deserializer=bytes)
             try:
-                answer = call(b"", metadata=metadata, timeout=10)
+                answer = self.ask(channel)
             except grpc.RpcError as error:
                 # A google.rpc.Status: with the messages generated from proto/ one would read it in full.
                 details = dict(error.trailing_metadata()).get("grpc-status-details-bin", b"")
                 return GONE if GONE.encode() in details else str(error)
         expect(answer, "the token's subject has no collections")
         return None
+
+    def ask(self, channel, nonce=None):
+        path = "/latchkey.migration.v1.RecordService/ListCollections"
+        proof = proofs.make(self.key, f"http://{self.address}{path}", self.token, nonce)
+        metadata = (("authorization", f"DPoP {self.token}"), ("dpop", proof))
+        call = channel.unary_unary(path, request_serializer=bytes, response_deserializer=bytes)
+        try:
+            return call(b"", metadata=metadata, timeout=10)
+        except grpc.RpcError as error:
+            # RFC 9449 section 8: where a nonce is wanted, the answer brings one.
+            wanted = dict(error.trailing_metadata() or ()).get("dpop-nonce")
+            if nonce or not wanted:
+                raise
+            return self.ask(channel, wanted)
 
 
 class Step:

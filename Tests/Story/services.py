@@ -1,5 +1,6 @@
 """Starts and stops the three services: for the story and for the end-to-end tests. Python's own library only."""
 
+import collections
 import contextlib
 import json
 import os
@@ -41,12 +42,17 @@ def port_range():
     return first, first + size
 
 
+# What was given out lately, whether somebody listens there by now or not.
+_given = collections.deque(maxlen=200)
+
+
 def free_port(taken=()):
-    """A port that nobody has."""
+    """A port that nobody has or is about to have."""
     first, end = port_range()
     for _ in range(1000):
         port = random.randrange(first, end)
-        if port not in taken and is_free(port):
+        if port not in taken and port not in _given and is_free(port):
+            _given.append(port)
             return port
     raise StartError(f"no free port between {first} and {end}")
 

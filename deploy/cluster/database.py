@@ -79,12 +79,6 @@ class Node:
         assert pid is not None, f"{self.name} does not run"
         processes.kill(processes.with_children(pid))
 
-    def signal(self, number):
-        """To every process of PostgreSQL: SIGSTOP and SIGCONT make it stand still and go on."""
-        for pid in processes.with_children(self.postmaster()):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-
     def has_database(self):
         url = f"postgresql://{USER}@127.0.0.1:{self.port}/latchkey"
         with contextlib.suppress(processes.StartError):
@@ -225,12 +219,18 @@ class DatabaseCluster:
         return None
 
     def is_whole(self):
-        """One leads, all others stream from it, and one of them is synchronous."""
-        members = self.members().values()
-        roles = sorted(member["role"] for member in members)
-        states = {member["state"] for member in members}
-        is_running = len(members) == len(self.nodes) and states <= {"running", "streaming"}
-        return is_running and "leader" in roles and "sync_standby" in roles and self.leader() is not None
+        """One leads, all others stream from it on its timeline, and one of them is synchronous. A node that
+        is still unwound while the leader dies from which it is has to be made anew."""
+        leader = self.leader()
+        if leader is None:
+            return False
+        members = self.members()
+        streams = [stream.get("state") for stream in leader.said().get("replication", [])]
+        timelines = {member.get("timeline") for member in members.values()}
+        roles = [member["role"] for member in members.values()]
+        is_running = all(member["state"] in ("running", "streaming") for member in members.values())
+        is_complete = len(members) == len(self.nodes) and streams == ["streaming"] * (len(self.nodes) - 1)
+        return is_complete and is_running and len(timelines) == 1 and "sync_standby" in roles
 
     def wait_until_whole(self, seconds=120):
         processes.wait_until(self.is_whole, "a leader with two followers", [node.patroni for node in self.nodes], seconds)
@@ -242,12 +242,24 @@ class DatabaseCluster:
         node.kill()
         return node, moment
 
-    def pause(self):
-        """Takes the database away from everybody: all nodes stand still, each with its Patroni."""
+    def take_away(self):
+        """From everybody: all nodes die, and their Patronis stand still."""
         for node in self.nodes:
             node.patroni.popen.send_signal(signal.SIGSTOP)
         for node in self.nodes:
-            node.signal(signal.SIGSTOP)
+            node.kill()
+
+    def bring_back(self):
+        """Returns once a commit is acknowledged again."""
+        for node in self.nodes:
+            node.patroni.popen.send_signal(signal.SIGCONT)
+        processes.wait_until(self.commits, "a commit", [node.patroni for node in self.nodes], seconds=180)
+
+    def commits(self):
+        with contextlib.suppress(processes.StartError):
+            self.query("CREATE TABLE IF NOT EXISTS public.probe (n int); INSERT INTO public.probe VALUES (1)")
+            return True
+        return False
 
     # Asking it.
 
@@ -271,3 +283,14 @@ class DatabaseCluster:
         """By service: how many of the pools' connections stand."""
         rows = self.query("SELECT application_name, count(*) FROM pg_stat_activity WHERE application_name LIKE 'latchkey%' GROUP BY 1")
         return {name: int(count) for name, count in (row.split("|") for row in rows.splitlines())}
+
+    def most_connections(self, seconds):
+        """By service: the most of them that stood at a time in the next seconds."""
+        most, end = {}, time.monotonic() + seconds
+        while time.monotonic() < end:
+            # A standby that is started again while it is asked who it is ends the question.
+            with contextlib.suppress(processes.StartError):
+                for name, count in self.connections().items():
+                    most[name] = max(count, most.get(name, 0))
+            time.sleep(0.05)
+        return {name: count for name, count in most.items() if name != "latchkey-test"}

@@ -21,12 +21,7 @@ class Front:
         self.fleet = fleet
         self.binaries, self.directory, self.data_directory = fleet.binaries, fleet.directory, fleet.data_directory
         self.services = fleet.services
-        names = services.NAMES
-        taken = {port for pair in fleet.ports.values() for port in pair}
-        self.ports = {}
-        for name in names:
-            self.ports[name] = (services.free_port(taken), None)
-            taken.add(self.ports[name][0])
+        self.ports = {name: (services.free_port(), None) for name in services.NAMES}
 
     class Address:
         def __init__(self, address):

@@ -1,10 +1,13 @@
-.PHONY: run test trials bench fuzz sanitize format docs manual
+.PHONY: run test cluster-test trials bench fuzz sanitize format docs manual
 
 run:
 	@Tests/Story/run
 
 test:
 	@Tests/Tools/test
+
+cluster-test:
+	@Tests/Tools/cluster-test
 
 trials:
 	@Tests/Tools/trials

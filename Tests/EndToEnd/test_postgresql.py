@@ -107,7 +107,7 @@ class Visitors:
 
 
 def test_database_killed(pg_world, server):
-    """PostgreSQL killed under load and back after ten seconds: the services stay up, polls go on, nothing acknowledged is
+    """C17: PostgreSQL killed under load and back after ten seconds: the services stay up, polls go on, nothing acknowledged is
     lost, they are served again within five seconds, and no pool has more than its eight connections"""
     world = pg_world
     phone, screen = world.account(), world.device()

@@ -6,7 +6,6 @@ What it is about (`key`) has one writer, so that plain rules do in place of a se
 
 import collections
 import dataclasses
-import statistics
 
 # Operations that change something, by the service that takes them.
 WRITES = {
@@ -65,6 +64,12 @@ class History(list):
                 default=float("inf"),
             )
         return found
+
+    def first_write(self, service, moment):
+        """How many seconds after `moment` (nanoseconds) a service's first write was acknowledged."""
+        names = [name for name, of in WRITES.items() if of == service]
+        ends = [operation.end for operation in self.answered(*names) if operation.end > moment]
+        return (min(ends, default=float("inf")) - moment) / SECOND
 
     def gap(self, moment):
         """The writers' gap: of the service whose writers had the longest."""
@@ -164,7 +169,3 @@ RULES = (guests, refreshes, codes, records, revocations)
 def unexpected(history):
     """Attempts that ended otherwise than they may while a database fails over: UNAVAILABLE, and when to come back."""
     return [operation for operation in history if operation.error and (operation.error, operation.retry_info) != ("UNAVAILABLE", True)]
-
-
-def median(values):
-    return statistics.median(values)

@@ -14,8 +14,8 @@ from world import Failure, World, record
 
 # For an attempt: longer than a commit may take, so that a deadline hides nothing.
 TIMEOUT = 25
-# For as long as something is tried again.
-PATIENCE = 90
+# For as long as something is tried again: longer than any outage that is tried.
+PATIENCE = 300
 # Between two things that one person does: some hundred a second of all, so that two cores also serve them.
 PAUSE = 0.02
 

@@ -12,6 +12,8 @@ class DatabaseProxy:
         self.target = port
         self.commits_to_lose = 0
         self.lost = 0
+        # Whether the database gets a commit whose answer is lost: then it happens, and otherwise it does not.
+        self.delivers_lost = True
         self.open = threading.Event()
         self.open.set()
         self.lock = threading.Lock()
@@ -36,8 +38,10 @@ class DatabaseProxy:
         with contextlib.suppress(OSError):
             while data := client.recv(65536):
                 if data == b"Q\x00\x00\x00\x0bCOMMIT\x00" and self.takes_commit():
-                    # Its answer goes nowhere, and there was one.
+                    # Its answer goes nowhere, whether there was one or not.
                     client.shutdown(socket.SHUT_RDWR)
+                    if not self.delivers_lost:
+                        break
                     server.sendall(data)
                     continue
                 self.open.wait()

@@ -1,0 +1,74 @@
+"""Connections to the database cut right behind a COMMIT, which then happened or did not: what people are told is true."""
+
+import itertools
+import time
+
+import database_proxy
+import history
+import people
+import postgresql
+import pytest
+from world import UNTHROTTLED
+
+# Commits of each service that are lost: as many happen as do not.
+LOST = 12
+# Between two of them: a pool makes one connection a second anew.
+PAUSE = 1.3
+
+
+@pytest.fixture
+def server():
+    server = postgresql.PostgreSQL()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def proxies(server):
+    """By service, what stands between it and the database."""
+    proxies = {name: database_proxy.DatabaseProxy(server.port) for name in postgresql.SERVICES}
+    yield proxies
+    for proxy in proxies.values():
+        proxy.stop()
+
+
+@pytest.fixture
+def fleet(binaries, tmp_path, server, proxies):
+    fleet = postgresql.fleet(binaries, tmp_path / "fleet", server, UNTHROTTLED)
+    for name, proxy in proxies.items():
+        url = server.url(name).replace(f":{server.port}/", f":{proxy.port}/")
+        fleet.arguments[name] += ["--storage-url", url]
+    with fleet:
+        yield fleet
+
+
+def lose_commits(proxies, crowd):
+    for number in itertools.count():
+        crowd.expect_no_failure()
+        if all(proxy.lost >= LOST for proxy in proxies.values()):
+            return
+        for proxy in proxies.values():
+            # Alternately, and only when the one before was lost.
+            if proxy.commits_to_lose == 0:
+                proxy.delivers_lost = number % 2 == 0
+                proxy.commits_to_lose = 1
+        time.sleep(PAUSE)
+
+
+def test_lost_commits(fleet, proxies, seed):
+    """C5: a write whose connection broke behind its COMMIT is looked up before a code is answered for, and otherwise said to be
+    unknown: what people are told is true, and what they do again happens once"""
+    with people.Crowd(fleet, seed) as crowd:
+        crowd.wait_for_writes(5)
+        lose_commits(proxies, crowd)
+    crowd.verify()
+    found = crowd.history
+    unknown = [operation.op for operation in found if "did not say" in operation.message]
+    print(f"{ {name: proxy.lost for name, proxy in proxies.items()} } commits lost; said to be unknown: {sorted(unknown)}")
+    assert history.violations(found) == []
+    assert history.unexpected(found) == []
+    # The QR service looks. A scan or confirmation that it does not find it makes again; of a code that it does not find it
+    # cannot know whether the commit is still under way.
+    assert not {"scan", "confirm"} & set(unknown), unknown
+    assert sum(op in ("issue", "redeem") for op in unknown) <= (proxies["qr"].lost + 1) // 2, unknown
+    assert unknown, "nobody noticed"

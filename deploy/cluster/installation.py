@@ -43,15 +43,19 @@ class Installation:
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.database = database.DatabaseCluster(self.folder, members=etcd_members)
-        arguments = dict(arguments or {})
-        self.fleet = postgresql.fleet(binaries, self.folder / "fleet", self.database, arguments, instances=INSTANCES)
+        self.balancer = None
+        try:
+            # Has identity make the secrets that all share.
+            self.fleet = postgresql.fleet(binaries, self.folder / "fleet", self.database, arguments or {}, instances=INSTANCES)
+        except BaseException:
+            self.database.stop()
+            raise
         self.front = Front(self.fleet)
         addresses = [part for name in services.NAMES for part in (f"--{name}-address", self.front[name].address)]
         common = ["--issuer", self.front.issuer, "--proxies-trusted", "127.0.0.1", *addresses]
         self.fleet.arguments["*"] = [*self.fleet.arguments.get("*", []), *common]
         # After what the fleet said: where codes point to is the balancer.
         self.fleet.arguments["qr"] += ["--verification-base", f"http://{self.front['qr'].address}"]
-        self.balancer = None
 
     def start_balancer(self):
         words = {}

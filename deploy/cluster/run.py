@@ -115,6 +115,8 @@ def main():
     binaries = pathlib.Path(os.environ.get("BINARIES", ROOT / ".build" / "release")).resolve()
     folder = ROOT / ".latchkey" / time.strftime("cluster-%Y%m%d-%H%M%S")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if not (binaries / "latchkey-identity").exists():
+        sys.exit(f"{binaries}: no executables are there")
     is_good = False
     place = None
     try:

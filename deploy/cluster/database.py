@@ -85,9 +85,9 @@ class Node:
             return self.cluster.psql(url, "SELECT 1") == "1"
 
     def stop(self):
-        """Patroni first: it would start PostgreSQL again."""
+        """Patroni first: it would start PostgreSQL again. With it goes what it runs to make a database or to copy one."""
         if self.patroni is not None:
-            processes.kill([self.patroni.pid])
+            processes.kill(processes.with_children(self.patroni.pid))
             self.patroni.popen.wait()
         if pid := self.postmaster():
             processes.kill(processes.with_children(pid))
@@ -192,7 +192,12 @@ class DatabaseCluster:
         for member in self.etcd:
             if member.process is not None:
                 member.process.stop()
-        shutil.rmtree(self.folder)
+        processes.wait_until(self.is_removed, f"the end of {self.folder}", seconds=30)
+
+    def is_removed(self):
+        """What was killed may write for a moment longer."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return not self.folder.exists()
 
     def __enter__(self):
         self.start()

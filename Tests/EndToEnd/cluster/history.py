@@ -166,6 +166,10 @@ def revocations(history):
 RULES = (guests, refreshes, codes, records, revocations)
 
 
+# How an attempt may end while a database fails over: the service cannot now, or more waits than it can do in time.
+ERRORS = {("UNAVAILABLE", True), ("RESOURCE_EXHAUSTED", True)}
+
+
 def unexpected(history):
-    """Attempts that ended otherwise than they may while a database fails over: UNAVAILABLE, and when to come back."""
-    return [operation for operation in history if operation.error and (operation.error, operation.retry_info) != ("UNAVAILABLE", True)]
+    """Attempts that ended otherwise: with another status, or without RetryInfo."""
+    return [operation for operation in history if operation.error and (operation.error, operation.retry_info) not in ERRORS]

@@ -12,8 +12,8 @@ from latchkey.identity.v1 import auth_service_pb2
 from latchkey.qr.v1 import qr_session_service_pb2 as qr_pb
 from world import Failure, World, record
 
-# For an attempt: longer than a commit may take, so that a deadline hides nothing.
-TIMEOUT = 25
+# For an attempt, in seconds: longer than a commit and what waits for it may take.
+TIMEOUT = 40
 # For as long as something is tried again: longer than any outage that is tried.
 PATIENCE = 300
 # Between two things that one person does: some hundred a second of all, so that two cores also serve them.
@@ -25,6 +25,20 @@ def known_by(token):
     return hashlib.sha256(token.encode()).hexdigest()[:12]
 
 
+class Patience(grpc.UnaryUnaryClientInterceptor, grpc.StreamUnaryClientInterceptor):
+    """No deadline is shorter than a commit may take: a client that gives up earlier learns nothing of the service."""
+
+    def lengthened(self, call, details, request):
+        return call(details._replace(timeout=max(details.timeout or 0, TIMEOUT)), request)
+
+    intercept_unary_unary = intercept_stream_unary = lengthened
+
+
+class PatientWorld(World):
+    def new_channel(self, name, options=()):
+        return grpc.intercept_channel(super().new_channel(name, options), Patience())
+
+
 class Stranded(Exception):
     """Something was tried for too long."""
 
@@ -34,7 +48,7 @@ class Person(threading.Thread):
 
     def __init__(self, front, name, history, seed):
         super().__init__(name=name, daemon=True)
-        self.world = World(front)
+        self.world = PatientWorld(front)
         self.history = history
         self.chance = random.Random(seed)
         self.stopped = threading.Event()
@@ -141,7 +155,7 @@ class Screen(Person):
 
     def prepare(self):
         self.phone = self.world.account()
-        self.other = World(self.world.fleet)
+        self.other = PatientWorld(self.world.fleet)
         self.last = time.monotonic()
         self.handed_over = []
 

@@ -164,7 +164,7 @@ class Screen(Person):
         code = self.persist("issue", screen.device_id, screen.issue_qr)
         if time.monotonic() > self.last + 60:
             # An access token lives for some minutes.
-            self.phone.refresh()
+            self.refresh(self.phone, self.phone.device_id)
             self.last = time.monotonic()
         refusals = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.PERMISSION_DENIED)
         scan = self.persist("scan", screen.device_id, lambda: self.phone.scan(code.qr_payload), refusals=refusals)
@@ -203,7 +203,7 @@ class Screen(Person):
             self.introspect(self.phone, screen.device_id, token)
 
     def verify(self):
-        self.phone.refresh()
+        self.refresh(self.phone, self.phone.device_id)
         for screen, tokens in self.handed_over:
             self.look(screen, tokens)
 

@@ -110,6 +110,11 @@ final class MemoryIdentityTables {
     var device: String
   }
 
+  struct RecalledMergeKey: Hashable, Sendable {
+    var guest: SubjectID
+    var migration: String
+  }
+
   struct AttemptKey: Hashable, Sendable {
     var target: [UInt8]
     var share: String
@@ -133,6 +138,7 @@ final class MemoryIdentityTables {
   var lineage = MemoryTable<Descent, Bool>()
   var merges = MemoryTable<MergeID, MergeRow>()
   var mergedGuests = MemoryTable<MergedGuestKey, Timestamp>()
+  var recalledMerges = MemoryTable<RecalledMergeKey, Timestamp>()
   var sources = MemoryTable<SourceKey, Timestamp>()
   var replays = MemoryTable<[UInt8], SignInReplay>()
   var transfers = MemoryTable<TransferID, TransferRecord>()
@@ -159,6 +165,7 @@ final class MemoryIdentityTables {
     lineage.commit()
     merges.commit()
     mergedGuests.commit()
+    recalledMerges.commit()
     sources.commit()
     replays.commit()
     transfers.commit()
@@ -185,6 +192,7 @@ final class MemoryIdentityTables {
     lineage.rollBack()
     merges.rollBack()
     mergedGuests.rollBack()
+    recalledMerges.rollBack()
     sources.rollBack()
     replays.rollBack()
     transfers.rollBack()

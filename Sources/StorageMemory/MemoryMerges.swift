@@ -75,4 +75,15 @@ struct MemoryMergedGuests: MergedGuestRows {
   func remove(before time: Timestamp, limit: Int) -> Int {
     tables.mergedGuests.removeOldest(before: time, limit: limit) { _, row in row }
   }
+
+  func isRecalled(_ migration: String, of guest: SubjectID) -> Bool {
+    tables.recalledMerges[MemoryIdentityTables.RecalledMergeKey(guest: guest, migration: migration)] != nil
+  }
+
+  func recall(_ migration: String, of guest: SubjectID, at now: Timestamp) {
+    let key = MemoryIdentityTables.RecalledMergeKey(guest: guest, migration: migration)
+    if tables.recalledMerges[key] == nil { tables.recalledMerges[key] = now }
+  }
+
+  func removeRecalls(of guest: SubjectID) { tables.recalledMerges.remove { key, _ in key.guest == guest } }
 }

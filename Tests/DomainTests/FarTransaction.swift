@@ -740,6 +740,19 @@ struct FarMergedGuests<Near: MergedGuestRows>: MergedGuestRows {
     await batch.load()
     return try await near.remove(before: time, limit: limit)
   }
+
+  func isRecalled(_ migration: String, of guest: SubjectID) async throws(StorageError) -> Bool {
+    await batch.load()
+    return try await near.isRecalled(migration, of: guest)
+  }
+
+  func recall(_ migration: String, of guest: SubjectID, at now: Timestamp) async throws(StorageError) {
+    try await near.recall(migration, of: guest, at: now)
+  }
+
+  func removeRecalls(of guest: SubjectID) async throws(StorageError) {
+    try await near.removeRecalls(of: guest)
+  }
 }
 
 struct FarPurges<Near: PurgeRows>: PurgeRows {

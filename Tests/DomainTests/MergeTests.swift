@@ -142,19 +142,68 @@ struct MergeTests {
   @Test("A merge is taken back as long as the guest's device has no other guest, once, from the account that it is in")
   func restore() async throws {
     let scene = try await scene()
-    func restore(_ guest: SubjectID? = nil, from target: SubjectID? = nil) async throws -> RestoreGuest.Outcome {
+    func complete(_ migration: String) async throws -> CompleteMerge.Outcome {
       try await world.domain.perform(
-        RestoreGuest(guest ?? scene.guest.subject, from: target ?? scene.account.subject, at: world.now))
+        CompleteMerge(migration, of: scene.guest.subject, into: scene.account.subject, at: world.now))
     }
-    #expect(try await restore() == .already)
-    _ = try await complete(scene)
-    #expect(try await restore(from: world.id()) == .refused)
-    #expect(try await restore(world.id()) == .unknownGuest)
-    #expect(try await restore() == .restored)
-    #expect(try await restore() == .already)
+    func restore(
+      _ migration: String, _ guest: SubjectID? = nil, from target: SubjectID? = nil
+    ) async throws -> RestoreGuest.Outcome {
+      let (guest, target) = (guest ?? scene.guest.subject, target ?? scene.account.subject)
+      return try await world.domain.perform(RestoreGuest(migration, of: guest, from: target, at: world.now))
+    }
+    #expect(try await restore("never done") == .already)
+    #expect(try await complete("first") == .completed(sessionsEnded: 1))
+    #expect(try await restore("first", from: world.id()) == .refused)
+    #expect(try await restore("first", world.id()) == .unknownGuest)
+    #expect(try await restore("first") == .restored)
+    #expect(try await restore("first") == .already)
     #expect(try await world.guest("key").subject == scene.guest.subject)
-    #expect(try await complete(scene) == .completed(sessionsEnded: 1))
+    #expect(try await complete("second") == .completed(sessionsEnded: 1))
     _ = try await world.guest("key")
-    #expect(try await restore() == .replaced)
+    #expect(try await restore("second") == .replaced)
+    // What was not taken back holds.
+    #expect(try await complete("second") == .already)
+  }
+
+  @Test(
+    "C14: a migrator that stood still switches no guest by a migration that was taken back, and takes back no other",
+    arguments: WorldEngine.allCases)
+  func recalled(_ engine: WorldEngine) async throws {
+    let world = try await engine.world()
+    let ada = try await world.account("ada").session
+    let guest = try await world.guest("key").subject
+    @Sendable func complete(_ migration: String) async throws -> CompleteMerge.Outcome {
+      try await world.domain.perform(CompleteMerge(migration, of: guest, into: ada.subject, at: world.now))
+    }
+    @Sendable func restore(_ migration: String) async throws -> RestoreGuest.Outcome {
+      try await world.domain.perform(RestoreGuest(migration, of: guest, from: ada.subject, at: world.now))
+    }
+    #expect(try await complete("first") == .completed(sessionsEnded: 1))
+    #expect(try await restore("first") == .restored)
+    #expect(try await complete("first") == .recalled)
+    let again = try await world.guest("key")
+    #expect(again.subject == guest)
+    #expect(try await world.isLive(again.id))
+    // The guest goes there once more, by its owner's word this time: who recalls the first has nothing to do with that.
+    #expect(try await complete("second") == .completed(sessionsEnded: 1))
+    #expect(try await complete("first") == .recalled)
+    #expect(try await restore("first") == .already)
+    #expect(try await world.domain.look(FindSubject(guest))?.kind == .merged(into: ada.subject))
+    #expect(try await restore("second") == .restored)
+    for migration in ["first", "second"] { #expect(try await complete(migration) == .recalled) }
+    // Whoever asks at the same moment as it is taken back comes before that or not at all.
+    #expect(try await complete("third") == .completed(sessionsEnded: 0))
+    let outcomes = try await world.forty { number in
+      number % 2 == 0 ? "\(try await complete("third"))" : "\(try await restore("third"))"
+    }
+    #expect(outcomes.count { $0 == "restored" } == 1 && outcomes.count { $0 == "completed(sessionsEnded: 0)" } == 0)
+    #expect(try await world.domain.look(FindSubject(guest))?.isGuest == true)
+    // With the guest goes what is known of it.
+    let deleted = try await world.domain.perform(
+      DeleteSubject(subject: guest, authority: .administrator(detail: ""), now: world.now, purgeDueAt: world.now))
+    #expect(deleted == .deleted(sessionsEnded: 0))
+    #expect(try await complete("first") == .refused)
+    #expect(try await world.isChainWhole())
   }
 }

@@ -236,9 +236,11 @@ struct Sequence {
       let fail = FailMerge("migration", of: guest, into: target, because: "broken", at: world.now)
       return "\(try await world.domain.perform(fail))"
     case 2, 3:
-      return "\(try await world.domain.perform(CompleteMerge("migration", of: guest, into: target, at: world.now)))"
+      let complete = CompleteMerge("migration \(world.below(9))", of: guest, into: target, at: world.now)
+      return "\(try await world.domain.perform(complete))"
     default:
-      return "\(try await world.domain.perform(RestoreGuest(guest, from: target, at: world.now)))"
+      let restore = RestoreGuest("migration \(world.below(9))", of: guest, from: target, at: world.now)
+      return "\(try await world.domain.perform(restore))"
     }
   }
 

@@ -63,4 +63,51 @@ struct InstancesTests {
     #expect(third.switcher.calls.count == 1)
     await third.stop()
   }
+
+  @Test("C14: a migrator that stood still in SWITCH until the merge was taken back leaves it so")
+  func stoodStill() async throws {
+    let database = try PostgreSQLServer.shared().database()
+    let first = try await MigratorHarness(postgreSQL: database, isWorking: false)
+    let (guest, account) = (try first.person(isGuest: true), try first.person(isGuest: false))
+    try await first.put([MigratorHarness.record("cart", "a")], as: guest)
+    let id = try await first.start(try await first.plan(guest, into: account), options: account.options)
+    first.switcher.hold()
+    let worker = MigrationWorker(first.core, subjects: first.switcher)
+    async let didWork = worker.workOnce()
+    while first.switcher.calls.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
+    // Its claim runs out, another one does it, and somebody takes it back.
+    first.clock.advance(by: Limits.lease + .seconds(1))
+    let second = try await MigratorHarness(key: first.key, clock: first.clock, postgreSQL: database)
+    #expect(try await second.states(id, options: account.options).last?.state == .done)
+    let request = MigrationV1.UndoMigrationRequest(migrationID: id)
+    #expect(try await second.migrations.undoMigration(request, options: account.options).begun)
+    #expect(try await second.states(id, options: account.options).last?.state == .undone)
+    // It wakes, and hears what identity says then.
+    first.switcher.refuse(RPCError(.failedPrecondition, "the migration was taken back", reason: "MIGRATION_RECALLED"))
+    first.switcher.release()
+    #expect(try await didWork)
+    let migration = try #require(MigrationID(id))
+    let left = try await second.core.domain.look(FindStandings([migration]))[migration]
+    #expect(left?.failures == 0 && left?.claim == nil)
+    if case .undone? = left?.migration.state {} else { Issue.record("it is \(String(describing: left))") }
+    let own = try await second.records.listRecords(
+      MigrationV1.ListRecordsRequest(collection: "cart"), options: guest.options
+    ).records
+    #expect(own.map(\.key) == ["a"])
+    await second.stop()
+    await first.stop()
+  }
+
+  @Test("C14: what identity says was taken back is undone where the migrator does not know of that")
+  func unknownRecall() async throws {
+    let switcher = ScriptedSwitch(
+      refusal: RPCError(.failedPrecondition, "the migration was taken back", reason: "MIGRATION_RECALLED"))
+    try await MigratorHarness.run(switcher: switcher) { harness in
+      let (guest, account) = (try harness.person(isGuest: true), try harness.person(isGuest: false))
+      try await harness.put([MigratorHarness.record("cart", "a")], as: guest)
+      let end = try await harness.migrate(guest, into: account)
+      #expect(end.state == .failed && end.failure.contains("taken back"))
+      try await harness.put([MigratorHarness.record("cart", "b")], as: guest)
+    }
+  }
 }

@@ -238,6 +238,9 @@ final class ScriptedSwitch: SubjectSwitch {
   /// From now on identity does not answer.
   func hold() { state.withLock { $0.isHeld = true } }
 
+  /// From now on identity answers again.
+  func release() { state.withLock { $0.isHeld = false } }
+
   /// From now on identity agrees.
   func relent() { state.withLock { $0.refusal = nil } }
 

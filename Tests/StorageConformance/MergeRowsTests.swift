@@ -109,4 +109,31 @@ struct MergeRowsTests {
     }
     #expect(found == [["one", "two"], [], ["new", "two"], [], ["new"]])
   }
+
+  @Test("C20: a migration that was taken back is known by its guest and number", arguments: Engine.allCases)
+  func recalledMerges(_ engine: Engine) async throws {
+    let store = try await Store(engine)
+    let found = try await store.write { rows throws(StorageError) in
+      func known() async throws(StorageError) -> [Bool] {
+        [
+          try await rows.mergedGuests.isRecalled("one", of: Sample.id(1)),
+          try await rows.mergedGuests.isRecalled("two", of: Sample.id(1)),
+          try await rows.mergedGuests.isRecalled("one", of: Sample.id(2)),
+        ]
+      }
+      var found = [try await known()]
+      for _ in 0..<2 { try await rows.mergedGuests.recall("one", of: Sample.id(1), at: Sample.now) }
+      try await rows.mergedGuests.recall("two", of: Sample.id(1), at: Sample.now)
+      try await rows.mergedGuests.recall("one", of: Sample.id(2), at: Sample.now)
+      found.append(try await known())
+      // Neither the end of a merge nor time has it forgotten.
+      try await rows.mergedGuests.remove(of: Sample.id(1))
+      _ = try await rows.mergedGuests.remove(before: Sample.now + .seconds(1_000_000), limit: 9)
+      found.append(try await known())
+      try await rows.mergedGuests.removeRecalls(of: Sample.id(1))
+      return found + [try await known()]
+    }
+    let all = [true, true, true]
+    #expect(found == [[false, false, false], all, all, [false, false, true]])
+  }
 }

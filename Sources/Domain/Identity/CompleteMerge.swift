@@ -1,7 +1,8 @@
 import LatchkeyModel
 import Storage
 
-/// A guest's data has moved: the guest becomes part of the account, and its sessions end. Idempotent.
+/// A guest's data has moved: the guest becomes part of the account, and its sessions end. Idempotent, and never again once
+/// the migration was taken back: whoever asks for it then stood still meanwhile.
 package struct CompleteMerge: IdentityCommand {
   package static let name = "complete a merge"
 
@@ -25,12 +26,15 @@ package struct CompleteMerge: IdentityCommand {
     /// The guest became an account, or went into another one.
     case refused
     case unknownTarget
+    /// The migration was taken back.
+    case recalled
   }
 
   package func decide(
     in rows: some IdentityTransaction, noting changes: inout SessionChanges
   ) async throws(StorageError) -> Outcome {
     guard var subject = try await rows.subjects.lock(guest) else { return .unknownGuest }
+    if try await rows.mergedGuests.isRecalled(migration, of: guest) { return .recalled }
     guard let account = try await rows.subjects.lock(target), account.isAccount else { return .unknownTarget }
     switch subject.merge(into: target) {
     case .already: return .already
@@ -57,15 +61,18 @@ package struct CompleteMerge: IdentityCommand {
   }
 }
 
-/// A merge is taken back: the guest is one again, on the devices that it was on. Idempotent.
+/// A merge is taken back: the guest is one again, on the devices that it was on. Idempotent: of a migration that was taken
+/// back before nothing changes, even when the guest went into the account by another one since.
 package struct RestoreGuest: IdentityCommand {
   package static let name = "restore a guest"
 
+  package var migration: String
   package var guest: SubjectID
   package var target: SubjectID
   package var now: Timestamp
 
-  package init(_ guest: SubjectID, from target: SubjectID, at now: Timestamp) {
+  package init(_ migration: String, of guest: SubjectID, from target: SubjectID, at now: Timestamp) {
+    self.migration = migration
     self.guest = guest
     self.target = target
     self.now = now
@@ -73,7 +80,7 @@ package struct RestoreGuest: IdentityCommand {
 
   package enum Outcome: Sendable, Equatable {
     case restored
-    /// It is a guest: said before.
+    /// It is a guest, or was made one when this was said before.
     case already
     case unknownGuest
     /// It is not part of that account.
@@ -86,8 +93,11 @@ package struct RestoreGuest: IdentityCommand {
     in rows: some IdentityTransaction, noting changes: inout SessionChanges
   ) async throws(StorageError) -> Outcome {
     guard var subject = try await rows.subjects.lock(guest) else { return .unknownGuest }
+    if try await rows.mergedGuests.isRecalled(migration, of: guest) { return .already }
     switch subject.restore(from: target) {
-    case .already: return .already
+    case .already:
+      try await rows.mergedGuests.recall(migration, of: guest, at: now)
+      return .already
     case .refused: return .refused
     case .done: break
     }
@@ -103,6 +113,7 @@ package struct RestoreGuest: IdentityCommand {
     try await rows.subjects.change(subject, usedAt: now)
     for key in keys { try await rows.devices.change(key, guest: guest) }
     try await rows.mergedGuests.remove(of: guest)
+    try await rows.mergedGuests.recall(migration, of: guest, at: now)
     changes.notes.append(AuditNote(.guestRestored, at: now, subject: guest, detail: "from \(target)"))
     return .restored
   }

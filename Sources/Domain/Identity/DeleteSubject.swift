@@ -112,5 +112,6 @@ package struct DeleteSubject: IdentityCommand {
     _ = try await rows.unlocks.remove(of: subject, exceptDevice: nil)
     try await rows.sources.remove(of: subject, allBut: 0)
     try await rows.devices.remove(usesOf: subject)
+    try await rows.mergedGuests.removeRecalls(of: subject)
   }
 }

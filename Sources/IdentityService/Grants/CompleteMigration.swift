@@ -4,7 +4,7 @@ import LatchkeyProtos
 
 extension GrantHandlers {
   /// The moment at which a guest's data is the account's: the guest's sessions end and its sub resolves to the account.
-  /// Idempotent; the migrator repeats it until it hears an answer.
+  /// Idempotent; the migrator repeats it until it hears an answer. A migration that was taken back is refused.
   package func completeMigration(
     _ request: IdentityV1.CompleteMigrationRequest,
     context: ServerContext
@@ -23,6 +23,11 @@ extension GrantHandlers {
     case .already: break
     case .unknownGuest: throw RPCError(.notFound, "guest_sub: no such guest", reason: "GUEST_NOT_FOUND")
     case .unknownTarget: throw RPCError(.notFound, "target_sub: no such account", reason: "ACCOUNT_NOT_FOUND")
+    case .recalled:
+      logger.warning(
+        "a merge that was taken back was asked for again", metadata: ["migration": "\(migration)", "guest": "\(guest)"])
+      throw RPCError(
+        .failedPrecondition, "the migration was taken back", reason: "MIGRATION_RECALLED")
     case .refused:
       throw RPCError(
         .failedPrecondition, "the guest became an account or went into another one", reason: "GUEST_GONE")

@@ -12,7 +12,7 @@ extension GrantHandlers {
     let migration = try RequestFields.foreignID(request.migrationID, "migration_id")
     let guest = try RequestFields.subjectID(request.guestSub, "guest_sub")
     let target = try RequestFields.subjectID(request.targetSub, "target_sub")
-    switch try await perform(RestoreGuest(guest, from: target, at: clock.now())) {
+    switch try await perform(RestoreGuest(migration, of: guest, from: target, at: clock.now())) {
     case .restored:
       logger.notice(
         "a merge was taken back",

@@ -34,6 +34,7 @@ extension IdentityV1 {
     ) async throws(RPCError) -> IdentityV1.DescribeSubjectResponse
 
     /// The SWITCH step of a migration: the guest's sessions end and its sub resolves to the account. Idempotent.
+    /// MIGRATION_RECALLED once the migration was taken back: who asks then stood still meanwhile.
     func completeMigration(
       _ request: IdentityV1.CompleteMigrationRequest,
       context: ServerContext
@@ -45,8 +46,8 @@ extension IdentityV1 {
       context: ServerContext
     ) async throws(RPCError) -> IdentityV1.FailMigrationResponse
 
-    /// A migration is taken back: the guest is one again, on the devices that it was on. Idempotent. GUEST_REPLACED when one
-    /// of them has another guest by now.
+    /// A migration is taken back, for good: the guest is one again, on the devices that it was on. Idempotent by the
+    /// migration_id. GUEST_REPLACED when one of the devices has another guest by now.
     func restoreGuest(
       _ request: IdentityV1.RestoreGuestRequest,
       context: ServerContext
@@ -185,6 +186,7 @@ extension IdentityV1 {
     }
 
     /// The SWITCH step of a migration: the guest's sessions end and its sub resolves to the account. Idempotent.
+    /// MIGRATION_RECALLED once the migration was taken back: who asks then stood still meanwhile.
     package func completeMigration(
       _ request: IdentityV1.CompleteMigrationRequest,
       options: CallOptions = CallOptions()
@@ -200,8 +202,8 @@ extension IdentityV1 {
       try await channel.unary(GrantServiceMethod.failMigration.rpc, request, options: options)
     }
 
-    /// A migration is taken back: the guest is one again, on the devices that it was on. Idempotent. GUEST_REPLACED when one
-    /// of them has another guest by now.
+    /// A migration is taken back, for good: the guest is one again, on the devices that it was on. Idempotent by the
+    /// migration_id. GUEST_REPLACED when one of the devices has another guest by now.
     package func restoreGuest(
       _ request: IdentityV1.RestoreGuestRequest,
       options: CallOptions = CallOptions()

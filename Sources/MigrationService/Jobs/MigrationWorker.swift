@@ -128,7 +128,7 @@ struct MigrationWorker {
   private static func isFinal(_ error: RPCError) -> Bool {
     switch (error.code, error.details.reason) {
     case (.notFound, "GUEST_NOT_FOUND"), (.notFound, "ACCOUNT_NOT_FOUND"), (.failedPrecondition, "GUEST_GONE"),
-      (.failedPrecondition, "GUEST_REPLACED"):
+      (.failedPrecondition, "GUEST_REPLACED"), (.failedPrecondition, "MIGRATION_RECALLED"):
       true
     default: false
     }

@@ -344,6 +344,16 @@ private enum IdentitySchema {
     "CREATE INDEX merged_guests_by_time ON merged_guests (merged_at)",
 
     """
+    CREATE TABLE recalled_merges (
+      guest_sub    uuid NOT NULL,
+      -- A migration of the guest that was taken back: nobody makes the guest a part of an account by it again.
+      migration_id text COLLATE "C" NOT NULL,
+      recalled_at  bigint NOT NULL,
+      PRIMARY KEY (guest_sub, migration_id)
+    )
+    """,
+
+    """
     CREATE TABLE purges (
       sub             uuid NOT NULL PRIMARY KEY,
       attempts        bigint NOT NULL,

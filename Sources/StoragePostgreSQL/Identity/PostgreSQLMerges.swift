@@ -105,7 +105,7 @@ struct PostgreSQLMerges: MergeRows {
   }
 }
 
-/// The table `merged_guests`.
+/// The tables `merged_guests` and `recalled_merges`.
 struct PostgreSQLMergedGuests: MergedGuestRows {
   let db: PostgreSQLConnection
 
@@ -138,5 +138,24 @@ struct PostgreSQLMergedGuests: MergedGuestRows {
 
   func remove(before time: Timestamp, limit: Int) async throws(StorageError) -> Int {
     try await db.execute(Self.removeOld, .time(time), .integer(limit))
+  }
+
+  func isRecalled(_ migration: String, of guest: SubjectID) async throws(StorageError) -> Bool {
+    try await db.first(
+      "SELECT 1 FROM recalled_merges WHERE guest_sub = $1 AND migration_id = $2", .id(guest), .text(migration)
+    ) { _ in true } ?? false
+  }
+
+  func recall(_ migration: String, of guest: SubjectID, at now: Timestamp) async throws(StorageError) {
+    try await db.execute(
+      """
+      INSERT INTO recalled_merges (guest_sub, migration_id, recalled_at) VALUES ($1, $2, $3)
+      ON CONFLICT (guest_sub, migration_id) DO NOTHING
+      """,
+      .id(guest), .text(migration), .time(now))
+  }
+
+  func removeRecalls(of guest: SubjectID) async throws(StorageError) {
+    try await db.execute("DELETE FROM recalled_merges WHERE guest_sub = $1", .id(guest))
   }
 }

@@ -104,5 +104,16 @@ extension SQLiteSchema {
       until  INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
     """,
+
+    // 21: a migration that was taken back is known by its number, whoever still asks for it.
+    """
+    CREATE TABLE recalled_merges (
+      guest_sub    BLOB NOT NULL,
+      -- A migration of the guest that was taken back: nobody makes the guest a part of an account by it again.
+      migration_id TEXT NOT NULL,
+      recalled_at  INTEGER NOT NULL,
+      PRIMARY KEY (guest_sub, migration_id)
+    ) STRICT, WITHOUT ROWID;
+    """,
   ]
 }

@@ -99,7 +99,7 @@ struct SQLiteMerges: MergeRows {
   }
 }
 
-/// The table `merged_guests`.
+/// The tables `merged_guests` and `recalled_merges`.
 struct SQLiteMergedGuests: MergedGuestRows {
   let db: SQLiteConnection
 
@@ -129,5 +129,26 @@ struct SQLiteMergedGuests: MergedGuestRows {
 
   func remove(before time: Timestamp, limit: Int) throws(StorageError) -> Int {
     try db.execute(Self.removeOld, .time(time), .integer(limit))
+  }
+
+  static let selectRecalled = "SELECT 1 FROM recalled_merges WHERE guest_sub = ? AND migration_id = ?"
+
+  func isRecalled(_ migration: String, of guest: SubjectID) throws(StorageError) -> Bool {
+    try db.first(Self.selectRecalled, .id(guest), .text(migration)) { _ in true } ?? false
+  }
+
+  func recall(_ migration: String, of guest: SubjectID, at now: Timestamp) throws(StorageError) {
+    try db.execute(
+      """
+      INSERT INTO recalled_merges (guest_sub, migration_id, recalled_at) VALUES (?, ?, ?)
+      ON CONFLICT (guest_sub, migration_id) DO NOTHING
+      """,
+      .id(guest), .text(migration), .time(now))
+  }
+
+  static let removeRecalls = "DELETE FROM recalled_merges WHERE guest_sub = ?"
+
+  func removeRecalls(of guest: SubjectID) throws(StorageError) {
+    try db.execute(Self.removeRecalls, .id(guest))
   }
 }

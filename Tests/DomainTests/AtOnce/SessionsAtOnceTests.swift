@@ -130,7 +130,7 @@ struct SessionsAtOnceTests {
     }
     #expect(completed.filter { $0 == .already }.count == 39)
     let restored = try await world.forty { _ in
-      try await world.domain.perform(RestoreGuest(guest.subject, from: ada.subject, at: world.now))
+      try await world.domain.perform(RestoreGuest("migration", of: guest.subject, from: ada.subject, at: world.now))
     }
     #expect(restored.filter { $0 == .restored }.count == 1)
     #expect(try await world.isChainWhole())

@@ -26,10 +26,12 @@ struct RestoreGuestTests {
         options: .service)
     }
 
-    func restore(_ guest: String? = nil, from target: String? = nil) async throws {
+    func restore(
+      _ guest: String? = nil, from target: String? = nil, by migration: String = "m"
+    ) async throws {
       _ = try await harness.grants.restoreGuest(
         IdentityV1.RestoreGuestRequest(
-          migrationID: "m", guestSub: guest ?? guestSub, targetSub: target ?? accountSub), options: .service)
+          migrationID: migration, guestSub: guest ?? guestSub, targetSub: target ?? accountSub), options: .service)
     }
   }
 
@@ -50,7 +52,21 @@ struct RestoreGuestTests {
     // It can go into an account like any other.
     #expect(
       try await scene.harness.register("new@example.com", guest: again.tokens).accountChange?.promoted == true)
-    await expectRefusal(.failedPrecondition, "GUEST_GONE") { try await scene.restore() }
+    try await scene.restore()
+    await expectRefusal(.failedPrecondition, "GUEST_GONE") { try await scene.restore(by: "another") }
+  }
+
+  @Test("C14: what was taken back is not switched once more, and the refusal says so")
+  func recalled() async throws {
+    let scene = try await Scene()
+    try await scene.restore()
+    await expectRefusal(.failedPrecondition, "MIGRATION_RECALLED") {
+      _ = try await scene.harness.grants.completeMigration(
+        IdentityV1.CompleteMigrationRequest(
+          migrationID: "m", guestSub: scene.guestSub, targetSub: scene.accountSub),
+        options: .service)
+    }
+    #expect(try await scene.harness.issueGuest(scene.device).subject?.sub == scene.guestSub)
   }
 
   @Test("G2: one device has one guest: where another lives by now, the one before stays merged")

@@ -35,7 +35,8 @@ package protocol MergeRows {
   func remove(overBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int
 }
 
-/// The devices that guests were on when they became parts of accounts, by guest and device.
+/// The devices that guests were on when they became parts of accounts, by guest and device, and the migrations by which
+/// they became so and that were taken back.
 package protocol MergedGuestRows {
   func devices(of guest: SubjectID) async throws(StorageError) -> [String]
 
@@ -43,6 +44,15 @@ package protocol MergedGuestRows {
 
   func remove(of guest: SubjectID) async throws(StorageError)
 
-  /// At most `limit` of those from before a time, the oldest first. Returns how many.
+  /// At most `limit` of those from before a time, the oldest first. Returns how many. What was taken back stays.
   func remove(before time: Timestamp, limit: Int) async throws(StorageError) -> Int
+
+  /// Whether a migration of the guest was taken back.
+  func isRecalled(_ migration: String, of guest: SubjectID) async throws(StorageError) -> Bool
+
+  /// A migration of the guest is taken back for good. Noted once, however often it is said.
+  func recall(_ migration: String, of guest: SubjectID, at now: Timestamp) async throws(StorageError)
+
+  /// Forgets what was taken back of a guest that is gone.
+  func removeRecalls(of guest: SubjectID) async throws(StorageError)
 }

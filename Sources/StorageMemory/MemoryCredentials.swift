@@ -259,9 +259,10 @@ struct MemoryReplays: SignInReplayRows {
 struct MemoryGrants: QRGrantRows {
   let tables: MemoryIdentityTables
 
-  func put(_ qrSession: String, session: SessionID, at now: Timestamp) {
-    var row = tables.grants[qrSession] ?? QRGrantRecord(session: session, createdAt: now, isRevoked: false)
-    row.session = session
+  func put(_ qrSession: String, session: SessionID?, turn: Int64?, at now: Timestamp) {
+    var row = tables.grants[qrSession] ?? QRGrantRecord(session: nil, createdAt: now, isRevoked: false)
+    if let session { row.session = session }
+    if let turn { row.turn = turn }
     tables.grants[qrSession] = row
   }
 

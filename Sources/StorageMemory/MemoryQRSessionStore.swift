@@ -8,6 +8,8 @@ package actor MemoryQRSessionStore: QRSessionStore {
   private var changes: [(number: Int, at: ContinuousClock.Instant, change: QRChange)] = []
   private var changeCount = 0
   private var redemptions: [QRSessionID: QRRedemption] = [:]
+  /// The number of the last turn; by the clock, and so higher than those that were forgotten.
+  private var lastTurn: Int64 = 0
   private var secret: [UInt8]?
 
   package init() {}
@@ -87,11 +89,12 @@ extension MemoryQRSessionStore: SharedQRSessionStore {
 
   package func redemption(of id: QRSessionID) -> QRRedemption? { redemptions[id] }
 
-  package func takeRedemption(of id: QRSessionID, by holder: [UInt8], for turn: Duration) -> Bool {
+  package func takeRedemption(of id: QRSessionID, by holder: [UInt8], for turn: Duration) -> Int64? {
     let now = SystemClock().now()
-    if let held = redemptions[id], held.answer != nil || (held.until > now && held.holder != holder) { return false }
+    if let held = redemptions[id], held.answer != nil || (held.until > now && held.holder != holder) { return nil }
     redemptions[id] = QRRedemption(holder: holder, until: now + turn, answer: nil)
-    return true
+    lastTurn = max(lastTurn + 1, now.millisecondsSinceEpoch)
+    return lastTurn
   }
 
   package func redeem(

@@ -42,6 +42,37 @@ struct CodeGrantTests {
     #expect(try await world.isLive(ada.id))
   }
 
+  @Test(
+    "S5: what is asked for in a turn that is over begins and ends nothing, whenever it comes",
+    arguments: WorldEngine.allCases)
+  func turns(_ engine: WorldEngine) async throws {
+    let world = try await engine.world()
+    let ada = try await world.account("ada").session
+    @Sendable func issue(_ turn: Int64?, by confirmer: SessionID? = nil) async throws -> IssueForQr.Outcome {
+      try await world.domain.perform(
+        IssueForQr(
+          qrSession: "code", subject: ada.subject, confirmedBy: confirmer ?? ada.id, provenAt: ada.authenticatedAt,
+          draft: try world.draft(.qr), turn: turn))
+    }
+    // Forty turns on their way at once: whose answer counts is the last of them.
+    let outcomes = try await world.forty { number in (number, try await issue(Int64(number + 1))) }
+    let last = try #require(outcomes.filter { $0.1 != .overtaken }.max { $0.0 < $1.0 })
+    #expect(last.0 == 39)
+    #expect(Set(try await world.live(of: ada.subject).map(\.id)) == [ada.id, try session(last.1).id])
+    for turn in [1, 40] as [Int64] { #expect(try await issue(turn) == .overtaken) }
+    // A turn in which nothing was granted counts as well.
+    #expect(try await issue(42, by: world.id()) == .confirmerGone)
+    #expect(try await issue(41) == .overtaken)
+    #expect(Set(try await world.live(of: ada.subject).map(\.id)) == [ada.id, try session(last.1).id])
+    // A QR service of before says none.
+    let untold = try session(try await issue(nil))
+    #expect(try await issue(42) == .overtaken)
+    let next = try session(try await issue(43))
+    #expect(try await !world.isLive(untold.id))
+    #expect(Set(try await world.live(of: ada.subject).map(\.id)) == [ada.id, next.id])
+    #expect(try await world.isChainWhole())
+  }
+
   @Test("S19: what was revoked ends with all that came of it, and nothing is granted to it later")
   func revoked() async throws {
     let ada = try await world.account("ada").session

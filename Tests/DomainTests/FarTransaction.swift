@@ -618,8 +618,10 @@ struct FarGrants<Near: QRGrantRows>: QRGrantRows {
     try await near.change(session, to: other)
   }
 
-  func put(_ qrSession: String, session: SessionID, at now: Timestamp) async throws(StorageError) {
-    try await near.put(qrSession, session: session, at: now)
+  func put(
+    _ qrSession: String, session: SessionID?, turn: Int64?, at now: Timestamp
+  ) async throws(StorageError) {
+    try await near.put(qrSession, session: session, turn: turn, at: now)
   }
 
   func find(_ qrSession: String) async throws(StorageError) -> QRGrantRecord? {

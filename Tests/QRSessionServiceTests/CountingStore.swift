@@ -114,16 +114,16 @@ extension CountingStore: SharedQRSessionStore {
 
   func takeRedemption(
     of id: QRSessionID, by holder: [UInt8], for turn: Duration
-  ) async throws(StorageError) -> Bool {
+  ) async throws(StorageError) -> Int64? {
     try reach()
     turns.withLock { $0.append(Turn(length: turn, hasDeadline: CallDeadline.current != nil)) }
-    let isOurs = await memory.takeRedemption(of: id, by: holder, for: turn)
+    let number = await memory.takeRedemption(of: id, by: holder, for: turn)
     let isSlow = slowTurns.withLock { slow in
       slow -= 1
       return slow >= 0
     }
     if isSlow { try? await Task.sleep(for: Limits.redemptionTurn - Limits.grantTimeout) }
-    return isOurs
+    return number
   }
 
   func redeem(

@@ -259,13 +259,18 @@ final class RecordingGrants: QRGrantIssuer {
     var described = 0
     /// Until when each grant may take.
     var deadlines: [ContinuousClock.Instant?] = []
+    /// In which turn each was asked for.
+    var turns: [Int64] = []
   }
 
   let state = Mutex(State())
 
-  func issue(_ session: QRSession, deadline: ContinuousClock.Instant?) async throws(RPCError) -> RedeemedGrant {
+  func issue(
+    _ session: QRSession, turn: Int64, deadline: ContinuousClock.Instant?
+  ) async throws(RPCError) -> RedeemedGrant {
     let (failure, pause, onIssue) = state.withLock { state in
       state.deadlines.append(deadline)
+      state.turns.append(turn)
       return (state.failures.isEmpty ? nil : state.failures.removeFirst(), state.pause, state.onIssue)
     }
     if let failure { throw failure }

@@ -51,4 +51,26 @@ struct RedemptionTurnTests {
     let late = await refused(RPCError(.deadlineExceeded, "identity takes its time"))
     #expect(late.last?.length == Limits.redemptionTurn)
   }
+
+  @Test("S5: each time that identity is asked is a turn of its own, later than those before", arguments: [true, false])
+  func numbers(_ isShared: Bool) async throws {
+    let harness = isShared ? try await Harness.instance(1, over: CountingStore()) : try Harness()
+    let issued = try await harness.confirmed()
+    // Nobody knows whether identity is still at it.
+    for error in [RPCError(.unavailable, "lost"), RPCError(.cancelled, "the poll was cancelled")] {
+      harness.grants.fail(error)
+      #expect(await refusal { _ = try await harness.poll(issued, verifier: Harness.verifier) }?.code == error.code)
+      harness.clock.move(by: .seconds(6))
+    }
+    // Overtaken on the way, it is tried in a turn of its own.
+    harness.grants.fail(RPCError(.aborted, "turn: over", reason: "QR_TURN_OVER"))
+    if !isShared {
+      let error = await refusal { _ = try await harness.poll(issued, verifier: Harness.verifier) }
+      #expect(error?.code == .unavailable && error?.details.retryAfter != nil)
+      harness.clock.move(by: .seconds(6))
+    }
+    #expect(try await harness.poll(issued, verifier: Harness.verifier).tokens != nil)
+    let turns = harness.grants.state.withLock { $0.turns }
+    #expect(turns.count == 4 && turns == Set(turns).sorted())
+  }
 }

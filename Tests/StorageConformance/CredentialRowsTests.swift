@@ -288,18 +288,25 @@ struct CredentialRowsTests {
     let store = try await Store(engine)
     let found = try await store.write { rows throws(StorageError) in
       var found = [try await rows.grants.lock("code")]
-      try await rows.grants.put("code", session: Sample.id(1), at: Sample.now)
-      try await rows.grants.put("code", session: Sample.id(2), at: Sample.now + .seconds(1))
+      try await rows.grants.put("code", session: Sample.id(1), turn: nil, at: Sample.now)
+      try await rows.grants.put("code", session: Sample.id(2), turn: 7, at: Sample.now + .seconds(1))
       try await rows.grants.change(Sample.id(2), to: Sample.id(3))
       found.append(try await rows.grants.lock("code"))
       try await rows.grants.revoke("code", at: Sample.now)
       try await rows.grants.revoke("unknown", at: Sample.now)
+      try await rows.grants.put("code", session: nil, turn: 8, at: Sample.now)
+      try await rows.grants.put("refused", session: nil, turn: 1, at: Sample.now)
+      found.append(try await rows.grants.find("refused"))
+      try await rows.grants.put("refused", session: Sample.id(4), turn: nil, at: Sample.now)
+      found.append(try await rows.grants.find("refused"))
       return found + [try await rows.grants.find("code"), try await rows.grants.lock("unknown")]
     }
     #expect(
       found == [
-        nil, QRGrantRecord(session: Sample.id(3), createdAt: now, isRevoked: false),
-        QRGrantRecord(session: Sample.id(3), createdAt: now, isRevoked: true),
+        nil, QRGrantRecord(session: Sample.id(3), createdAt: now, isRevoked: false, turn: 7),
+        QRGrantRecord(session: nil, createdAt: now, isRevoked: false, turn: 1),
+        QRGrantRecord(session: Sample.id(4), createdAt: now, isRevoked: false, turn: 1),
+        QRGrantRecord(session: Sample.id(3), createdAt: now, isRevoked: true, turn: 8),
         QRGrantRecord(session: nil, createdAt: now, isRevoked: true),
       ])
   }

@@ -21,7 +21,7 @@ struct ForgettingTests {
         _ = try await rows.sessions.end(Sample.id(id), because: .revoked, at: Sample.now + .seconds(seconds))
       }
       for id in [2, 3, 5] as [UInt8] {
-        try await rows.grants.put("code \(id)", session: Sample.id(id), at: Sample.now)
+        try await rows.grants.put("code \(id)", session: Sample.id(id), turn: nil, at: Sample.now)
         try await rows.lineage.insert(.session(Sample.id(id)), cameOf: .code("code \(id)"))
       }
       let since = [
@@ -111,7 +111,7 @@ struct ForgettingTests {
         try await rows.mergedGuests.put(Sample.id(1), onDevice: "\(seconds)", at: now + .seconds(seconds))
         try await rows.grants.revoke("code \(seconds)", at: now + .seconds(seconds))
       }
-      try await rows.grants.put("granted", session: Sample.id(1), at: now)
+      try await rows.grants.put("granted", session: Sample.id(1), turn: nil, at: now)
       for merge in [completed, open] { try await rows.merges.insert(merge, dueAt: now, at: now) }
       try await rows.merges.change(completed, at: now + .seconds(2))
       let time = now + .seconds(3)

@@ -132,25 +132,42 @@ struct SharedQRSessionStoreTests {
       for number in 10..<50 as Range<UInt8> {
         group.addTask {
           try await store.takeRedemption(
-            of: session.id, by: [UInt8](repeating: number, count: 16), for: .seconds(600))
+            of: session.id, by: [UInt8](repeating: number, count: 16), for: .seconds(600)) != nil
         }
       }
       return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
     }
     #expect(wins == 1)
-    #expect(try await store.takeRedemption(of: session.id, by: ada, for: .seconds(600)) == false)
+    #expect(try await store.takeRedemption(of: session.id, by: ada, for: .seconds(600)) == nil)
     let first = try #require(try await store.redemption(of: session.id))
     #expect(first.holder != ada)
     #expect(first.answer == nil)
     // Given up.
-    #expect(try await store.takeRedemption(of: session.id, by: first.holder, for: .zero))
-    #expect(try await store.takeRedemption(of: session.id, by: ada, for: .milliseconds(50)))
+    #expect(try await store.takeRedemption(of: session.id, by: first.holder, for: .zero) != nil)
+    #expect(try await store.takeRedemption(of: session.id, by: ada, for: .milliseconds(50)) != nil)
     // Over by itself.
-    while try await store.takeRedemption(of: session.id, by: bob, for: .seconds(600)) == false {}
+    while try await store.takeRedemption(of: session.id, by: bob, for: .seconds(600)) == nil {}
     let last = try #require(try await store.redemption(of: session.id))
     #expect(last.holder == bob)
-    #expect(try await store.takeRedemption(of: session.id, by: ada, for: .zero) == false)
+    #expect(try await store.takeRedemption(of: session.id, by: ada, for: .zero) == nil)
     #expect(try await store.redemption(of: session.id) == last)
+  }
+
+  @Test("S5: each turn has a higher number than those before, also than one that was forgotten", arguments: engines)
+  func turnNumbers(_ engine: Engine) async throws {
+    let store = try await open(engine)
+    let id = try session(1).id
+    var turns: [Int64] = []
+    for holder in [ada, ada, bob, ada] {
+      turns.append(try #require(try await store.takeRedemption(of: id, by: holder, for: .zero)))
+    }
+    let held = try #require(try await store.redemption(of: id))
+    #expect(try await store.forgetRedemptions(endedBefore: held.until + .seconds(1), limit: 9) == 1)
+    let last = try #require(turns.last)
+    // A turn's number is of the millisecond, or one more than the last.
+    while SystemClock().now().millisecondsSinceEpoch <= last + 1 { try await Task.sleep(for: .milliseconds(2)) }
+    turns.append(try #require(try await store.takeRedemption(of: id, by: bob, for: .zero)))
+    #expect(turns == Set(turns).sorted())
   }
 
   @Test("S5: who was overtaken stores nothing, and an answer stays the one that counts", arguments: engines)
@@ -161,15 +178,15 @@ struct SharedQRSessionStoreTests {
     try await store.insert(before)
     let until = start + .seconds(6)
     func answer(_ holder: [UInt8]) -> QRRedemption { QRRedemption(holder: holder, until: until, answer: holder) }
-    #expect(try await store.takeRedemption(of: before.id, by: ada, for: .zero))
-    #expect(try await store.takeRedemption(of: before.id, by: bob, for: .seconds(600)))
+    #expect(try await store.takeRedemption(of: before.id, by: ada, for: .zero) != nil)
+    #expect(try await store.takeRedemption(of: before.id, by: bob, for: .seconds(600)) != nil)
     #expect(try await store.redeem(before, for: after, handingOver: answer(ada), at: start) == .superseded)
     #expect(try await store.session(before.id) == before)
     #expect(try await store.redeem(after, for: after, handingOver: answer(ada), at: start) == .superseded)
     #expect(try await store.redeem(before, for: after, handingOver: answer(bob), at: start) == .done)
     #expect(try await store.session(before.id) == after)
     #expect(try await store.redemption(of: before.id) == answer(bob))
-    #expect(try await store.takeRedemption(of: before.id, by: ada, for: .seconds(6)) == false)
+    #expect(try await store.takeRedemption(of: before.id, by: ada, for: .seconds(6)) == nil)
     #expect(try await store.redeem(before, for: after, handingOver: answer(bob), at: start) == .superseded)
     #expect(try await store.forgetRedemptions(endedBefore: until, limit: 9) == 0)
     #expect(try await store.forgetRedemptions(endedBefore: until + .milliseconds(1), limit: 9) == 1)
@@ -180,7 +197,7 @@ struct SharedQRSessionStoreTests {
     let store = try await open(engine)
     let before = try session(1)
     try await store.insert(before)
-    #expect(try await store.takeRedemption(of: before.id, by: ada, for: .seconds(600)))
+    #expect(try await store.takeRedemption(of: before.id, by: ada, for: .seconds(600)) != nil)
     #expect(try await store.exchange(before, for: cancelled(before), at: start))
     let redemption = QRRedemption(holder: ada, until: start, answer: [1])
     #expect(try await store.redeem(before, for: cancelled(before), handingOver: redemption, at: start) == .changed)

@@ -2,7 +2,8 @@ import LatchkeyModel
 import Storage
 
 /// Begins the session of a device whose code was confirmed. Idempotent for each QR session: a repeated call ends what the
-/// earlier one began.
+/// earlier one began. Where the QR service says in which turn it asks, a call that comes after one of the same turn or of a
+/// later one begins and ends nothing: nobody waits for its answer any more.
 package struct IssueForQr: IdentityCommand {
   package static let name = "issue for a code"
 
@@ -24,6 +25,8 @@ package struct IssueForQr: IdentityCommand {
   package var provenAt: Timestamp
   package var draft: SessionDraft
   package var kind: Kind
+  /// Which of the code's turns it is asked for in: each has a higher number than those before it. Nil where nobody says.
+  package var turn: Int64?
 
   package init(
     qrSession: String,
@@ -31,7 +34,8 @@ package struct IssueForQr: IdentityCommand {
     confirmedBy: SessionID,
     provenAt: Timestamp,
     draft: SessionDraft,
-    kind: Kind = .signIn
+    kind: Kind = .signIn,
+    turn: Int64? = nil
   ) {
     self.qrSession = qrSession
     self.subject = subject
@@ -39,6 +43,7 @@ package struct IssueForQr: IdentityCommand {
     self.provenAt = provenAt
     self.draft = draft
     self.kind = kind
+    self.turn = turn
   }
 
   package var address: String { draft.address }
@@ -56,6 +61,8 @@ package struct IssueForQr: IdentityCommand {
     case keyTaken
     /// The account has as many devices that open it as one may have.
     case tooManyUnlocks
+    /// It was asked for in this turn or a later one before.
+    case overtaken
   }
 
   package func decide(
@@ -63,6 +70,7 @@ package struct IssueForQr: IdentityCommand {
   ) async throws(StorageError) -> Outcome {
     let earlier = try await rows.grants.lock(qrSession)
     if earlier?.isRevoked == true { return .revoked }
+    if let turn, let last = earlier?.turn, turn <= last { return .overtaken }
     let outcome =
       if case .transfer(let device) = kind {
         try await move(to: device, again: earlier?.session, in: rows, noting: &changes)
@@ -70,7 +78,10 @@ package struct IssueForQr: IdentityCommand {
         try await begin(inPlaceOf: earlier?.session, in: rows, noting: &changes)
       }
     if case .issued(let session, _) = outcome {
-      try await rows.grants.put(qrSession, session: session.id, at: draft.now)
+      try await rows.grants.put(qrSession, session: session.id, turn: turn, at: draft.now)
+    } else if turn != nil {
+      // Refused as well, it is the last turn: what an earlier one asked for comes too late.
+      try await rows.grants.put(qrSession, session: nil, turn: turn, at: draft.now)
     }
     return outcome
   }

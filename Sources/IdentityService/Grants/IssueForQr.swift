@@ -45,7 +45,8 @@ extension GrantHandlers {
         at: now,
         random: random
       ),
-      kind: kind
+      kind: kind,
+      turn: request.turn == 0 ? nil : request.turn
     )
     switch try await perform(grant) {
     case .issued(let session, let profile):
@@ -62,6 +63,7 @@ extension GrantHandlers {
     case .merging: throw .migrationRunning
     case .keyTaken: throw .identityInUse
     case .tooManyUnlocks: throw .tooManyIdentities
+    case .overtaken: throw .qrTurnOver
     }
   }
 

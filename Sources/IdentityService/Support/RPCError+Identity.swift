@@ -173,6 +173,10 @@ extension RPCError {
     RPCError(.failedPrecondition, "what this code granted was revoked", reason: "QR_REVOKED")
   }
 
+  static var qrTurnOver: RPCError {
+    RPCError(.aborted, "turn: the code was asked for in this turn or a later one before", reason: "QR_TURN_OVER")
+  }
+
   /// What a client may know of a token that was refused.
   init(_ error: TokenError) {
     self = error == .expired ? .tokenExpired : .tokenInvalid

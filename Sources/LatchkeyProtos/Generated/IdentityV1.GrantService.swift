@@ -9,7 +9,7 @@ extension IdentityV1 {
   /// What the other Latchkey services ask of identity. Reachable with a service credential only.
   package protocol GrantService: Sendable {
     /// Signs a new device in for a person who confirmed its QR code. Idempotent for each qr_session_id:
-    /// a repeated call ends what the earlier call issued.
+    /// a repeated call ends what the earlier call issued. QR_TURN_OVER when it was asked for in this turn or a later one.
     func issueForQr(
       _ request: IdentityV1.IssueForQrRequest,
       context: ServerContext
@@ -153,7 +153,7 @@ extension IdentityV1 {
     }
 
     /// Signs a new device in for a person who confirmed its QR code. Idempotent for each qr_session_id:
-    /// a repeated call ends what the earlier call issued.
+    /// a repeated call ends what the earlier call issued. QR_TURN_OVER when it was asked for in this turn or a later one.
     package func issueForQr(
       _ request: IdentityV1.IssueForQrRequest,
       options: CallOptions = CallOptions()
@@ -271,6 +271,9 @@ extension IdentityV1 {
     /// When that person had last proved who they are, as the token says that they confirmed with. What is issued is no
     /// younger a proof, also when they proved it again meanwhile; left out, it is none.
     package var confirmerAuthTime: GoogleProtobuf.Timestamp?
+    /// Which of its tries to hand the code over this is: higher for each. What comes after a later one, because it was given
+    /// up or held up on its way, issues and ends nothing. 0: not told, and not compared.
+    package var turn: Int64
 
     package init(
       qrSessionID: String = "",
@@ -282,7 +285,8 @@ extension IdentityV1 {
       platform: String = "",
       deviceKey: CommonV1.EcPublicJwk? = nil,
       kind: IdentityV1.QrGrantKind = .unspecified,
-      confirmerAuthTime: GoogleProtobuf.Timestamp? = nil
+      confirmerAuthTime: GoogleProtobuf.Timestamp? = nil,
+      turn: Int64 = 0
     ) {
       self.qrSessionID = qrSessionID
       self.sub = sub
@@ -294,6 +298,7 @@ extension IdentityV1 {
       self.deviceKey = deviceKey
       self.kind = kind
       self.confirmerAuthTime = confirmerAuthTime
+      self.turn = turn
     }
   }
 
@@ -518,7 +523,8 @@ extension IdentityV1.IssueForQrRequest: RPCMessage {
       kind: .init(rawValue: Int32(truncatingIfNeeded: c.pointee.kind.rawValue)),
       confirmerAuthTime: try FieldReader.message(
         c.pointee.confirmer_auth_time, "confirmer_auth_time", GoogleProtobuf.Timestamp.init(reading:)
-      )
+      ),
+      turn: c.pointee.turn
     )
   }
 
@@ -538,6 +544,7 @@ extension IdentityV1.IssueForQrRequest: RPCMessage {
     if let deviceKey { unsafe c.pointee.device_key = try deviceKey.filled(in: arena) }
     unsafe c.pointee.kind = .init(rawValue: .init(truncatingIfNeeded: kind.rawValue))
     if let confirmerAuthTime { unsafe c.pointee.confirmer_auth_time = try confirmerAuthTime.filled(in: arena) }
+    unsafe c.pointee.turn = turn
     return unsafe c
   }
 }

@@ -11,7 +11,9 @@ package struct IdentityGrantIssuer: QRGrantIssuer {
     client = IdentityV1.GrantServiceClient(channel: channel)
   }
 
-  package func issue(_ session: QRSession, deadline: ContinuousClock.Instant?) async throws(RPCError) -> RedeemedGrant {
+  package func issue(
+    _ session: QRSession, turn: Int64, deadline: ContinuousClock.Instant?
+  ) async throws(RPCError) -> RedeemedGrant {
     guard let claim = session.claim, let grant = session.grant else {
       preconditionFailure("only what was confirmed is issued")
     }
@@ -28,7 +30,8 @@ package struct IdentityGrantIssuer: QRGrantIssuer {
       kind: Self.kind(session.request.purpose),
       confirmerAuthTime: grant.proven.map {
         GoogleProtobuf.Timestamp(millisecondsSinceEpoch: $0.millisecondsSinceEpoch)
-      }
+      },
+      turn: turn
     )
     let response = try await client.issueForQr(request, options: options(deadline))
     guard let tokens = response.tokens else {

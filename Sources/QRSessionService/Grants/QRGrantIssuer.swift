@@ -4,8 +4,11 @@ import LatchkeyModel
 /// Who makes tokens for a confirmed session: the identity service.
 package protocol QRGrantIssuer: Sendable {
   /// Makes what the session's purpose grants: tokens for the initiating device, or a signed confirmation. Asked again
-  /// for the same session, it ends what it issued before: at most one grant of a session is ever alive.
-  func issue(_ session: QRSession, deadline: ContinuousClock.Instant?) async throws(RPCError) -> RedeemedGrant
+  /// for the same session, it ends what it issued before: at most one grant of a session is ever alive. Each time is a turn
+  /// of its own with a higher number; what comes after a later one does nothing and fails with `QR_TURN_OVER`.
+  func issue(
+    _ session: QRSession, turn: Int64, deadline: ContinuousClock.Instant?
+  ) async throws(RPCError) -> RedeemedGrant
 
   /// Who scans, and on which device.
   func describe(

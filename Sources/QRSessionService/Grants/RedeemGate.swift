@@ -35,6 +35,7 @@ final class RedeemGate: Sendable {
     /// Codes that were polled with a verifier which is not theirs.
     var guessed: [QRSessionID: Guessed] = [:]
     var nextNumber: UInt64 = 0
+    var lastTurn: Int64 = 0
   }
 
   private let state = Mutex(State())
@@ -48,6 +49,15 @@ final class RedeemGate: Sendable {
     let value = await body()
     leave(session)
     return value
+  }
+
+  /// A number for one try to hand a code over, higher than those before it; by the clock, so that it is so after a restart
+  /// as well.
+  func nextTurn(at now: Timestamp) -> Int64 {
+    state.withLock { state in
+      state.lastTurn = max(state.lastTurn + 1, now.millisecondsSinceEpoch)
+      return state.lastTurn
+    }
   }
 
   /// What this session's redeeming poll got, for the same verifier only.

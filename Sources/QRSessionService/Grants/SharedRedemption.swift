@@ -12,14 +12,10 @@ import Storage
 /// stored with the session's consumption, sealed by the verifier that only its poller has: whichever instance is asked
 /// again within 30 s gives the same answer.
 ///
-/// Identity knows no turns: a grant that it makes after the next turn's ends that one's, which somebody may have by then.
-/// So an instance asks only while identity's time for it ends within the turn, by a clock that does not jump and that it
-/// read before the database began the turn; identity begins nothing for a call whose time is over; and a turn whose time ran
-/// out at identity is kept. Two gaps are left. A commit of identity's that began in time may become visible after the turn:
-/// it holds the session's rows locked until then, and the next turn's grant comes after it. And a poll that is cancelled, or
-/// whose connection to identity breaks, gives its turn up at once, so that nobody waits for nothing: identity may still
-/// answer that call, and end what the next turn handed over; its poller has to sign in again. A number of the turn that
-/// identity compares would close it.
+/// Each turn has a higher number than those before it, which identity compares: what is asked for in an older turn than the
+/// last one begins and ends nothing, however late it comes. So a turn may be given up while identity is still at it: when the
+/// poll was cancelled, or identity's connection broke. Besides, an instance asks only while identity's time for it ends
+/// within the turn, so that nobody takes a turn over whose answer is on its way.
 extension QRSessionAPI {
   func redeemTogether(
     _ shared: SharedSessions, _ id: QRSessionID, _ proof: RedeemProof, _ context: ServerContext
@@ -60,27 +56,29 @@ extension QRSessionAPI {
     }
     let now = clock.now()
     let taken = ContinuousClock.now
-    let isOurs = try await stored { () throws(StorageError) in
+    let turn = try await stored { () throws(StorageError) in
       try await store.takeRedemption(of: before.id, by: attempt.holder, for: Limits.redemptionTurn)
     }
-    guard isOurs else { return nil }
+    guard let turn else { return nil }
     guard ContinuousClock.now - taken < Limits.redemptionTurn - Limits.grantTimeout else {
       // The database took too long over it for the rest of the turn to be enough.
       await giveUp(before.id, attempt)
       return nil
     }
     do throws(RPCError) {
-      return try await issueAndStore(before, session, attempt, now)
+      return try await issueAndStore(before, session, attempt, turn, now)
     } catch {
+      // Somebody else's is the turn by now.
+      if error.isTurnOver { return nil }
       if error.code != .deadlineExceeded { await giveUp(before.id, attempt) }
       throw error
     }
   }
 
   private func issueAndStore(
-    _ before: QRSession, _ session: QRSession, _ attempt: Attempt, _ now: Timestamp
+    _ before: QRSession, _ session: QRSession, _ attempt: Attempt, _ turn: Int64, _ now: Timestamp
   ) async throws(RPCError) -> RedeemedGrant? {
-    let grant = try await issue(before, as: session, attempt.context)
+    let grant = try await issue(before, as: session, turn: turn, attempt.context)
     let redemption = QRRedemption(
       holder: attempt.holder, until: (session.consumed ?? now) + QRLimits.repeatWindow,
       answer: try attempt.proof.seal(grant, of: before.id))

@@ -68,7 +68,7 @@ extension QRSessionAPI {
     let session = try await redeemed(before, proof, context)
     guard session.version == before.version else { return try await handOver(before, session, proof, context) }
     // A restart lost the answer. Identity ends what it issued before.
-    let grant = try await issue(before, as: session, context)
+    let grant = try await issueAlone(before, as: session, context)
     let consumed = session.consumed ?? clock.now()
     gate.remember(grant, of: id, for: proof.verifier, until: consumed + QRLimits.repeatWindow)
     return grant
@@ -140,14 +140,27 @@ extension QRSessionAPI {
   func issue(
     _ before: QRSession,
     as session: QRSession,
+    turn: Int64,
     _ context: ServerContext
   ) async throws(RPCError) -> RedeemedGrant {
     do throws(RPCError) {
-      return try await grants.issue(session, deadline: issuingEnd(context))
+      return try await grants.issue(session, turn: turn, deadline: issuingEnd(context))
     } catch {
       guard let reason = error.details.reason, Self.finalRefusals.contains(reason) else { throw error }
       try await cancel(before, address: context.peer.address)
       throw .confirmerGone
+    }
+  }
+
+  /// What an earlier poll asked for that was cancelled may come to identity after this: its turn is over then.
+  private func issueAlone(
+    _ before: QRSession, as session: QRSession, _ context: ServerContext
+  ) async throws(RPCError) -> RedeemedGrant {
+    do throws(RPCError) {
+      return try await issue(before, as: session, turn: gate.nextTurn(at: clock.now()), context)
+    } catch {
+      guard error.isTurnOver else { throw error }
+      throw RPCError(.unavailable, "identity was asked in a later turn", retryAfter: .seconds(1))
     }
   }
 
@@ -176,7 +189,7 @@ extension QRSessionAPI {
     _ context: ServerContext
   ) async throws(RPCError) -> RedeemedGrant {
     let now = session.consumed ?? clock.now()
-    let grant = try await issue(before, as: session, context)
+    let grant = try await issueAlone(before, as: session, context)
     guard try await isHandedOver(before, session, now) else {
       // Cancelled in between: nobody may keep what was issued.
       _ = try await grants.revoke(before.id, reason: "the session was cancelled while it was redeemed")
@@ -188,4 +201,9 @@ extension QRSessionAPI {
     record(.redeemed, session, subject: session.claim?.subject, address: context.peer.address)
     return grant
   }
+}
+
+extension RPCError {
+  /// Identity was asked in this turn, or a later one, before.
+  var isTurnOver: Bool { details.reason == "QR_TURN_OVER" }
 }

@@ -23,10 +23,12 @@ package protocol SharedQRSessionStore: QRSessionStore {
   func redemption(of id: QRSessionID) async throws(StorageError) -> QRRedemption?
 
   /// Lets `holder` alone hand the session's grant over for as long as `turn`, by the store's clock, which is everybody's.
-  /// False while another one may, and once it was handed over. With a turn of zero the holder gives it up.
+  /// Returns the turn's number, which is higher than those of the session's turns before it, also of turns that were
+  /// forgotten; nil while another one may, and once it was handed over. With a turn of zero the holder gives it up.
+  @discardableResult
   func takeRedemption(
     of id: QRSessionID, by holder: [UInt8], for turn: Duration
-  ) async throws(StorageError) -> Bool
+  ) async throws(StorageError) -> Int64?
 
   /// As `exchange`, and stores what is handed over, if `holder` still may. Where `session` is `before`, the answer alone.
   func redeem(

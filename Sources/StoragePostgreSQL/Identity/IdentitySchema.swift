@@ -273,7 +273,9 @@ private enum IdentitySchema {
       qr_session_id text COLLATE "C" NOT NULL PRIMARY KEY,
       sid           uuid,
       created_at    bigint NOT NULL,
-      revoked_at    bigint
+      revoked_at    bigint,
+      -- The last turn that it was asked for in, of the QR service's.
+      turn          bigint
     )
     """,
     "CREATE INDEX qr_grants_by_session ON qr_grants (sid) WHERE sid IS NOT NULL",

@@ -5,7 +5,7 @@ import Storage
 struct PostgreSQLGrants: QRGrantRows {
   let db: PostgreSQLConnection
 
-  private static let select = "SELECT sid, created_at, revoked_at FROM qr_grants WHERE qr_session_id = $1"
+  private static let select = "SELECT sid, created_at, revoked_at, turn FROM qr_grants WHERE qr_session_id = $1"
 
   func lock(_ qrSession: String) async throws(StorageError) -> QRGrantRecord? {
     try await db.lock("qr_grants", .text(qrSession))
@@ -17,16 +17,21 @@ struct PostgreSQLGrants: QRGrantRows {
   }
 
   private static func map(_ row: PostgreSQLRow) throws(StorageError) -> QRGrantRecord {
-    QRGrantRecord(session: try row.optionalID(0), createdAt: row.timestamp(1), isRevoked: !row.isNull(2))
+    QRGrantRecord(
+      session: try row.optionalID(0), createdAt: row.timestamp(1), isRevoked: !row.isNull(2),
+      turn: row.isNull(3) ? nil : row.integer(3))
   }
 
-  func put(_ qrSession: String, session: SessionID, at now: Timestamp) async throws(StorageError) {
+  func put(
+    _ qrSession: String, session: SessionID?, turn: Int64?, at now: Timestamp
+  ) async throws(StorageError) {
     try await db.execute(
       """
-      INSERT INTO qr_grants (qr_session_id, sid, created_at) VALUES ($1, $2, $3)
-      ON CONFLICT (qr_session_id) DO UPDATE SET sid = excluded.sid
+      INSERT INTO qr_grants (qr_session_id, sid, created_at, turn) VALUES ($1, $2, $3, $4)
+      ON CONFLICT (qr_session_id) DO UPDATE SET
+        sid = coalesce(excluded.sid, qr_grants.sid), turn = coalesce(excluded.turn, qr_grants.turn)
       """,
-      .text(qrSession), .id(session), .time(now)
+      .text(qrSession), session.map { .id($0) } ?? .null, .time(now), .optional(turn)
     )
   }
 

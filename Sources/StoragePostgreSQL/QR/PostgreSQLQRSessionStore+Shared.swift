@@ -27,14 +27,18 @@ extension PostgreSQLQRSessionStore: SharedQRSessionStore {
   /// The clock is read when the row is locked: who waits for another one's commit waits no turn away.
   package func takeRedemption(
     of id: QRSessionID, by holder: [UInt8], for turn: Duration
-  ) async throws(StorageError) -> Bool {
+  ) async throws(StorageError) -> Int64? {
     try await database.write { db throws(StorageError) in
-      try await db.execute(
+      try await db.first(
         """
-        INSERT INTO qr_redemptions AS held (id, holder, held_until) VALUES ($1, $2, \(Self.now) + $3::bigint)
-        ON CONFLICT (id) DO UPDATE SET holder = $2, held_until = \(Self.now) + $3::bigint
+        INSERT INTO qr_redemptions AS held (id, holder, held_until, turn)
+        VALUES ($1, $2, \(Self.now) + $3::bigint, \(Self.now))
+        ON CONFLICT (id) DO UPDATE SET
+          holder = $2, held_until = \(Self.now) + $3::bigint, turn = greatest(held.turn + 1, \(Self.now))
         WHERE held.answer IS NULL AND (held.held_until <= \(Self.now) OR held.holder = $2)
-        """, .bytes(id.bytes), .bytes(holder), .integer(turn.wholeMilliseconds)) == 1
+        RETURNING turn
+        """, .bytes(id.bytes), .bytes(holder), .integer(turn.wholeMilliseconds)
+      ) { $0.integer(0) }
     }
   }
 

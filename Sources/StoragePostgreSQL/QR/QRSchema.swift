@@ -77,6 +77,8 @@ extension PostgreSQLSchema {
       id uuid NOT NULL PRIMARY KEY,
       holder uuid NOT NULL,
       held_until bigint NOT NULL,
+      -- Of the turn: by the clock, so that it is higher also than one that was forgotten.
+      turn bigint NOT NULL,
       answer bytea
     ) WITH (fillfactor = 75)
     """,

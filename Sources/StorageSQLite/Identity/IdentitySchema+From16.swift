@@ -115,5 +115,11 @@ extension SQLiteSchema {
       PRIMARY KEY (guest_sub, migration_id)
     ) STRICT, WITHOUT ROWID;
     """,
+
+    // 22: what an overtaken call of the QR service asks for is known by its turn.
+    """
+    -- The last turn that it was asked for in; null while nobody said one.
+    ALTER TABLE qr_grants ADD COLUMN turn INTEGER;
+    """,
   ]
 }

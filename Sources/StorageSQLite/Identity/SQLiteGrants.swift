@@ -9,19 +9,22 @@ struct SQLiteGrants: QRGrantRows {
 
   func find(_ qrSession: String) throws(StorageError) -> QRGrantRecord? {
     try db.first(
-      "SELECT sid, created_at, revoked_at FROM qr_grants WHERE qr_session_id = ?", .text(qrSession)
+      "SELECT sid, created_at, revoked_at, turn FROM qr_grants WHERE qr_session_id = ?", .text(qrSession)
     ) { row throws(StorageError) in
-      QRGrantRecord(session: try row.optionalID(0), createdAt: row.timestamp(1), isRevoked: !row.isNull(2))
+      QRGrantRecord(
+        session: try row.optionalID(0), createdAt: row.timestamp(1), isRevoked: !row.isNull(2),
+        turn: row.isNull(3) ? nil : row.integer(3))
     }
   }
 
-  func put(_ qrSession: String, session: SessionID, at now: Timestamp) throws(StorageError) {
+  func put(_ qrSession: String, session: SessionID?, turn: Int64?, at now: Timestamp) throws(StorageError) {
     try db.execute(
       """
-      INSERT INTO qr_grants (qr_session_id, sid, created_at) VALUES (?, ?, ?)
-      ON CONFLICT (qr_session_id) DO UPDATE SET sid = excluded.sid
+      INSERT INTO qr_grants (qr_session_id, sid, created_at, turn) VALUES (?, ?, ?, ?)
+      ON CONFLICT (qr_session_id) DO UPDATE SET
+        sid = coalesce(excluded.sid, sid), turn = coalesce(excluded.turn, turn)
       """,
-      .text(qrSession), .id(session), .time(now)
+      .text(qrSession), session.map { .id($0) } ?? .null, .time(now), .optional(turn)
     )
   }
 

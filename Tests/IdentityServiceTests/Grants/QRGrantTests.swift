@@ -47,6 +47,28 @@ struct QRGrantTests {
     #expect(!screen.storageNamespace.isEmpty && screen.storageNamespace == account.storageNamespace)
   }
 
+  @Test("S5: a call whose turn is over ends nothing of what a later one issued, and says so")
+  func turns() async throws {
+    let harness = try await IdentityHarness()
+    let account = try await harness.register("ada@example.com")
+    func ask(_ turn: Int64) -> IdentityV1.IssueForQrRequest {
+      var asked = request(account)
+      asked.turn = turn
+      return asked
+    }
+    let screen = try await harness.grants.issueForQr(ask(2), options: .service)
+    for turn in [1, 2] as [Int64] {
+      await expectRefusal(.aborted, "QR_TURN_OVER") {
+        try await harness.grants.issueForQr(ask(turn), options: .service)
+      }
+    }
+    #expect(try await harness.isActive(try screen.tokens.orThrow().accessToken))
+    // A QR service of before tells no turn.
+    let untold = try await harness.grants.issueForQr(ask(0), options: .service)
+    #expect(try await !harness.isActive(try screen.tokens.orThrow().accessToken))
+    #expect(try await harness.isActive(try untold.tokens.orThrow().accessToken))
+  }
+
   @Test("Q11: the scope is what was asked for and an account may have")
   func scope() async throws {
     let harness = try await IdentityHarness()

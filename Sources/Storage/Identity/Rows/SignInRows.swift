@@ -50,8 +50,9 @@ package protocol QRGrantRows {
   /// What a code granted is another session from now on.
   func change(_ session: SessionID, to other: SessionID) async throws(StorageError)
 
-  /// What a code granted is this session, in the place of an earlier one.
-  func put(_ qrSession: String, session: SessionID, at now: Timestamp) async throws(StorageError)
+  /// What a code granted is this session, in the place of an earlier one; nil leaves that one. `turn` is the turn that it
+  /// was asked for in, and stays the last one where it is nil.
+  func put(_ qrSession: String, session: SessionID?, turn: Int64?, at now: Timestamp) async throws(StorageError)
 
   func find(_ qrSession: String) async throws(StorageError) -> QRGrantRecord?
 
@@ -60,21 +61,23 @@ package protocol QRGrantRows {
   /// Notes that nothing is granted by the code any more, whether anything was.
   func revoke(_ qrSession: String, at now: Timestamp) async throws(StorageError)
 
-  /// At most `limit` of those that were revoked before a time and never granted anything, the oldest first. Returns how
-  /// many.
+  /// At most `limit` of those from before a time that never granted anything, the oldest first. Returns how many.
   func remove(emptyBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int
 }
 
 /// What a QR code began.
 package struct QRGrantRecord: Sendable, Equatable {
-  /// Nil when it was revoked before it began one.
+  /// Nil when it was revoked before it began one, or nothing but refused so far.
   package var session: SessionID?
   package var createdAt: Timestamp
   package var isRevoked: Bool
+  /// The last turn that it was asked for in; nil while nobody said one.
+  package var turn: Int64?
 
-  package init(session: SessionID?, createdAt: Timestamp, isRevoked: Bool) {
+  package init(session: SessionID?, createdAt: Timestamp, isRevoked: Bool, turn: Int64? = nil) {
     self.session = session
     self.createdAt = createdAt
     self.isRevoked = isRevoked
+    self.turn = turn
   }
 }

@@ -727,7 +727,7 @@ void   latchkey__identity__v1__watch_revocations_response__free_unpacked
   assert(message->base.descriptor == &latchkey__identity__v1__watch_revocations_response__descriptor);
   protobuf_c_message_free_unpacked ((ProtobufCMessage*)message, allocator);
 }
-static const ProtobufCFieldDescriptor latchkey__identity__v1__issue_for_qr_request__field_descriptors[10] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__issue_for_qr_request__field_descriptors[11] =
 {
   {
     "qr_session_id",
@@ -849,6 +849,18 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__issue_for_qr_reque
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "turn",
+    11,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_INT64,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__IssueForQrRequest, turn),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__issue_for_qr_request__field_indices_by_name[] = {
   3,   /* field[3] = client_id */
@@ -861,11 +873,12 @@ static const unsigned latchkey__identity__v1__issue_for_qr_request__field_indice
   0,   /* field[0] = qr_session_id */
   4,   /* field[4] = scope */
   1,   /* field[1] = sub */
+  10,   /* field[10] = turn */
 };
 static const ProtobufCIntRange latchkey__identity__v1__issue_for_qr_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 10 }
+  { 0, 11 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__issue_for_qr_request__descriptor =
 {
@@ -875,7 +888,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__issue_for_qr_request__d
   "Latchkey__Identity__V1__IssueForQrRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__IssueForQrRequest),
-  10,
+  11,
   latchkey__identity__v1__issue_for_qr_request__field_descriptors,
   latchkey__identity__v1__issue_for_qr_request__field_indices_by_name,
   1,  latchkey__identity__v1__issue_for_qr_request__number_ranges,

@@ -83,10 +83,15 @@ struct  Latchkey__Identity__V1__IssueForQrRequest
    * younger a proof, also when they proved it again meanwhile; left out, it is none.
    */
   Google__Protobuf__Timestamp *confirmer_auth_time;
+  /*
+   * Which of its tries to hand the code over this is: higher for each. What comes after a later one, because it was given
+   * up or held up on its way, issues and ends nothing. 0: not told, and not compared.
+   */
+  int64_t turn;
 };
 #define LATCHKEY__IDENTITY__V1__ISSUE_FOR_QR_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__issue_for_qr_request__descriptor) \
-    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, NULL, LATCHKEY__IDENTITY__V1__QR_GRANT_KIND__QR_GRANT_KIND_UNSPECIFIED, NULL }
+    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, NULL, LATCHKEY__IDENTITY__V1__QR_GRANT_KIND__QR_GRANT_KIND_UNSPECIFIED, NULL, 0 }
 
 
 struct  Latchkey__Identity__V1__IssueForQrResponse

@@ -68,9 +68,14 @@ extension MemoryQRSessionStore: SharedQRSessionStore {
 
   package func changes(since mark: QRChangeMark, orOfLast duration: Duration, limit: Int) -> QRChanges {
     let now = changeMark()
-    if mark.server == now.server, mark.place == nil {
-      let number = Int(mark.state) ?? 0
-      return QRChanges(changes.filter { $0.number > number }.map(\.change), mark: now)
+    if mark.server == now.server, mark.place == nil || mark.place?.end != nil {
+      let number = mark.place.map { Int($0.at) } ?? Int(mark.state) ?? 0
+      let end = mark.place?.end ?? now.state
+      let page = changes.filter { $0.number > number && $0.number <= Int(end) ?? 0 }.prefix(limit)
+      let place =
+        page.count < limit ? nil : page.last.map { QRChangeMark.Place(at: Int64($0.number), row: "", end: end) }
+      let state = place == nil ? end : mark.state
+      return QRChanges(page.map(\.change), mark: QRChangeMark(server: now.server, state: state, place: place))
     }
     let state = mark.server == now.server ? mark.state : now.state
     let number = mark.server == now.server ? mark.place?.at ?? 0 : 0

@@ -294,7 +294,7 @@ struct InstancesTests {
     _ = try await first.scan(issued)
     try await second.hear()
     // Asked after the same state: a change that is slow to be committed is after it, whenever it was written.
-    #expect(store.marks.withLock { $0.last } == mark)
+    #expect(store.marks.withLock { $0.last?.state } == mark?.state)
     second.clock.move(by: .seconds(6))
     #expect(try await second.poll(issued).state == .scanned)
   }

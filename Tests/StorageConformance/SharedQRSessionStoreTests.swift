@@ -79,6 +79,36 @@ struct SharedQRSessionStoreTests {
     #expect(try await look(store, mark).changes.isEmpty)
   }
 
+  @Test(
+    "what came while nobody asked is read in pages, each change once, up to when the first was read", arguments: engines
+  )
+  func pages(_ engine: Engine) async throws {
+    let store = try await open(engine)
+    var mark = try await store.changeMark()
+    let sessions = try (1...21).map { try session($0) }
+    for session in sessions {
+      try await store.insert(session)
+      #expect(try await store.exchange(session, for: cancelled(session), at: start))
+    }
+    var pages: [[QRChange]] = []
+    let late = try session(30)
+    repeat {
+      let read = try await look(store, mark)
+      pages.append(read.changes)
+      mark = read.mark
+      // Between two pages: it comes after the last.
+      guard pages.count == 2 else { continue }
+      try await store.insert(late)
+      #expect(try await store.exchange(late, for: cancelled(late), at: start))
+    } while mark.place != nil
+    #expect(pages.map(\.count) == [7, 7, 7, 0])
+    let told = Array(pages.joined())
+    #expect(sessions.allSatisfy { told.contains(QRChange(cancelled($0))) } && !told.contains(QRChange(cancelled(late))))
+    let last = try await look(store, mark)
+    #expect(last.changes == [QRChange(cancelled(late))])
+    #expect(try await look(store, last.mark).changes.isEmpty)
+  }
+
   @Test("after another server took over, all that is young enough is read again in pages", arguments: engines)
   func takenOver(_ engine: Engine) async throws {
     let store = try await open(engine)

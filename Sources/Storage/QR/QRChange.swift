@@ -34,7 +34,7 @@ package struct QRChangeMark: Sendable, Equatable {
   /// Who said so: nobody else understands it.
   package let server: String
   package let state: String
-  /// How far the reading of what another server told before has come; nil when there is none to do.
+  /// How far a reading in pages has come; nil when there is nothing more to read at once.
   package let place: Place?
 
   package init(server: String, state: String, place: Place? = nil) {
@@ -43,14 +43,17 @@ package struct QRChangeMark: Sendable, Equatable {
     self.place = place
   }
 
-  /// A change among those that are read again.
+  /// A change among those that are read.
   package struct Place: Sendable, Equatable {
     package let at: Int64
     package let row: String
+    /// The state up to which is read what came since the mark's; nil where what another server told before is read again.
+    package let end: String?
 
-    package init(at: Int64, row: String) {
+    package init(at: Int64, row: String, end: String? = nil) {
       self.at = at
       self.row = row
+      self.end = end
     }
   }
 }

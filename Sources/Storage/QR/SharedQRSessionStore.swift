@@ -9,10 +9,10 @@ package protocol SharedQRSessionStore: QRSessionStore {
   func changeMark() async throws(StorageError) -> QRChangeMark
 
   /// What was exchanged since `mark` was given, by whichever instance: each change once, whatever order they were
-  /// committed in and however long that took.
+  /// committed in and however long that took. When the database was taken over by another server since, what was exchanged
+  /// in the last `duration`, by the store's clock: some of it was told before.
   ///
-  /// When the database was taken over by another server since, what was exchanged in the last `duration`, by the store's
-  /// clock: some of it was told before. That is read in pages of `limit`; while the new mark has a place, there is more.
+  /// Either is read in pages of `limit`; while the new mark has a place, there is more.
   func changes(
     since mark: QRChangeMark, orOfLast duration: Duration, limit: Int
   ) async throws(StorageError) -> QRChanges

@@ -7,13 +7,23 @@ extension PostgreSQLQRSessionStore {
   private static let selectMark =
     "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint::text, pg_current_snapshot()::text"
   private static let columns = "SELECT poll_hash, version, state, issued_at, expires_at, account_mask"
-  /// Those that had not begun when the mark was given, and those that were running. However old the oldest running one is,
-  /// nothing that was told is looked at again. Rows of numbers that the server has not come to are from a dump of another.
+  /// Those that had not begun when the mark was given, and those that were running, of what the end's snapshot sees. However
+  /// old the oldest running one is, nothing that was told is looked at again. Rows of numbers that the server has not come
+  /// to are from a dump of another.
   private static let selectAfter = """
-    \(columns) FROM qr_changes
-    WHERE xid >= pg_snapshot_xmax($1::text::pg_snapshot) AND xid < pg_snapshot_xmax(pg_current_snapshot())
-    UNION ALL
-    \(columns) FROM qr_changes WHERE xid = ANY (ARRAY (SELECT pg_snapshot_xip($1::text::pg_snapshot)))
+    SELECT poll_hash, version, state, issued_at, expires_at, account_mask, number, place::text FROM (
+      (\(columns), xid::text::bigint AS number, ctid AS place FROM qr_changes
+        WHERE xid >= pg_snapshot_xmax($1::text::pg_snapshot) AND xid < pg_snapshot_xmax($2::text::pg_snapshot)
+          AND pg_visible_in_snapshot(xid, $2::text::pg_snapshot)
+          AND xid >= $4::text::xid8 AND (xid > $4::text::xid8 OR ctid > $5::text::tid)
+        ORDER BY xid, ctid LIMIT $3)
+      UNION ALL
+      (\(columns), xid::text::bigint AS number, ctid AS place FROM qr_changes
+        WHERE xid = ANY (ARRAY (SELECT pg_snapshot_xip($1::text::pg_snapshot)))
+          AND pg_visible_in_snapshot(xid, $2::text::pg_snapshot)
+          AND xid >= $4::text::xid8 AND (xid > $4::text::xid8 OR ctid > $5::text::tid)
+        ORDER BY xid, ctid LIMIT $3)
+    ) AS waiting ORDER BY number, place LIMIT $3
     """
   private static let youngest = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint - $1::bigint"
   private static let selectFirstPage = """
@@ -38,11 +48,26 @@ extension PostgreSQLQRSessionStore {
     // One snapshot for all statements: what is not in it is not in its mark either.
     try await database.read("changes(since:)", isUrgent: true) { db throws(StorageError) in
       let now = try await Self.mark(db)
-      if mark.server == now.server, mark.place == nil {
-        return QRChanges(try await db.all(Self.selectAfter, .text(mark.state), map: Self.change), mark: now)
+      if mark.server == now.server, mark.place == nil || mark.place?.end != nil {
+        return try await Self.page(db, since: mark, upTo: mark.place?.end ?? now.state, limit)
       }
       return try await Self.page(db, from: mark.server == now.server ? mark : now, duration, limit)
     }
+  }
+
+  /// All pages go up to where the first did: what is committed between two of them is told after the last.
+  private static func page(
+    _ db: PostgreSQLConnection, since mark: QRChangeMark, upTo end: String, _ limit: Int
+  ) async throws(StorageError) -> QRChanges {
+    let (number, row) = (mark.place?.at ?? 0, mark.place?.row ?? "(0,0)")
+    let rows = try await db.all(
+      selectAfter, .text(mark.state), .text(end), .integer(limit), .text(String(number)), .text(row)
+    ) { row throws(StorageError) in
+      (try change(row), QRChangeMark.Place(at: row.integer(6), row: row.text(7), end: end))
+    }
+    let place = rows.count < limit ? nil : rows.last?.1
+    let state = place == nil ? end : mark.state
+    return QRChanges(rows.map(\.0), mark: QRChangeMark(server: mark.server, state: state, place: place))
   }
 
   /// What is committed between two pages is not in the mark that the first was read with, and is told after the last.

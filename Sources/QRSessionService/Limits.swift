@@ -144,6 +144,9 @@ package enum Limits {
   /// Rows forgotten in one transaction, and read at start in one query.
   static let rowsPerBatch = 2000
 
+  /// Pause between two looks for ended codes whose instance is gone: as long as it takes to be held to be gone.
+  static let goneInterval: Duration = .seconds(5)
+
   /// Pause between two sweeps of old rows.
   static let sweepInterval: Duration = .seconds(30)
 

@@ -8,6 +8,7 @@ extension QRSessionAPI {
     await withDiscardingTaskGroup { group in
       group.addTask { await self.keepTime() }
       group.addTask { await self.endExpired() }
+      group.addTask { await self.endExpiredOfTheGone() }
       group.addTask { await self.forgetOldSessions() }
       group.addTask { await self.followUp() }
       group.addTask { await self.hearChanges() }
@@ -67,10 +68,25 @@ extension QRSessionAPI {
 
   private func recordExpiry(of sessions: [QRSessionID], at now: Timestamp) {
     // Each instance that shows a session sees its time end; one says so.
-    for id in sessions where shared == nil || id.instance == settings.instance {
-      audit.record(
-        QRAuditEvent(kind: .expired, at: now, session: id, codeHash: nil, subject: nil, address: "", clientID: nil)
-      )
+    for id in sessions where shared == nil || id.instance == settings.instance { recordExpiry(of: id, at: now) }
+  }
+
+  private func recordExpiry(of id: QRSessionID, at now: Timestamp) {
+    audit.record(
+      QRAuditEvent(kind: .expired, at: now, session: id, codeHash: nil, subject: nil, address: "", clientID: nil))
+  }
+
+  /// Says of codes whose instance is gone that their time has ended: among the living the one with the lowest number does.
+  /// One that only stood still says so again when it wakes.
+  private func endExpiredOfTheGone() async {
+    guard let shared else { return }
+    while (try? await Task.sleep(for: Limits.goneInterval)) != nil {
+      do throws(StorageError) {
+        let ids = try await shared.store.takeExpired(by: settings.instance, limit: Limits.rowsPerBatch)
+        for id in ids { recordExpiry(of: id, at: clock.now()) }
+      } catch {
+        note(error)
+      }
     }
   }
 

@@ -92,6 +92,8 @@ extension MemoryQRSessionStore: SharedQRSessionStore {
     return count
   }
 
+  package func takeExpired(by member: UInt16, limit: Int) -> [QRSessionID] { [] }
+
   package func redemption(of id: QRSessionID) -> QRRedemption? { redemptions[id] }
 
   package func takeRedemption(of id: QRSessionID, by holder: [UInt8], for turn: Duration) -> Int64? {

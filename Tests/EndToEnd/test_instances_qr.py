@@ -1,8 +1,10 @@
 """Several instances of the QR service over one PostgreSQL: any of them serves any code."""
 
+import collections
 import contextlib
 import itertools
 import random
+import re
 import socket
 import threading
 import time
@@ -214,6 +216,32 @@ def test_kills(binaries, tmp_path):
             phone = both[0].account()
             for round in range(8):
                 kill_one(fleet, both, phone, chance, round)
+    finally:
+        server.stop()
+
+
+def test_ends_of_the_gone(binaries, tmp_path):
+    """S25: that the time of a code ended is said once, also when the instance that issued it was killed before"""
+    server = postgresql.PostgreSQL()
+    arguments = {**UNTHROTTLED, "qr": [*UNTHROTTLED.get("qr", []), "--code-lifetime", "20s"]}
+    try:
+        with postgresql.fleet(binaries, tmp_path / "fleet", server, arguments, instances=2) as fleet:
+            first, second = worlds(World(fleet))
+            for world in (first, second):
+                world.device().issue_qr()
+
+            def codes(event):
+                """How often each code had it, at whichever instance."""
+                lines = [line for name in ("qr", "qr-2") for line in fleet[name].log_path.read_text().splitlines()]
+                found = (re.search(r'"qr_session_id": ?"([^"]+)"', line) for line in lines if event in line)
+                return collections.Counter(match[1] for match in found if match)
+
+            issued = until(lambda: codes("qr.issued") if len(codes("qr.issued")) == 2 else None)
+            fleet["qr"].kill()
+            until(lambda: set(codes("qr.expired")) == set(issued), seconds=120)
+            # The living one looks again and again.
+            time.sleep(12)
+            assert codes("qr.expired") == issued
     finally:
         server.stop()
 

@@ -107,6 +107,11 @@ extension CountingStore: SharedQRSessionStore {
     return await memory.forgetChanges(olderThan: age, limit: limit)
   }
 
+  func takeExpired(by member: UInt16, limit: Int) async throws(StorageError) -> [QRSessionID] {
+    try reach()
+    return await memory.takeExpired(by: member, limit: limit)
+  }
+
   func redemption(of id: QRSessionID) async throws(StorageError) -> QRRedemption? {
     try reach()
     return await memory.redemption(of: id)

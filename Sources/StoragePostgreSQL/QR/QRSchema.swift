@@ -82,6 +82,15 @@ extension PostgreSQLSchema {
       answer bytea
     ) WITH (fillfactor = 75)
     """,
+    """
+    CREATE TABLE qr_expiries (
+      -- An instance that lives no more, by its number and start.
+      instance bigint NOT NULL PRIMARY KEY,
+      boot     uuid NOT NULL,
+      -- Up to when the ends of its codes were told.
+      told     bigint NOT NULL
+    )
+    """,
     "CREATE TABLE qr_secrets (name text NOT NULL PRIMARY KEY, value bytea NOT NULL)",
     """
     CREATE TABLE guess_counts (

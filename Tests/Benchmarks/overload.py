@@ -4,8 +4,8 @@
     python Tests/Benchmarks/overload.py [--seconds 5] [--only issue] [--share 10] [--times 1 2 5 10] [--binaries …]
 
 Calls are begun on a fixed schedule, however long those before take, each with a deadline of a second, after which it is
-cancelled: that is what people do. A client in C offers them, which has room to spare (offer/offer.c). A call that has to
-wait in the client, since a connection has only so many streams, has that much less time for the server. The server has one
+cancelled: that is what people do. A client in C offers them, which has room to spare (offer/offer.c). A call that finds no
+stream free on any of its 400 connections is not sent, and counts as one that the server did not serve. The server has one
 core, which it shares with a program that never rests and has the better priority, so that a single client can ask for ten
 times what is left; a `--share` of 100 leaves it the core, on a machine where others compete for it. What it serves at most is
 found by asking for more until that brings no more. Goodput counts answers within their deadline.
@@ -51,9 +51,7 @@ class Issue:
     def __init__(self, world):
         challenge = base64url(hashlib.sha256(b"verifier").digest())
         self.messages = [
-            qr.IssueSessionRequest(
-                client_id=CLIENT_ID, purpose=qr.PURPOSE_LOGIN, code_challenge=challenge, code_challenge_method="S256"
-            )
+            qr.IssueSessionRequest(client_id=CLIENT_ID, purpose=qr.PURPOSE_LOGIN, code_challenge=challenge, code_challenge_method="S256")
         ]
 
 
@@ -157,9 +155,7 @@ def measure(name, world, client, options):
             peak = peak or (good, p99)
             total = max(1, ends.pop("due"))
             others = ", ".join(f"{count / total:.0%} {end}" for end, count in sorted(ends.items()) if count and end != "served")
-            rows.append(
-                Row(name, factor, rate * factor, good, good / peak[0], p99, p99 / peak[1], spent, others)
-            )
+            rows.append(Row(name, factor, rate * factor, good, good / peak[0], p99, p99 / peak[1], spent, others))
             print(rows[-1], flush=True)
             time.sleep(1.5)
     finally:

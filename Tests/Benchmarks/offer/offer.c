@@ -3,9 +3,11 @@
 // zero so many wait for answers at any time instead, as long as they take. The messages are lines of hexadecimal digits, and
 // are sent in turn.
 //
-// A call that finds no stream free waits here and has that much less time for the server. Prints how many were due, what
-// became of them, and then, in lines of their own, how many microseconds each took that was answered in time. The first second is only a
-// beginning: what is answered in it, or after the last call, is not among those.
+// A call that finds no stream free is never sent. It stands for a person with a connection of their own to which the server
+// does not come: waiting here for somebody else's stream, as calls of one program do, it would be sent when its time is
+// nearly over, and so would all after it. Prints how many were due, what became of them, and then, in lines of their own, how
+// many microseconds each took that was answered in time. The first second is only a beginning: what is answered in it, or
+// after the last call, is not among those.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,8 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-// Fewer streams than the server lets a connection have, and so many connections that hardly a call waits for one: those
-// that did would be sent when their time is nearly over. Timeouts go in steps, as clients that reuse their fields send them.
+// Fewer streams than the server lets a connection have, and so many connections that a server which answers most of its calls
+// has one for each. Timeouts go in steps, as clients that reuse their fields send them.
 enum { CONNECTIONS = 400, OPEN = 90, STATUSES = 17, STEP = 20, STREAMS = 1 << 16 };
 static const int64_t deadline = 1000000000;
 
@@ -302,14 +304,16 @@ int main(int count, char **arguments) {
       for (; time < end && open < waiting; open++, due++) call(with_room(), time, deadline);
     } else {
       const int64_t all = (int64_t)((double)((time < end ? time : end) - start) * rate / 1e9);
+      // None becomes free before answers are read.
+      int isFull = 0;
       for (; due < all; due++) {
         const int64_t was = start + (int64_t)((double)due * 1e9 / rate), left = was + deadline - time;
-        if (left <= 0) {
+        Connection *it = left > 0 && !isFull ? with_room() : NULL;
+        if (!it) {
+          isFull |= left > 0;
           unsent++;
           continue;
         }
-        Connection *it = with_room();
-        if (!it) break;
         call(it, was, left);
         open++;
       }
@@ -324,7 +328,7 @@ int main(int count, char **arguments) {
     const int ready = epoll_wait(poller, events, CONNECTIONS, 1);
     for (int index = 0; index < ready; index++) read_all(events[index].data.ptr);
   }
-  // What was due and found no stream before its end.
+  // What was due and found no stream, or came too late since this client was slow.
   printf("due %lld served %lld unanswered %lld unsent %lld reset %lld", (long long)due, (long long)served,
          (long long)unanswered, (long long)unsent, (long long)reset);
   for (int index = 1; index < STATUSES; index++) {

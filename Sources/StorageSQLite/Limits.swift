@@ -20,6 +20,13 @@ enum Limits {
   /// now and come back. Longer than a slow disk's commit, and short of what people notice twice.
   static let longestWait: Duration = .milliseconds(250)
 
+  /// What waits while more is asked for than can be done, as time to do it: some commits, and little beside what the call
+  /// takes anyway. Below that the writer would rest at times.
+  static let shortWait: Duration = .milliseconds(50)
+
+  /// How long there has been room when the overload is over: some bursts of clients that come back after a second.
+  static let calm: Duration = .seconds(2)
+
   /// How often a failing disk is tried because somebody asks whether it can be written to again.
   static let writeTrial: Duration = .seconds(1)
 

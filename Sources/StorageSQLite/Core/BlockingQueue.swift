@@ -1,3 +1,4 @@
+import Callers
 import DequeModule
 import Glibc
 
@@ -9,7 +10,7 @@ import Glibc
 @safe final class BlockingQueue<Element: Sendable>: @unchecked Sendable {
   enum Admission {
     case accepted
-    /// No room is left, or what came first has waited too long for more to be worth its while.
+    /// No room is left, or what waits takes too long for more to be worth its while.
     case full
     case closed
   }
@@ -17,18 +18,21 @@ import Glibc
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>
   private let arrived: UnsafeMutablePointer<pthread_cond_t>
   private let capacity: Int
-  private let longestWait: Duration?
+  /// Nil where only the capacity counts.
+  private var rule: WaitingRule?
+  /// Tells those who let calls in whether the rule lets anything in.
+  let backlog = Backlog()
   private var elements = Deque<(element: Element, since: ContinuousClock.Instant)>()
   private var sleepers = 0
   private var hasClosed = false
 
   /// - Parameters:
   ///   - capacity: how much may wait.
-  ///   - longestWait: nothing more is taken while what came first has waited for longer; nil for no such bound.
-  init(capacity: Int, longestWait: Duration? = nil) {
+  ///   - bounds: how long may be waited; nil for as long as it takes.
+  init(capacity: Int, bounds: WaitingRule.Bounds? = nil) {
     precondition(capacity > 0, "a queue that takes nothing serves nobody")
     self.capacity = capacity
-    self.longestWait = longestWait
+    rule = bounds.map { WaitingRule($0) }
     // Both live exactly as long as the queue, at one address, as POSIX asks; initialising them with default
     // attributes cannot fail on Linux.
     unsafe mutex = .allocate(capacity: 1)
@@ -61,8 +65,7 @@ import Glibc
   func push(_ element: Element, at now: ContinuousClock.Instant = .now) -> Admission {
     withLock {
       if hasClosed { return .closed }
-      if elements.count >= capacity { return .full }
-      if let longestWait, let first = elements.first, now - first.since > longestWait { return .full }
+      guard admitsLocked(at: now) else { return .full }
       elements.append((element, now))
       if sleepers > 0 {
         // Called with the mutex held.
@@ -72,27 +75,44 @@ import Glibc
     }
   }
 
+  private func admitsLocked(at now: ContinuousClock.Instant) -> Bool {
+    let hasPlace = elements.count < capacity
+    guard rule != nil else { return hasPlace }
+    let isAdmitted = rule?.admits(
+      waiting: elements.count, first: elements.first?.since, hasPlace: hasPlace, at: now)
+    if isAdmitted == false { backlog.isLong = true }
+    return isAdmitted ?? hasPlace
+  }
+
   /// Waits for at least one element. Empty: the queue is closed and drained.
-  func pop(upTo count: Int) -> [Element] {
+  ///
+  /// - Parameter done: how many of those before have been worked on since the last call, and not dropped.
+  func pop(upTo count: Int, done: Int = 0) -> [Element] {
     withLock {
+      let hadRested = elements.isEmpty
       while elements.isEmpty && !hasClosed {
         sleepers += 1
         // Called with the mutex held, which the wait gives back before it returns.
         unsafe pthread_cond_wait(arrived, mutex)
         sleepers -= 1
       }
-      return takeLocked(count)
+      return takeLocked(count, done: done, hadRested: hadRested)
     }
   }
 
   /// What is there now, without waiting.
   func popAvailable(upTo count: Int) -> [Element] {
-    withLock { takeLocked(count) }
+    withLock { takeLocked(count, done: 0, hadRested: false) }
   }
 
-  private func takeLocked(_ count: Int) -> [Element] {
+  private func takeLocked(_ count: Int, done: Int, hadRested: Bool) -> [Element] {
     let taken = elements.prefix(count).map(\.element)
     elements.removeFirst(taken.count)
+    if rule != nil, !taken.isEmpty {
+      rule?.taken(
+        done: done, hadRested: hadRested, left: elements.count, first: elements.first?.since, at: .now)
+      backlog.isLong = rule?.isFull ?? false
+    }
     return taken
   }
 

@@ -1,3 +1,4 @@
+import Callers
 import Glibc
 import Storage
 import Synchronization
@@ -38,14 +39,18 @@ package final class SQLiteDatabase: Sendable {
       readConnections.append(Handover(try SQLiteConnection(path: path, mode: .reader)))
     }
     return try SQLiteDatabase(
-      writer: Handover(writer), readers: readConnections, longestWait: isPatient ? nil : Limits.longestWait)
+      writer: Handover(writer), readers: readConnections,
+      waiting: isPatient
+        ? nil
+        : WaitingRule.Bounds(
+          longestWait: Limits.longestWait, shortWait: Limits.shortWait, calm: Limits.calm))
   }
 
   private init(
-    writer: Handover, readers: [Handover], longestWait: Duration?
+    writer: Handover, readers: [Handover], waiting: WaitingRule.Bounds?
   ) throws(StorageError) {
-    writes = BlockingQueue(capacity: Limits.waitingWrites, longestWait: longestWait)
-    reads = BlockingQueue(capacity: Limits.waitingReads, longestWait: longestWait)
+    writes = BlockingQueue(capacity: Limits.waitingWrites, bounds: waiting)
+    reads = BlockingQueue(capacity: Limits.waitingReads, bounds: waiting)
     statisticsSource = SharedStatistics()
     threads = RunningThreads()
     let (writes, reads, statistics, threads) = (writes, reads, statisticsSource, threads)

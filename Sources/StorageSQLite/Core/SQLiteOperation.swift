@@ -75,7 +75,10 @@ final class SQLiteOperation<Value: Sendable>: QueuedOperation {
     if isLate(at: now) { return finish(late) }
     switch queue.push(self, at: now) {
     case .accepted: break
-    case .full: finish(StorageError(.overloaded, operation: name))
+    case .full:
+      // In the task of the call still.
+      CallGate.current?.shut(while: queue.backlog)
+      finish(StorageError(.overloaded, operation: name))
     case .closed: finish(StorageError(.closed, operation: name))
     }
   }

@@ -15,8 +15,11 @@ struct SQLiteReader: ~Copyable {
 
   /// Returns when the queue is closed and drained.
   func run() async {
-    while let operation = queue.pop(upTo: 1).first {
+    var done = 0
+    while let operation = queue.pop(upTo: 1, done: done).first {
+      done = 0
       guard operation.begin(on: connection, at: .now) else { continue }
+      done = 1
       var failure: StorageError?
       do throws(StorageError) {
         try connection.execute("BEGIN")

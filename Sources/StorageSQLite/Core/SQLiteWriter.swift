@@ -15,7 +15,7 @@ struct SQLiteWriter: ~Copyable {
   private let statistics: SharedStatistics
   private let clock = ContinuousClock()
   /// How many operations the last commit had: about as many are likely to come again.
-  private var lastGroup = 1
+  private var lastGroup = 0
 
   init(connection: SQLiteConnection, queue: BlockingQueue<any QueuedOperation>, statistics: SharedStatistics) {
     self.connection = connection
@@ -26,7 +26,7 @@ struct SQLiteWriter: ~Copyable {
   /// Returns when the queue is closed and drained.
   mutating func run() async {
     while true {
-      let waiting = queue.pop(upTo: Limits.groupOperations)
+      let waiting = queue.pop(upTo: Limits.groupOperations, done: lastGroup)
       if waiting.isEmpty { return }
       await commit(waiting)
     }

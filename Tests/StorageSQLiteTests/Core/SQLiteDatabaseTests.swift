@@ -440,7 +440,9 @@ private let schema = SQLiteSchema(versions: [
 
   @Test("R26: a queue whose first has waited for too long takes no more until that is gone")
   func age() {
-    let queue = BlockingQueue<Int>(capacity: 8, longestWait: .milliseconds(250))
+    let bounds = WaitingRule.Bounds(
+      longestWait: .milliseconds(250), shortWait: .milliseconds(50), calm: .seconds(2))
+    let queue = BlockingQueue<Int>(capacity: 8, bounds: bounds)
     let start = ContinuousClock.now
     #expect(queue.push(1, at: start) == .accepted)
     #expect(queue.push(2, at: start + .milliseconds(250)) == .accepted)
@@ -450,6 +452,32 @@ private let schema = SQLiteSchema(versions: [
     #expect(queue.push(4, at: start + .milliseconds(501)) == .full)
     #expect(queue.popAvailable(upTo: 8) == [2, 3])
     #expect(queue.push(4, at: start + .seconds(60)) == .accepted)
+  }
+
+  @Test(
+    "R26: a call that is refused because too much waits shuts its method's door until there is room; a late one does not"
+  )
+  func doors() async throws {
+    let bounds = WaitingRule.Bounds(
+      longestWait: .milliseconds(250), shortWait: .milliseconds(50), calm: .seconds(2))
+    let queue = BlockingQueue<any QueuedOperation>(capacity: 1, bounds: bounds)
+    let operation = { @Sendable (deadline: ContinuousClock.Instant?) in
+      SQLiteOperation(name: "any", isInterruptible: false, deadline: deadline) { (_: SQLiteConnection) in }
+    }
+    let (door, other) = (CallGate(), CallGate())
+    let waits = Task { try await operation(nil).perform(in: queue) }
+    while queue.count < 1 { try await Task.sleep(for: .milliseconds(1)) }
+    await CallGate.$current.withValue(other) {
+      await #expect(throws: StorageError.self) { try await operation(.now).perform(in: queue) }
+    }
+    #expect(!other.isShut && !door.isShut)
+    await CallGate.$current.withValue(door) {
+      await #expect(throws: StorageError.self) { try await operation(nil).perform(in: queue) }
+    }
+    #expect(door.isShut && !other.isShut)
+    for operation in queue.popAvailable(upTo: 1) { operation.finish(StorageError(.closed, operation: "any")) }
+    #expect(!door.isShut)
+    await #expect(throws: StorageError.self) { try await waits.value }
   }
 
   @Test("closing finishes what waits and refuses what comes after")

@@ -1,0 +1,37 @@
+internal import Synchronization
+
+/// The door of one method: shut while what its calls wait for has more to do than it can do in time, so that a call that
+/// would be refused is refused by its header fields alone.
+///
+/// The transport has one for each method and sets it around the method's handlers. Nobody says beforehand which method
+/// needs what: a queue that refuses a call's work because too much waits shuts the call's door, which opens by itself as
+/// soon as the queue takes more. A call that is refused for another reason, such as a deadline of its own that is too
+/// near, shuts nothing: otherwise a single caller could have everybody refused.
+package final class CallGate: Sendable {
+  /// Of the call for which the current task works.
+  @TaskLocal package static var current: CallGate?
+
+  private let backlog = Mutex<Backlog?>(nil)
+
+  package init() {}
+
+  /// Whether a call had better not be begun. Some nanoseconds.
+  package var isShut: Bool { backlog.withLock { $0?.isLong ?? false } }
+
+  /// Too much waits for what the method's calls need.
+  package func shut(while backlog: Backlog) {
+    self.backlog.withLock { $0 = backlog }
+  }
+}
+
+/// Whether more waits for something, such as a database's writer, than can be done in time. Whoever hands it out says so.
+package final class Backlog: Sendable {
+  private let long = Atomic<Bool>(false)
+
+  package init() {}
+
+  package var isLong: Bool {
+    get { long.load(ordering: .relaxed) }
+    set { long.store(newValue, ordering: .relaxed) }
+  }
+}

@@ -139,11 +139,11 @@ struct ConnectionLifecycle {
     timers[.headerBlock] = isReceiving ? now + Limits.headerBlockTimeout : nil
   }
 
-  /// The peer asks for more than it lets be answered.
-  mutating func isOverrun(at now: NIODeadline) {
+  /// The peer asks for more than it lets be answered, or than there is time for: what it sends is left unread for a while.
+  mutating func pauses(for time: TimeAmount, at now: NIODeadline) {
     guard !isPaused else { return }
     isPaused = true
-    timers[.pause] = now + Limits.overrunPause
+    timers[.pause] = now + time
   }
 
   // MARK: What the connection does

@@ -24,6 +24,11 @@ enum Limits {
   /// proxy wait as long, and hardly notice.
   static let overrunPause = TimeAmount.milliseconds(250)
 
+  /// How long a connection is not read of which calls were just refused because there is too much to do. To read one call
+  /// after the other costs several times what refusing them does, so that those of a connection are refused some at a time;
+  /// and whoever was refused is not to come back before ten times as long.
+  static let refusedPause = TimeAmount.milliseconds(50)
+
   /// What has to leave within that time where more waits: a frame of HTTP/2's usual size, which is half a kilobyte a
   /// second. A peer that takes less holds what waits for longer than any person would.
   static let stallProgress = 16 * 1024

@@ -47,6 +47,12 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
     return true
   }
 
+  func session(_ session: HTTP2ServerSession, isShut block: HTTP2RequestBlock) -> Bool {
+    guard let meaning = block.meaning else { return false }
+    // Only `session(_:received:)` sets it.
+    return unsafe unsafeDowncast(meaning, to: ServerRequest.self).gate?.isShut ?? false
+  }
+
   /// Refuses a call that comes too late to be begun, at the least cost: many more are to be refused than can be served.
   private func isRefused(_ stream: HTTP2Stream, _ block: HTTP2RequestBlock, _ session: HTTP2ServerSession) -> Bool {
     guard session.isTooLate(block) else { return false }

@@ -185,7 +185,11 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     flush()
     let end = eventLoop.now
     if directCalls != nil { reportAnswered(at: end) }
-    refusedCalls.report(to: environment)
+    if !refusedCalls.isEmpty {
+      refusedCalls.report(to: environment)
+      lifecycle.pauses(for: Limits.refusedPause, at: end)
+      rearm()
+    }
     if let session, session.undecided > 0 || session.isReceivingBlock || lifecycle.isBlockTimed {
       watchHalfRequests(session)
     }
@@ -337,7 +341,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   private var lateness: TimeAmount { max(waitForOthers.length(executor.othersWork), executor.waited) }
 
   func sessionIsOverrun(_ session: HTTP2ServerSession) {
-    lifecycle.isOverrun(at: now)
+    lifecycle.pauses(for: Limits.overrunPause, at: now)
     rearm()
   }
 

@@ -14,6 +14,8 @@ final class ServerEnvironment: Sendable {
   let logger: Logger
   let budget: ServerBudget
   private let commonAnswers: [HTTP2CommonAnswer]
+  /// By the methods' paths.
+  private let gates: [String: CallGate]
 
   init(
     configuration: RPCServer.Configuration,
@@ -30,12 +32,16 @@ final class ServerEnvironment: Sendable {
     self.statusDetailsEncoder = statusDetailsEncoder
     self.logger = logger
     budget = ServerBudget(configuration.budget)
+    gates = Dictionary(uniqueKeysWithValues: router.methods.map { ($0.path, CallGate()) })
     commonAnswers = ServerFields.commonAnswers(refusing: ServerBudget.refusals, statusDetailsEncoder)
   }
 
   /// The fields that a connection's answers share. Not all connections tell those whom they refuse to come back after
   /// the same time.
   var commonAnswer: HTTP2CommonAnswer { commonAnswers.randomElement() ?? ServerFields.common }
+
+  /// The door of a method's calls.
+  func gate(of method: RPCMethod) -> CallGate? { gates[method.path] }
 
   /// A proxy has said whose a connection is. False: its source has no place for it.
   func connectionMoved(_ channel: any Channel, to address: NetworkAddress) -> Bool {

@@ -1,3 +1,4 @@
+internal import Callers
 internal import GRPC
 internal import HTTP2
 internal import NIOCore
@@ -12,6 +13,9 @@ final class ServerRequest {
   let verdict: RequestHead.Verdict
   /// How to answer within the read pass; nil when it takes a handler's task.
   let direct: DirectCalls?
+  /// The door of such calls; nil where there is no method.
+  let gate: CallGate?
+
   init(_ block: HTTP2RequestBlock, _ environment: ServerEnvironment, _ connection: ConnectionPeer) {
     var head = RequestHead()
     let router = environment.router
@@ -25,6 +29,7 @@ final class ServerRequest {
     account = connection.account(of: peer, environment.budget)
     verdict = head.verdict
     direct = DirectCalls(verdict, head.fields, environment, peer)
+    if case .call(let route, _) = verdict { gate = environment.gate(of: route.method) } else { gate = nil }
   }
 
   /// How long a call may take that may be refused while there is too much to do; nil of any other.

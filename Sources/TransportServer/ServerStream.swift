@@ -59,7 +59,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
       content = .call
       let call = CallRunner.Request(
         head: request.head, route: route, timeout: timeout, peer: request.peer, account: request.account,
-        late: now - stream.opened)
+        gate: request.gate, late: now - stream.opened)
       runner.begin(call, carriedBy: self)
     case .refuse(let error):
       content = .call

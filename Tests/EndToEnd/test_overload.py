@@ -1,13 +1,25 @@
 """More than can be done in time: who cannot be served any more hears so at once, and at no cost to anybody."""
 
+import asyncio
+import base64
+import collections
 import concurrent.futures
+import hashlib
+import os
+import signal
+import threading
 import time
+import urllib.request
 
 import grpc
+from fast_client import FastClient, Refused, Unanswered
+from google.rpc import error_details_pb2, status_pb2
 from latchkey.identity.v1 import auth_service_pb2 as auth
-from world import CLIENT_ID, PASSWORD, Failure
+from latchkey.qr.v1 import qr_session_service_pb2 as qr
+from world import CLIENT_ID, PASSWORD, Failure, base64url
 
 CALLERS = 16
+ISSUE = "/latchkey.qr.v1.QrSessionService/IssueSession"
 
 
 def test_sign_ins_that_cannot_be_in_time(own_world):
@@ -17,9 +29,7 @@ def test_sign_ins_that_cannot_be_in_time(own_world):
     def sign_in(name, timeout=30):
         credential = auth.PasswordCredential(identifier=name, password=PASSWORD)
         try:
-            own_world.auth.Authenticate(
-                auth.AuthenticateRequest(client_id=CLIENT_ID, password=credential), timeout=timeout
-            )
+            own_world.auth.Authenticate(auth.AuthenticateRequest(client_id=CLIENT_ID, password=credential), timeout=timeout)
             return None
         except grpc.RpcError as error:
             return Failure(error)
@@ -38,3 +48,108 @@ def test_sign_ins_that_cannot_be_in_time(own_world):
         assert failure.reason == "OVERLOADED" and failure.retry_after
     for name in names:
         assert sign_in(name) is None
+
+
+class Slowed:
+    """A service that has the processor for a tenth of the time, in short turns."""
+
+    def __init__(self, service):
+        self.pid = service.process.pid
+        self.is_over = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        while not self.is_over.is_set():
+            os.kill(self.pid, signal.SIGSTOP)
+            time.sleep(0.027)
+            os.kill(self.pid, signal.SIGCONT)
+            time.sleep(0.003)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        self.thread.join()
+
+
+def refused_early(service):
+    """Calls that the service's port has refused so far, before any handler."""
+    with urllib.request.urlopen(service.page_url("/metrics"), timeout=30) as answer:
+        lines = answer.read().decode().splitlines()
+    return next(float(line.split()[-1]) for line in lines if "server_refused_calls_total" in line and line[0] != "#")
+
+
+def retry_info(refused):
+    """What the answer says of when to come back, in seconds."""
+    status = status_pb2.Status.FromString(base64.b64decode(refused.details + "=" * (-len(refused.details) % 4)))
+    retry = error_details_pb2.RetryInfo()
+    return next((retry.retry_delay.ToTimedelta().total_seconds() for each in status.details if each.Unpack(retry)), None)
+
+
+def test_codes_that_cannot_be_issued_in_time(own_world):
+    """R26: asked for far more than it can do a service answers a part in time and refuses the rest before it costs much"""
+    challenge = base64url(hashlib.sha256(b"verifier").digest())
+    request = qr.IssueSessionRequest(client_id=CLIENT_ID, purpose=qr.PURPOSE_LOGIN, code_challenge=challenge, code_challenge_method="S256")
+    host, port = own_world.target("qr").rsplit(":", 1)
+    service = own_world.fleet["qr"]
+
+    async def issue(client, timeout):
+        try:
+            await client.call_at_once(ISSUE, request, qr.IssueSessionResponse, timeout=timeout)
+            return "served"
+        except Unanswered:
+            return "late"
+        except Refused as error:
+            return error
+
+    async def offer(client, seconds, rate=1000):
+        """Calls begun on a schedule, however long those before take."""
+        calls, begin = [], time.monotonic()
+        while (passed := time.monotonic() - begin) < seconds:
+            calls += [asyncio.ensure_future(issue(client, 2)) for _ in range(int(passed * rate) - len(calls))]
+            await asyncio.sleep(0.005)
+        return await asyncio.gather(*calls)
+
+    async def overload(client):
+        """Until some were refused by their headers alone and others served meanwhile: then the rest of the calls is."""
+        before = refused_early(service)
+        refusals, until = [], time.monotonic() + 90
+        with Slowed(service):
+            while time.monotonic() < until:
+                ends = await offer(client, 3)
+                refused = [end for end in ends if isinstance(end, Refused)]
+                refusals += refused
+                counts = collections.Counter(end if isinstance(end, str) else "refused" for end in ends)
+                if counts["refused"] > 100 and counts["served"] > 10:
+                    break
+        early = refused_early(service) - before
+        return refusals, counts, early
+
+    async def burst(client):
+        """As many as come when a train arrives, on a service that has nothing else to do."""
+        until = time.monotonic() + 90
+        while time.monotonic() < until:
+            await asyncio.sleep(3)
+            assert await issue(client, 30) == "served"
+            ends = await asyncio.gather(*(issue(client, 60) for _ in range(300)))
+            if all(end == "served" for end in ends):
+                return True
+        return False
+
+    async def run():
+        client = FastClient(host, int(port), 50)
+        try:
+            return await overload(client), await burst(client)
+        finally:
+            client.close()
+
+    (refusals, counts, early), is_burst_served = asyncio.run(run())
+    assert counts["refused"] > 100 and counts["served"] > 10, counts
+    for refused in refusals:
+        assert refused.status == grpc.StatusCode.RESOURCE_EXHAUSTED.value[0], refused
+        assert refused.reason == "OVERLOADED" and 0.5 <= retry_info(refused) <= 1.5
+    # A handler's refusal is no refusal of the server's.
+    assert early > len(refusals) / 2, (early, len(refusals))
+    assert is_burst_served

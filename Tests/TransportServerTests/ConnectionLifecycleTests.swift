@@ -40,7 +40,7 @@ struct ConnectionLifecycleTests {
         _ = lifecycle.beginDrain(at: start)
         _ = lifecycle.received(ping: ConnectionLifecycle.drainPayload, isAnswer: true, openStreams: 1, at: start)
       case .asked: _ = lifecycle.timeHasCome(.keepalive, situation(openStreams: 1), at: at(60))
-      case .paused: lifecycle.isOverrun(at: start)
+      case .paused: lifecycle.pauses(for: Limits.overrunPause, at: start)
       case .closing: _ = lifecycle.isClosing(at: start)
       }
       return lifecycle
@@ -177,8 +177,8 @@ struct ConnectionLifecycleTests {
     lifecycle.receivesBlock(true, at: Self.start)
     lifecycle.receivesBlock(true, at: Self.at(4))
     lifecycle.isWritable(false, at: Self.start)
-    lifecycle.isOverrun(at: Self.start)
-    lifecycle.isOverrun(at: Self.start + .milliseconds(200))
+    lifecycle.pauses(for: Limits.overrunPause, at: Self.start)
+    lifecycle.pauses(for: Limits.overrunPause, at: Self.start + .milliseconds(200))
     #expect(lifecycle.isPaused && lifecycle.takeDue(Self.start + Limits.overrunPause) == [.pause])
     #expect(lifecycle.timeHasCome(.pause, Self.situation(), at: Self.at(1)) == .readOn && !lifecycle.isPaused)
     #expect(lifecycle.takeDue(Self.start + Limits.headerBlockTimeout) == [.headerBlock])

@@ -1,3 +1,4 @@
+import Callers
 import GRPC
 import HTTP2
 import Logging
@@ -16,6 +17,7 @@ struct LateCallsTests {
     let turns: LoopTurns
     let executor: EventLoopTaskExecutor
     let environment: ServerEnvironment
+    let connection: ServerConnection
     private var nextStream: UInt8 = 1
 
     final class Log: @unchecked Sendable {
@@ -36,6 +38,8 @@ struct LateCallsTests {
     }
 
     private let log = Log()
+    /// Of what "/t.T/Shut" needs.
+    let backlog = Backlog()
 
     init() throws {
       let log = log
@@ -45,9 +49,17 @@ struct LateCallsTests {
           return request
         }
       }
+      let backlog = backlog
+      let shutting = RPCRoute.unary(RPCMethod(path: "/t.T/Shut", kind: .unary)) {
+        (request: Blob, _) async throws(RPCError) -> Blob in
+        log.handled += request.bytes
+        backlog.isLong = true
+        CallGate.current?.shut(while: backlog)
+        return request
+      }
       environment = ServerEnvironment(
         configuration: RPCServer.Configuration(host: "127.0.0.1", port: 0),
-        router: Router([route("Call"), route("Other"), route("Health").essential()]),
+        router: Router([route("Call"), route("Other"), shutting, route("Health").essential()]),
         interceptors: [Witness(log: log)],
         pages: PageTable([]),
         statusDetailsEncoder: { error in error.details.reason.map { Array($0.utf8) } },
@@ -56,7 +68,7 @@ struct LateCallsTests {
       turns = LoopTurns(channel.eventLoop)
       executor = EventLoopTaskExecutor(turns)
       channel.embeddedEventLoop.advanceTime(by: .seconds(1))
-      let connection = ServerConnection(
+      connection = ServerConnection(
         environment: environment,
         executor: executor,
         peer: ConnectionPeer(Peer(address: "127.0.0.1", port: 1))
@@ -116,6 +128,10 @@ struct LateCallsTests {
     /// Lets everybody have the turns that they wait for.
     func letTurnsPass() { channel.embeddedEventLoop.advanceTime(by: .milliseconds(100)) }
 
+    func gate(_ path: String) -> CallGate? {
+      environment.gate(of: RPCMethod(path: path, kind: .unary))
+    }
+
     var handledNumbers: [UInt8] { log.handled }
     /// What interceptors heard of calls that were refused, by path, and of calls that they saw.
     var refused: [String: Int] { log.refused }
@@ -166,6 +182,57 @@ struct LateCallsTests {
     harness.letTurnsPass()
     #expect(harness.refused == ["/t.T/Call": 3, "/t.T/Other": 1])
     #expect(harness.finished == 0)
+  }
+
+  @Test(
+    "A call whose door is shut is refused before its handler, one of another method is not, and the door opens again",
+    arguments: [false, true])
+  func shut(inPieces: Bool) throws {
+    let harness = try Harness()
+    let backlog = Backlog()
+    harness.gate("/t.T/Call")?.shut(while: backlog)
+    try harness.receive(harness.call(1, inPieces: inPieces))
+    #expect(harness.handledNumbers == [1])
+    backlog.isLong = true
+    try harness.receive(
+      harness.call(2, inPieces: inPieces) + harness.call(3, "/t.T/Other") + harness.call(4, inPieces: inPieces))
+    #expect(harness.handledNumbers == [1, 3])
+    #expect(harness.refused == ["/t.T/Call": 2])
+    #expect(harness.environment.budget.usage.refusedCalls == 2)
+    backlog.isLong = false
+    try harness.receive(harness.call(5, inPieces: inPieces))
+    #expect(harness.handledNumbers == [1, 3, 5])
+  }
+
+  @Test("A connection of which calls were refused is left unread for a moment, and one whose calls are served is not")
+  func pause() throws {
+    let harness = try Harness()
+    let backlog = Backlog()
+    harness.gate("/t.T/Call")?.shut(while: backlog)
+    try harness.receive(harness.call(1))
+    #expect(!harness.connection.lifecycle.isPaused)
+    backlog.isLong = true
+    try harness.receive(harness.call(2))
+    #expect(harness.connection.lifecycle.isPaused)
+    harness.channel.embeddedEventLoop.advanceTime(by: Limits.refusedPause)
+    #expect(!harness.connection.lifecycle.isPaused)
+    try harness.receive(harness.call(3, "/t.T/Other"))
+    #expect(!harness.connection.lifecycle.isPaused)
+    #expect(harness.handledNumbers == [1, 3])
+  }
+
+  @Test("A handler shuts the door of its own method alone, and of one that is essential in vain")
+  func shutByHandlers() throws {
+    let harness = try Harness()
+    try harness.receive(harness.call(1, "/t.T/Shut") + harness.call(2, "/t.T/Shut") + harness.call(3))
+    #expect(harness.handledNumbers == [1, 3])
+    #expect(harness.refused == ["/t.T/Shut": 1])
+    harness.gate("/t.T/Health")?.shut(while: harness.backlog)
+    try harness.receive(harness.call(4, "/t.T/Health") + harness.call(5, "/t.T/Shut"))
+    #expect(harness.handledNumbers == [1, 3, 4])
+    harness.backlog.isLong = false
+    try harness.receive(harness.call(6, "/t.T/Shut"))
+    #expect(harness.handledNumbers == [1, 3, 4, 6])
   }
 
   @Test("A health check is answered however late it is")

@@ -49,7 +49,7 @@ extension HTTP2ServerSession {
   /// Whether requests with the block had better be turned away.
   package func isTooLate(_ block: HTTP2RequestBlock) -> Bool {
     guard let patience = block.patience else { return false }
-    return lateness > patience
+    return lateness > patience || delegate?.session(self, isShut: block) == true
   }
 
   /// Answers a request within `session(_:answersDirectly:_:_:)` or `session(_:refuses:_:)` by the common refusal.

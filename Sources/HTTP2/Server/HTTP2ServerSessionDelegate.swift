@@ -21,6 +21,10 @@ package protocol HTTP2ServerSessionDelegate: AnyObject {
     _ body: UnsafeRawBufferPointer
   ) -> Bool
 
+  /// Whether requests with the block, which has ``HTTP2RequestBlock/patience``, had better be turned away however early
+  /// they come, since what they need has too much to do.
+  func session(_ session: HTTP2ServerSession, isShut block: HTTP2RequestBlock) -> Bool
+
   /// A request came too late by ``HTTP2RequestBlock/patience``, and is longer than a frame. True when `turnAway` was
   /// called for the stream; false to have it opened like any other.
   func session(_ session: HTTP2ServerSession, refuses stream: HTTP2Stream, _ block: HTTP2RequestBlock) -> Bool
@@ -45,6 +49,8 @@ extension HTTP2ServerSessionDelegate {
   package func sessionMayGoOn(_ session: HTTP2ServerSession) -> Bool { true }
 
   package func sessionIsOverrun(_ session: HTTP2ServerSession) {}
+
+  package func session(_ session: HTTP2ServerSession, isShut block: HTTP2RequestBlock) -> Bool { false }
 
   package func session(
     _ session: HTTP2ServerSession, refuses stream: HTTP2Stream, _ block: HTTP2RequestBlock

@@ -18,6 +18,8 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
     /// Who asks, and what its source holds.
     var peer: Peer
     var account: SourceAccount
+    /// Shut by what its handler needs while too much waits for that; nil where nobody asks it.
+    var gate: CallGate?
     /// How long ago the header block was complete.
     var late = TimeAmount.zero
   }
@@ -208,13 +210,16 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
 
   private func start(_ work: @escaping @Sendable () async throws(RPCError) -> Void) {
     let deadline = call.context?.deadline
+    let gate = request?.gate
     let task = Task.immediate(executorPreference: executor) { [self] in
-      let failure = await CallDeadline.$current.withValue(deadline) { () async -> RPCError? in
-        do throws(RPCError) {
-          try await work()
-          return nil
-        } catch {
-          return error
+      let failure = await CallDeadline.$current.withValue(deadline) {
+        await CallGate.$current.withValue(gate) { () async -> RPCError? in
+          do throws(RPCError) {
+            try await work()
+            return nil
+          } catch {
+            return error
+          }
         }
       }
       returned(failure)

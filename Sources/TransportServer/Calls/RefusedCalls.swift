@@ -6,6 +6,8 @@ struct RefusedCalls {
   private var request: ServerRequest?
   private var count = 0
 
+  var isEmpty: Bool { request == nil }
+
   mutating func add(_ request: ServerRequest, _ environment: ServerEnvironment) {
     if self.request !== request {
       // A pass rarely refuses calls of two kinds.

@@ -166,6 +166,16 @@ struct MergeTests {
     #expect(try await complete("second") == .already)
   }
 
+  @Test("C14: a migration that was taken back gives up no merge that the guest's owner wished for since")
+  func recalledFails() async throws {
+    let scene = try await scene()
+    let (guest, account) = (scene.guest.subject, scene.account.subject)
+    #expect(try await world.domain.perform(RestoreGuest("gone", of: guest, from: account, at: world.now)) == .already)
+    let fail = FailMerge("gone", of: guest, into: account, because: "taken back", at: world.now)
+    #expect(try await !world.domain.perform(fail))
+    #expect(try await stored(scene.merge)?.state == .wanted)
+  }
+
   @Test(
     "C14: a migrator that stood still switches no guest by a migration that was taken back, and takes back no other",
     arguments: WorldEngine.allCases)

@@ -139,6 +139,8 @@ package struct FailMerge: IdentityCommand {
   package func decide(
     in rows: some IdentityTransaction, noting changes: inout SessionChanges
   ) async throws(StorageError) -> Bool {
+    // One that was taken back failed long ago: what is open now is another one.
+    if try await rows.mergedGuests.isRecalled(migration, of: guest) { return false }
     // By its number or, when the answer with the number was lost, by who moves where.
     guard let open = try await rows.merges.open(of: guest), var merge = try await rows.merges.lock(open.id),
       merge.state.isOpen, merge.target == target, merge.migration == nil || merge.migration == migration

@@ -168,9 +168,9 @@ enum Limits {
   /// The pause in accepting when there is no room for another connection, such as no file descriptor: a tenth of a
   /// second's wait for those who come, and ten attempts a second.
   static let acceptPause = TimeAmount.milliseconds(100)
-  /// The files of this process that connections leave to everything else: 16 that one read accepts before anybody looks
-  /// again, and 16 for databases, logs and what the system's libraries open for a moment.
-  static let spareFiles = 32
+  /// The files of this process that connections leave to everything else: 16 that each of two listeners accepts before it
+  /// looks again, and 32 for databases, logs and what the system's libraries open for a moment.
+  static let spareFiles = 64
 
   /// How long there must have been no stream before what a connection keeps for the next ones is freed, unless it is for
   /// so many at most as a client with a few calls at a time has. Whoever polls comes back sooner.

@@ -9,18 +9,19 @@ extension ServerStream {
     content = .page
     watchBody()
     if let format = head.webFormat { return beginWeb(format, request) }
+    let target = String(decoding: head.httpPath, as: UTF8.self)
+    let isPost = head.httpMethod.isEmpty
+    if isPost, case .none = connection.environment.pages.find(method: "POST", path: PageTable.split(target).path) {
+      // As gRPC over HTTP/2 has it for other content types. Not before the request is whole: it may turn out malformed.
+      refusal = PageResponse(status: 415, text: "unsupported media type\n")
+    }
   }
 
   func runPage() {
+    if let refusal { return answerPage(refusal, isHead: false) }
     guard content == .page, !isPageRunning, let asked = request else { return }
     let head = asked.head
     let (path, query) = PageTable.split(String(decoding: head.httpPath, as: UTF8.self))
-    let isPost = head.httpMethod.isEmpty
-    let method = isPost ? "POST" : String(decoding: head.httpMethod, as: UTF8.self)
-    if isPost, case .none = connection.environment.pages.find(method: method, path: path) {
-      // As gRPC over HTTP/2 has it for other content types. Not before the request is whole: it may turn out malformed.
-      return answerPage(PageResponse(status: 415, text: "unsupported media type\n"), isHead: false)
-    }
     var headers: [(name: String, value: String)] = []
     var cookies: [String] = []
     head.fields.forEach { name, value in
@@ -31,7 +32,7 @@ extension ServerStream {
     // RFC 9113 §8.2.3: a client may give each cookie a field of its own.
     if !cookies.isEmpty { headers.append(("cookie", cookies.joined(separator: "; "))) }
     let request = PageRequest(
-      method: method,
+      method: head.httpMethod.isEmpty ? "POST" : String(decoding: head.httpMethod, as: UTF8.self),
       path: path,
       query: query,
       headers: headers,

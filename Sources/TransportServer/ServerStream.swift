@@ -34,6 +34,8 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   var messageEnd: NIODeadline?
   // Of a page.
   var pageBody: [UInt8] = []
+  /// What it is told once it is whole, where that is known before.
+  var refusal: PageResponse?
   var pageTask: Task<Void, Never>?
   var isPageRunning = false
   var pageShare = CallShare()
@@ -98,6 +100,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     request = nil
     owed = 0
     pageBody = []
+    refusal = nil
     web = nil
     letGo()
     connection.recycle(self)
@@ -196,6 +199,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
 
   private func receivePage(_ stream: HTTP2Stream, _ bytes: UnsafeRawBufferPointer) {
     connection.session?.consume(stream, bytes.count)
+    guard refusal == nil else { return }
     hold(bytes.count)
     if let web {
       guard hasRoom else { return web.end(connection.environment.budget.refusal()) }
@@ -273,7 +277,8 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
       if let web {
         web.end(RPCError(.deadlineExceeded, "the request took too long to arrive"))
       } else {
-        answerPage(PageResponse(status: 408, text: "the request took too long to arrive\n"), isHead: false)
+        let late = PageResponse(status: 408, text: "the request took too long to arrive\n")
+        answerPage(refusal ?? late, isHead: false)
       }
     case .nothing: break
     }

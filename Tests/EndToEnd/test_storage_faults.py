@@ -189,7 +189,7 @@ def test_no_open_files_left(own_world):
         ["prlimit", "--pid", str(pid), "--nofile", "--output", "SOFT,HARD", "--noheadings"],
         check=True, capture_output=True, text=True,
     ).stdout.split()  # fmt: skip
-    most = max(int(number) for number in os.listdir(f"/proc/{pid}/fd")) + 40
+    most = max(int(number) for number in os.listdir(f"/proc/{pid}/fd")) + 72
     subprocess.run(["prlimit", "--pid", str(pid), f"--nofile={most}:{limit[1]}"], check=True)
     waiting = []
     try:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import secrets
 import shutil
 import signal
 import string
@@ -20,8 +21,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 USER = "latchkey"
 PASSWORD = "a password with a space, a ' and a %"
-# Of PostgreSQL's own roles. Everything is on loopback, and gone with the run.
-INNER_PASSWORD = "loopback-only"
+# Of PostgreSQL's own roles, for this run: whoever else is on the machine does not know it.
+INNER_PASSWORD = secrets.token_urlsafe(16)
 
 
 def fill(template, target, **words):

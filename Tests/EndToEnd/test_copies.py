@@ -316,6 +316,12 @@ def test_to_postgresql(own_world, binaries, copies, cli, database, empty, tmp_pa
         stranger = moved.device()
         stranger.start_as_guest()
         assert stranger.authenticate(identifier).HasField("conflict")
+        # Whoever reads the log by its places goes on where they were.
+        places = "SELECT count(*) FROM identity.audit_events WHERE chain = 0 AND place <> seq"
+        assert database.query(places) == "0"
+        later = "SELECT count(*) FROM identity.audit_events WHERE chain <> 0 AND place <= (SELECT max(seq) FROM identity.audit_events WHERE chain = 0)"
+        assert database.query(later) == "0"
+        assert "holds other rows" in copies("import", exported, *empty, status=74)["error"]["message"]
         token = fleet.data_directory / "service-token"
         assert cli(moved, "admin", "admin", "audit", "verify", "--service-token-file", str(token))["intact"]
 
@@ -333,6 +339,14 @@ def test_to_postgresql_refused(own_world, copies, database, empty, tmp_path):
     assert "identity.sessions.jsonl" in answer["error"]["message"]
     assert not any(counts(database).values())
     file.write_bytes(whole)
+    manifest = exported / "manifest.json"
+    text = manifest.read_text()
+    changed = json.loads(text)
+    changed["services"][0]["tables"] = [table for table in changed["services"][0]["tables"] if table["name"] != "unlocks"]
+    manifest.write_text(json.dumps(changed))
+    assert "identity.unlocks" in copies("import", exported, *empty, "--service", "identity", status=65)["error"]["message"]
+    assert not any(counts(database).values())
+    manifest.write_text(text)
     assert copies("import", exported, *empty, "--service", "identity")["services"][0]["imported"]
     # Somebody lives there since.
     database.query("UPDATE identity.subjects SET nickname = 'Grace' WHERE sub = (SELECT min(sub::text)::uuid FROM identity.subjects)")

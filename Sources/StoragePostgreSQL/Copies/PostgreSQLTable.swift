@@ -6,19 +6,21 @@ package struct PostgreSQLTable: Sendable, Equatable {
     package let name: String
     /// As `pg_type` names it: `uuid`, `int8`, `bool`, `text` or `bytea`.
     package let type: String
+    /// PostgreSQL gives it the next number of a sequence.
+    package let isNumbered: Bool
   }
 
   package let name: String
-  /// Those that take values, in the table's order: what the database works out itself is not among them.
+  /// In the table's order, without those that the database works out of others.
   package let columns: [Column]
 
   package func column(_ name: String) -> Column? { columns.first { $0.name == name } }
 
   private static let selectColumns = """
-    SELECT c.relname::text, a.attname::text, t.typname::text
+    SELECT c.relname::text, a.attname::text, t.typname::text, a.attidentity <> ''
     FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_type t ON t.oid = a.atttypid
     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
-      AND a.attgenerated = '' AND a.attidentity = ''
+      AND a.attgenerated = ''
     ORDER BY c.relname, a.attnum
     """
 
@@ -30,7 +32,9 @@ package struct PostgreSQLTable: Sendable, Equatable {
 
   /// All tables of the connection's part, each after those that its rows refer to.
   package static func all(in db: PostgreSQLConnection) async throws(StorageError) -> [PostgreSQLTable] {
-    let rows = try await db.all(selectColumns) { row in (row.text(0), Column(name: row.text(1), type: row.text(2))) }
+    let rows = try await db.all(selectColumns) { row in
+      (row.text(0), Column(name: row.text(1), type: row.text(2), isNumbered: row.bool(3)))
+    }
     var tables: [PostgreSQLTable] = []
     for (table, column) in rows {
       if tables.last?.name == table {
@@ -90,7 +94,7 @@ package struct PostgreSQLFilling: Sendable {
       return "(\(places.joined(separator: ", ")))"
     }
     return """
-      INSERT INTO "\(table.name)" (\(columns)) SELECT \((["v.*"] + derived.map(\.sql)).joined(separator: ", "))
+      INSERT INTO "\(table.name)" (\(columns)) OVERRIDING SYSTEM VALUE SELECT \((["v.*"] + derived.map(\.sql)).joined(separator: ", "))
       FROM (VALUES \(values.joined(separator: ", "))) AS v (\(list))
       """
   }
@@ -101,12 +105,26 @@ package struct PostgreSQLFilling: Sendable {
     try await db.execute(insertion(of: rows.count), rows.flatMap(\.self))
   }
 
-  /// Lets nobody else write to the table before the transaction ends. True when no row is there.
-  package func hold(in db: PostgreSQLConnection) async throws(StorageError) -> Bool {
-    try await db.execute("LOCK TABLE \"\(table.name)\" IN EXCLUSIVE MODE")
-    return try await db.first("SELECT count(*) = 0 FROM (SELECT 1 FROM \"\(table.name)\" LIMIT 1) AS one") {
-      $0.bool(0)
-    } ?? true
+  /// Lets the sequences of numbered columns go on behind the rows.
+  package func finish(in db: PostgreSQLConnection) async throws(StorageError) {
+    for column in table.columns where column.isNumbered {
+      _ = try await db.first(
+        """
+        SELECT setval(pg_get_serial_sequence('"\(table.name)"', '\(column.name)'), max("\(column.name)"))
+        FROM "\(table.name)"
+        """
+      ) { _ in true }
+    }
+  }
+
+  /// Lets nobody else write to the table before the transaction ends. Does not wait for those who do.
+  package func hold(in db: PostgreSQLConnection) async throws(StorageError) {
+    try await db.execute("LOCK TABLE \"\(table.name)\" IN EXCLUSIVE MODE NOWAIT")
+  }
+
+  package func isEmpty(in db: PostgreSQLConnection) async throws(StorageError) -> Bool {
+    try await db.first("SELECT count(*) = 0 FROM (SELECT 1 FROM \"\(table.name)\" LIMIT 1) AS one") { $0.bool(0) }
+      ?? true
   }
 
   /// Hands over the given columns of each row, in any order. Keeps no more than some hundred rows in memory.

@@ -22,48 +22,115 @@ struct PostgreSQLImport {
     }
     let database = try await PostgreSQLDatabase.open(
       url: url, schema: service.service.sharedSchema, connections: 1, isPatient: true)
-    // What the transaction ended with that is no matter of the storage's.
-    let failure = Mutex<(any Error)?>(nil)
-    let result: Result<Bool, StorageError>
-    do throws(StorageError) {
-      let isNew = try await database.write(Self.operation) { db throws(StorageError) in
-        do {
-          return try await fill(db, work)
-        } catch let error as StorageError {
-          throw error
-        } catch {
-          failure.withLock { $0 = error }
-          throw StorageError(.misuse, operation: Self.operation)
-        }
-      }
-      result = .success(isNew)
+    let result: Result<Bool, any Error>
+    do {
+      result = .success(try await store(in: database, work))
     } catch {
       result = .failure(error)
     }
     await database.close()
-    if let failure = failure.withLock({ $0 }) { throw failure }
     return try result.get()
   }
 
-  private func fill(_ db: PostgreSQLConnection, _ work: ImportProgress) async throws -> Bool {
-    let found = try await PostgreSQLTable.all(in: db)
-    for table in service.tables where !found.contains(where: { $0.name == table.name }) { throw other(table) }
-    var fillings: [(rows: ExportedRows, filling: PostgreSQLFilling)] = []
-    for target in found {
-      guard let table = service.tables.first(where: { $0.name == target.name }) else { continue }
-      fillings.append((ExportedRows(service: service, table: table, folder: folder), try filling(table, target)))
+  private func store(in database: PostgreSQLDatabase, _ work: ImportProgress) async throws -> Bool {
+    // Without a lock: services may be at work on rows that are there.
+    let isEmpty = try await reading(database) { db in
+      var isEmpty = true
+      for (_, filling) in try await fillings(db) where try await !filling.isEmpty(in: db) { isEmpty = false }
+      return isEmpty
     }
-    var isEmpty = true
-    for (_, filling) in fillings where try await !filling.hold(in: db) { isEmpty = false }
+    guard isEmpty else {
+      try await expectSame(in: database, work)
+      return false
+    }
+    try await writing(database) { db in try await fill(db, work) }
+    return true
+  }
+
+  private func reading<Value: Sendable>(
+    _ database: PostgreSQLDatabase, _ work: @escaping @Sendable (PostgreSQLConnection) async throws -> Value
+  ) async throws -> Value {
+    let result = try await database.read(Self.operation) { db throws(StorageError) in
+      try await Self.outcome(of: work, db)
+    }
+    return try result.get()
+  }
+
+  private func writing(
+    _ database: PostgreSQLDatabase, _ work: @escaping @Sendable (PostgreSQLConnection) async throws -> Void
+  ) async throws {
+    let failure = Mutex<(any Error)?>(nil)
+    do throws(StorageError) {
+      try await database.write(Self.operation) { db throws(StorageError) in
+        guard case .failure(let error) = try await Self.outcome(of: work, db) else { return }
+        failure.withLock { $0 = error }
+        // Nothing of it is stored.
+        throw StorageError(.misuse, operation: Self.operation)
+      }
+    } catch {
+      throw failure.withLock { $0 } ?? error
+    }
+  }
+
+  /// What is no matter of the storage's is no error of the transaction's.
+  private static func outcome<Value: Sendable>(
+    of work: @Sendable (PostgreSQLConnection) async throws -> Value, _ db: PostgreSQLConnection
+  ) async throws(StorageError) -> Result<Value, any Error> {
+    do {
+      return .success(try await work(db))
+    } catch let error as StorageError {
+      throw error
+    } catch {
+      return .failure(error)
+    }
+  }
+
+  private func fill(_ db: PostgreSQLConnection, _ work: ImportProgress) async throws {
+    let fillings = try await fillings(db)
+    for (_, filling) in fillings {
+      try await filling.hold(in: db)
+      guard try await filling.isEmpty(in: db) else { throw holdsOthers(filling) }
+    }
     for (rows, filling) in fillings {
-      let expected = isEmpty ? try await insert(rows, filling, db, work) : try await sum(of: rows, work)
+      let expected = try await insert(rows, filling, db, work)
       guard try await sum(of: filling, rows.table, in: db, work) == expected else {
-        let name = "\(service.service.rawValue).\(filling.table.name)"
-        if isEmpty { throw CommandFailure(.file, "\(name) does not hold what was stored in it") }
-        throw CommandFailure(.file, "\(name) holds other rows already: import goes where there are none")
+        throw CommandFailure(.file, "\(filling.table.name) does not hold what was stored in it")
       }
     }
-    return isEmpty
+  }
+
+  /// The files are read before anything is asked: a transaction is not kept waiting for that long.
+  private func expectSame(in database: PostgreSQLDatabase, _ work: ImportProgress) async throws {
+    var read: [String: RowSum] = [:]
+    for table in service.tables {
+      read[table.name] = try await sum(of: ExportedRows(service: service, table: table, folder: folder), work)
+    }
+    let expected = read
+    try await reading(database) { db in
+      for (rows, filling) in try await fillings(db) {
+        let found = try await sum(of: filling, rows.table, in: db, work)
+        guard found == expected[rows.table.name] else { throw holdsOthers(filling) }
+      }
+    }
+  }
+
+  private func holdsOthers(_ filling: PostgreSQLFilling) -> CommandFailure {
+    let name = "\(service.service.rawValue).\(filling.table.name)"
+    return CommandFailure(.file, "\(name) holds other rows already: import goes where there are none")
+  }
+
+  /// What each exported table becomes, in the order in which they are filled.
+  private func fillings(
+    _ db: PostgreSQLConnection
+  ) async throws -> [(rows: ExportedRows, filling: PostgreSQLFilling)] {
+    let found = try await PostgreSQLTable.all(in: db)
+    for table in service.tables where !found.contains(where: { $0.name == table.name }) { throw other(table.name) }
+    var fillings: [(rows: ExportedRows, filling: PostgreSQLFilling)] = []
+    for target in found where !Self.ownTables.contains(target.name) {
+      guard let table = service.tables.first(where: { $0.name == target.name }) else { throw other(target.name) }
+      fillings.append((ExportedRows(service: service, table: table, folder: folder), try filling(table, target)))
+    }
+    return fillings
   }
 
   private func insert(
@@ -79,6 +146,7 @@ struct PostgreSQLImport {
       waiting.removeAll(keepingCapacity: true)
     }
     try await filling.insert(waiting, in: db)
+    try await filling.finish(in: db)
     return sum
   }
 
@@ -106,6 +174,11 @@ struct PostgreSQLImport {
 
   // MARK: Columns
 
+  /// Tables that only several instances need, and that begin empty.
+  private static let ownTables: Set = [
+    "latchkey_schema", "members", "guess_counts", "qr_changes", "qr_expiries", "qr_redemptions", "qr_secrets",
+  ]
+
   /// Which type takes which.
   private static let types = ["INTEGER": ["int8", "bool"], "TEXT": ["text"], "BLOB": ["bytea", "uuid"]]
   /// Columns that have another name there.
@@ -114,18 +187,20 @@ struct PostgreSQLImport {
   private static let derived = [
     // The one chain of an engine that has no others.
     "audit_events.chain": "0", "audit_checkpoints.chain": "0",
+    // Whoever reads the log goes on where they were.
+    "audit_events.place": "v.seq",
     "sessions.ended_in": "CASE WHEN v.ended_at IS NOT NULL THEN \(PostgreSQLConnection.thisTransaction) END",
     "qr_sessions.expires_hour": "v.expires_at / 3600000",
   ]
 
-  private func other(_ table: ExportManifest.Table) -> CommandFailure {
-    CommandFailure(.invalid, "\(folder) has another \(service.service.rawValue).\(table.name) than this release")
+  private func other(_ table: String) -> CommandFailure {
+    CommandFailure(.invalid, "\(folder) has another \(service.service.rawValue).\(table) than this release, or none")
   }
 
   private func filling(
     _ table: ExportManifest.Table, _ target: PostgreSQLTable
   ) throws(CommandFailure) -> PostgreSQLFilling {
-    let other = other(table)
+    let other = other(table.name)
     var given: [PostgreSQLTable.Column] = []
     for column in table.columns {
       let name = Self.names["\(table.name).\(column.name)"] ?? column.name

@@ -74,6 +74,20 @@ def cli(binaries, tmp_path):
     return CommandLine(binaries / "latchkey", tmp_path / "profiles")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A test that fails shows the end of the log of each service that died meanwhile, which may be why."""
+    report = yield
+    if report.failed and call.when == "call":
+        for value in item.funcargs.values():
+            fleet = getattr(value, "fleet", value)
+            for service in getattr(fleet, "services", {}).values():
+                if isinstance(service, services.Service) and service.process is not None and not service.is_running():
+                    title = f"latchkey-{service.name} ended with {service.process.returncode}"
+                    report.sections.append((title, service.log_tail(40)))
+    return report
+
+
 def pytest_sessionfinish(session, exitstatus):
     """A test that leaves a service running is a broken test."""
     left = subprocess.run(

@@ -77,7 +77,8 @@ extension QRSessionAPI {
   }
 
   /// Says of codes whose instance is gone that their time has ended: among the living the one with the lowest number does.
-  /// One that only stood still says so again when it wakes.
+  /// One that only stood still says so again when it wakes. What was taken is said by nobody when the database's answer is
+  /// lost, or when this instance dies before it says so.
   private func endExpiredOfTheGone() async {
     guard let shared else { return }
     while (try? await Task.sleep(for: Limits.goneInterval)) != nil {

@@ -21,8 +21,9 @@ package protocol SharedQRSessionStore: QRSessionStore {
   func forgetChanges(olderThan age: Duration, limit: Int) async throws(StorageError) -> Int
 
   /// Codes whose time has ended by now, by the store's clock, undecided or unredeemed, and whose instance lives no more: each
-  /// is given once, to the living member with the lowest number; nobody else gets any. About `limit` of each instance; the
-  /// next come with the next call. None where the store knows of no members.
+  /// is given once, to the living member with the lowest number; nobody else gets any. After `outcomeUnknown` those of that
+  /// call may never be given. About `limit` of each instance; the next come with the next call. None where the store knows of
+  /// no members.
   func takeExpired(by member: UInt16, limit: Int) async throws(StorageError) -> [QRSessionID]
 
   func redemption(of id: QRSessionID) async throws(StorageError) -> QRRedemption?

@@ -13,9 +13,9 @@ import Storage
 /// again within 30 s gives the same answer.
 ///
 /// Each turn has a higher number than those before it, which identity compares: what is asked for in an older turn than the
-/// last one begins and ends nothing, however late it comes. So a turn may be given up while identity is still at it: when the
-/// poll was cancelled, or identity's connection broke. Besides, an instance asks only while identity's time for it ends
-/// within the turn, so that nobody takes a turn over whose answer is on its way.
+/// last one begins and ends nothing, however late it comes. So a turn is given up also while identity may still be at it: when
+/// the poll was cancelled or its time was over, or identity's connection broke. Besides, an instance asks only while
+/// identity's time for it ends within the turn, so that nobody takes a turn over whose answer is on its way.
 extension QRSessionAPI {
   func redeemTogether(
     _ shared: SharedSessions, _ id: QRSessionID, _ proof: RedeemProof, _ context: ServerContext
@@ -70,7 +70,7 @@ extension QRSessionAPI {
     } catch {
       // Somebody else's is the turn by now.
       if error.isTurnOver { return nil }
-      if error.code != .deadlineExceeded { await giveUp(before.id, attempt) }
+      await giveUp(before.id, attempt)
       throw error
     }
   }

@@ -318,6 +318,20 @@ struct InstancesTests {
     #expect(store.marks.withLock { $0.count } == asked + 1)
   }
 
+  @Test("an instance that reads what it missed is behind until the last page, and is as current as the first")
+  func pages() async throws {
+    let (first, second) = try await pair()
+    let shared = try #require(second.api.shared)
+    for code in [try await first.issue(), try await first.issue()] { _ = try await first.scan(code) }
+    let before = ContinuousClock.now
+    #expect(try await shared.tail.next().mark.place != nil)
+    let between = ContinuousClock.now
+    #expect(shared.tail.obstacle(at: before + Limits.tailSilence) != nil)
+    try await second.hear()
+    #expect(shared.tail.obstacle(at: before + Limits.tailSilence) == nil)
+    #expect(shared.tail.obstacle(at: between + Limits.tailSilence) != nil)
+  }
+
   @Test("a code shown on one instance is superseded and cancelled on another")
   func superseded() async throws {
     let (first, second) = try await pair()

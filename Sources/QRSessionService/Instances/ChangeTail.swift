@@ -7,8 +7,10 @@ import Synchronization
 final class ChangeTail: Sendable {
   private struct State {
     var mark: QRChangeMark?
-    /// When a look began that the database answered.
+    /// When the last look began that the database answered to the end.
     var heard = ContinuousClock.now
+    /// When the look began of which there are more pages.
+    var begun: ContinuousClock.Instant?
   }
 
   private let store: any SharedQRSessionStore
@@ -38,16 +40,21 @@ final class ChangeTail: Sendable {
     return read
   }
 
+  /// Until the last page is read, states are shown that are as old as the look before.
   private func note(_ mark: QRChangeMark, _ begun: ContinuousClock.Instant) {
     state.withLock { state in
+      let begun = state.begun ?? begun
       state.mark = mark
-      state.heard = begun
+      state.begun = mark.place == nil ? nil : begun
+      if mark.place == nil { state.heard = begun }
     }
   }
 
   /// Why changes that other instances made are not shown; nil while they are.
-  var obstacle: String? {
-    let silence = ContinuousClock.now - state.withLock { $0.heard }
+  var obstacle: String? { obstacle(at: .now) }
+
+  func obstacle(at now: ContinuousClock.Instant) -> String? {
+    let silence = now - state.withLock { $0.heard }
     guard silence > Limits.tailSilence else { return nil }
     return "nothing is heard of codes that other instances serve: the database does not answer"
   }

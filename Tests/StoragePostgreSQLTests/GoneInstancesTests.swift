@@ -32,6 +32,17 @@ struct GoneInstancesTests {
       try server.run(sql: "UPDATE qr.members SET heartbeat = \(beat) WHERE instance = \(member.number)", in: url)
     }
 
+    /// Up to when the ends of the codes of whoever is gone were told, so many seconds from now.
+    func tell(untilIn seconds: Int) throws {
+      try server.run(
+        sql: "UPDATE qr.qr_expiries SET told = \(start.millisecondsSinceEpoch + Int64(seconds) * 1000)", in: url)
+    }
+
+    /// After times were changed by hand.
+    func keepHours() throws {
+      try server.run(sql: "UPDATE qr.qr_sessions SET expires_hour = expires_at / 3600000", in: url)
+    }
+
     /// A code whose time ends so many seconds from now.
     func insert(_ number: UInt8, of member: Member, endingIn seconds: Int) async throws -> QRSession {
       func digest(_ part: UInt8) throws -> Digest256 {
@@ -76,6 +87,7 @@ struct GoneInstancesTests {
     try rows.server.run(
       sql: "UPDATE qr.qr_sessions SET expires_at = \(rows.start.millisecondsSinceEpoch - 5000) WHERE state = 6",
       in: rows.url)
+    try rows.keepHours()
     _ = try await rows.insert(7, of: members[2], endingIn: -20)
 
     #expect(try await rows.take(members[3]) == [])
@@ -120,8 +132,68 @@ struct GoneInstancesTests {
       sql:
         "UPDATE qr.qr_sessions SET expires_at = expires_at + 2500 + \(SystemClock().now().millisecondsSinceEpoch - rows.start.millisecondsSinceEpoch)",
       in: rows.url)
+    try rows.keepHours()
     var taken: Set<QRSessionID> = []
     while taken.isEmpty { taken = try await rows.take(living) }
     #expect(taken == [before.id])
+  }
+
+  @Test("S25: one that was silent, lived on and then died told of its codes in between by itself")
+  func recovered() async throws {
+    let rows = try await Rows()
+    let (gone, living) = (try await rows.join(1), try await rows.join(2))
+    try rows.silence(living, seconds: -600)
+    try rows.silence(gone, seconds: 100)
+    let silent = try await rows.insert(1, of: gone, endingIn: -95)
+    #expect(try await rows.take(living) == [silent.id])
+    try rows.tell(untilIn: -90)
+    try rows.silence(gone, seconds: 30)
+    _ = try await rows.insert(2, of: gone, endingIn: -60)
+    let late = try await rows.insert(3, of: gone, endingIn: -20)
+    #expect(try await rows.take(living) == [late.id])
+  }
+
+  @Test("S25: one that was killed while it drained has told until its last sign of life and no longer")
+  func killedWhileDraining() async throws {
+    let rows = try await Rows()
+    let (gone, living) = (try await rows.join(1), try await rows.join(2))
+    try rows.silence(living, seconds: -600)
+    let draining = Member(number: gone.number, boot: gone.boot, address: gone.address, isDraining: true)
+    #expect(try await rows.members.beat(draining, clock: SystemClock()) != nil)
+    try rows.silence(gone, seconds: 30)
+    _ = try await rows.insert(1, of: gone, endingIn: -31)
+    let ended = try await rows.insert(2, of: gone, endingIn: -28)
+    #expect(try await rows.take(living) == [ended.id])
+  }
+
+  @Test("S25: what was told stays told when the database's clock is set back")
+  func clockSetBack() async throws {
+    let rows = try await Rows()
+    let (gone, living) = (try await rows.join(1), try await rows.join(2))
+    try rows.silence(living, seconds: -600)
+    try rows.silence(gone, seconds: 100)
+    #expect(try await rows.take(living) == [])
+    // By a clock that was ahead.
+    try rows.tell(untilIn: 400)
+    #expect(try await rows.take(living) == [])
+    let until = rows.start.millisecondsSinceEpoch + 400_000
+    // Fails where there is none.
+    try rows.server.run(sql: "SELECT 1 / count(*) FROM qr.qr_expiries WHERE told = \(until)", in: rows.url)
+  }
+
+  @Test("S25: of one whose last code has ended nothing is looked for any more")
+  func allTold() async throws {
+    let rows = try await Rows()
+    let (gone, living) = (try await rows.join(1), try await rows.join(2))
+    try rows.silence(living, seconds: -600)
+    try rows.silence(gone, seconds: 800)
+    let last = try await rows.insert(1, of: gone, endingIn: -145)
+    #expect(try await rows.take(living) == [last.id])
+    // That it cannot have: by this is seen whether its codes are read.
+    _ = try await rows.insert(2, of: gone, endingIn: -30)
+    try rows.tell(untilIn: -79)
+    #expect(try await rows.take(living) == [])
+    try rows.tell(untilIn: -81)
+    #expect(try await rows.take(living).count == 1)
   }
 }

@@ -18,7 +18,9 @@ package struct PostgreSQLMembers: MemberRows {
       address   text COLLATE "C" NOT NULL,
       -- Of the database's clock.
       heartbeat bigint NOT NULL,
-      draining  boolean NOT NULL
+      draining  boolean NOT NULL,
+      -- It said good-bye, and has given no sign of life since.
+      has_left  boolean NOT NULL DEFAULT false
     ) WITH (fillfactor = 50)
     """
   ]
@@ -50,7 +52,7 @@ package struct PostgreSQLMembers: MemberRows {
       let before = clock.now()
       let taken = try await db.first(
         """
-        UPDATE members SET heartbeat = \(Self.now), draining = $3 WHERE instance = $1 AND boot = $2 \
+        UPDATE members SET heartbeat = \(Self.now), draining = $3, has_left = false WHERE instance = $1 AND boot = $2 \
         RETURNING heartbeat, \(PostgreSQLConnection.thisServer)
         """,
         .integer(Int64(member.number)), .bytes(member.boot), .bool(member.isDraining)
@@ -72,8 +74,9 @@ package struct PostgreSQLMembers: MemberRows {
     try await database.write("leave the members", isUrgent: true) { db throws(StorageError) in
       // As silent as one who died.
       _ = try await db.execute(
-        "UPDATE members SET heartbeat = \(Self.now) - $3, draining = true WHERE instance = $1 AND boot = $2",
-        .integer(Int64(member.number)), .bytes(member.boot), .integer(Limits.memberSilenceMilliseconds))
+        """
+        UPDATE members SET heartbeat = \(Self.now) - $3, draining = true, has_left = true WHERE instance = $1 AND boot = $2
+        """, .integer(Int64(member.number)), .bytes(member.boot), .integer(Limits.memberSilenceMilliseconds))
     }
   }
 }

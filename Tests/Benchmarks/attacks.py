@@ -24,7 +24,6 @@ Exit status 1 when a p99 rises above ten times the quiet one, or the memory by m
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import os
 import pathlib
@@ -45,13 +44,9 @@ sys.path[:0] = [str(HOSTILE), str(HOSTILE.parent), str(ROOT / "Tests" / "Story")
 import authority  # noqa: E402
 import frames  # noqa: E402
 import honest_calls  # noqa: E402
+import target as hostile  # noqa: E402
 import test_attacks  # noqa: E402
 from frames import END_HEADERS, END_STREAM, INITIAL_WINDOW_SIZE, PREFACE, data, headers, message  # noqa: E402
-
-# The other tests have a conftest of their own.
-specification = importlib.util.spec_from_file_location("hostile_conftest", HOSTILE / "conftest.py")
-hostile = importlib.util.module_from_spec(specification)
-specification.loader.exec_module(hostile)
 
 # The bars.
 RATIO, BUDGET_MIB = 10, 128

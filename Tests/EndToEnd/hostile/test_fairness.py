@@ -6,11 +6,11 @@ import time
 import frames
 import grpc
 import pytest
-from conftest import serving
 from frames import data, fields, headers, message
 from latchkey.qr.v1 import qr_session_service_pb2 as qr
 from latchkey.qr.v1 import qr_session_service_pb2_grpc
 from peer import DEADLINE, Closed
+from target import serving
 
 CONNECTIONS, CALLS = 700, 600
 SOURCES = {

@@ -55,8 +55,8 @@ enum Limits {
   static let guestUsageParts = 64
 
   /// For how long after its last sign of life a member's number is nobody's, in milliseconds: far longer than a process is
-  /// ever stopped and goes on with what it had in hand.
-  static let memberLeaseMilliseconds: Int64 = 600_000
+  /// ever stopped and goes on with what it had in hand, and longer than a code that bears the number may live.
+  static let memberLeaseMilliseconds: Int64 = 750_000
 
   /// After which a member that gives no sign of life is none, in milliseconds: five signs that did not come.
   static let memberSilenceMilliseconds: Int64 = 5000

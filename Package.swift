@@ -156,7 +156,7 @@ let package = Package(
     module(
       "MigrationService",
       [
-        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Cryptography", "Domain", "Storage",
+        "ServiceRuntime", "LatchkeyModel", "LatchkeyProtos", "GRPC", "Callers", "Cryptography", "Domain", "Storage",
         "StorageSQLite", logging,
       ]),
     .executableTarget(

@@ -16,12 +16,17 @@ final class FollowUps: Sendable {
     let address: String
   }
 
+  /// One element, at most, since something came.
+  let arrivals: AsyncStream<Void>
+
   private let codes = Mutex<[PassedAround]>([])
   private let notes: FollowUpNotes?
+  private let arrived: AsyncStream<Void>.Continuation
 
   /// - Parameter notes: nil where what waits may be lost with the process.
   init(notes: FollowUpNotes? = nil) {
     self.notes = notes
+    (arrivals, arrived) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
   }
 
   /// The sessions that an earlier process noted and may not have come to.
@@ -34,6 +39,7 @@ final class FollowUps: Sendable {
       codes.append(code)
       notes?.add(code.session.id)
     }
+    arrived.yield()
   }
 
   /// What came since this was asked last. ``done(failed:)`` when it is over.

@@ -112,9 +112,12 @@ extension QRSessionAPI {
   }
 
   private func followUp() async {
-    while (try? await Task.sleep(for: Limits.tick)) != nil {
-      guard await !cancelPassedAround() else { continue }
-      guard (try? await Task.sleep(for: Limits.followUpRest)) != nil else { return }
+    for await _ in followUps.arrivals {
+      // The answer goes out meanwhile, and others come.
+      guard (try? await Task.sleep(for: Limits.tick)) != nil else { return }
+      while await !cancelPassedAround() {
+        guard (try? await Task.sleep(for: Limits.followUpRest)) != nil else { return }
+      }
     }
   }
 

@@ -140,10 +140,10 @@ struct ConnectionLifecycle {
   }
 
   /// The peer asks for more than it lets be answered, or than there is time for: what it sends is left unread for a while.
+  /// The longest of several pauses counts.
   mutating func pauses(for time: TimeAmount, at now: NIODeadline) {
-    guard !isPaused else { return }
     isPaused = true
-    timers[.pause] = now + time
+    timers[.pause] = max(timers[.pause] ?? now, now + time)
   }
 
   // MARK: What the connection does
@@ -163,9 +163,10 @@ struct ConnectionLifecycle {
   }
 
   /// Streams have gone, and what they used is kept for the next ones. True when `next` is another now.
-  mutating func hasSpares(at now: NIODeadline) -> Bool {
+  mutating func hasSpares(at now: @autoclosure () -> NIODeadline) -> Bool {
+    // Asked after every write: the clock is read only once in a while.
     guard timers[.spares] == nil else { return false }
-    timers[.spares] = now + Limits.quietTime
+    timers[.spares] = now() + Limits.quietTime
     return true
   }
 

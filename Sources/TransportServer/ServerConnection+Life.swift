@@ -64,7 +64,7 @@ extension ServerConnection {
     case .shutDown: session.shutDown()
     case .ping(let payload): session.ping(payload)
     case .close: return context.close(promise: nil)
-    case .readOn: return readOn()
+    case .readOn: return readOnAfterPause()
     case .lookAtBlockedStreams: return session.lookAtBlockedStreams()
     case .freeSpares: return freeSpares(session)
     }

@@ -37,6 +37,7 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
       handler.fail(stream, request, error, now: now)
       return true
     }
+    hasServed = true
     session.answer(stream, &directAnswer)
     directAnswer.clear()
     if directCalls !== direct {
@@ -94,6 +95,7 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
       handler.refuse(stream)
       session.reset(stream, .refusedStream)
     } else {
+      hasServed = true
       handler.begin(stream, request, now: now)
     }
     return handler

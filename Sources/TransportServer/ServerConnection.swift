@@ -33,6 +33,8 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   var refusedCalls = RefusedCalls()
   /// Where such an answer is made. Empty between calls.
   var directAnswer = ByteBuffer()
+  /// Whether this pass has answered a call or begun one.
+  var hasServed = false
   private var isReading = false
   private var isFlushScheduled = false
   private var isFlushing = false
@@ -173,6 +175,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
 
   private func beginPass() {
     isReading = true
+    hasServed = false
     now = eventLoop.now
   }
 
@@ -187,8 +190,11 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     if directCalls != nil { reportAnswered(at: end) }
     if !refusedCalls.isEmpty {
       refusedCalls.report(to: environment)
-      lifecycle.pauses(for: Limits.refusedPause, at: end)
-      rearm()
+      // Behind a proxy are many peers, and who is served in the same pass does not only ask for what is refused.
+      if peer.proxy == nil, !hasServed {
+        lifecycle.pauses(for: Limits.refusedPause, at: end)
+        rearm()
+      }
     }
     if let session, session.undecided > 0 || session.isReceivingBlock || lifecycle.isBlockTimed {
       watchHalfRequests(session)
@@ -197,14 +203,20 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   }
 
   func read(context: ChannelHandlerContext) {
-    guard !isWritable || isBehind else { return context.read() }
+    guard !isWritable || holdsReads else { return context.read() }
     isReadHeld = true
     if rest != nil || executor.isBehind { waitForOthers.held() }
   }
 
+  /// Its pause is over, in which what others did held up nobody.
+  func readOnAfterPause() {
+    if !isBehind { waitForOthers.forgetHold() }
+    readOn()
+  }
+
   /// Reads if that was held and the reasons are gone.
   func readOn() {
-    guard isReadHeld, isWritable, !isBehind else { return }
+    guard isReadHeld, isWritable, !holdsReads else { return }
     isReadHeld = false
     waitForOthers.goesOn(executor.othersWork)
     context?.read()
@@ -346,7 +358,10 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   }
 
   /// Whether it is us who hold the peer up: what it has sent waits for a turn, and what it sends after that is not read.
-  var isBehind: Bool { rest != nil || executor.isBehind || lifecycle.isPaused }
+  var isBehind: Bool { rest != nil || executor.isBehind }
+
+  /// Whether the socket is left unread.
+  private var holdsReads: Bool { isBehind || lifecycle.isPaused }
 
   /// Until the peer takes its answers there is no turn for more of its requests.
   private func waitForTurn() {

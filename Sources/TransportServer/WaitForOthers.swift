@@ -20,6 +20,11 @@ struct WaitForOthers {
     wasHeld = true
   }
 
+  /// It is the peer's own doing that it was not read.
+  mutating func forgetHold() {
+    wasHeld = false
+  }
+
   /// The socket is read again as soon as it has something.
   mutating func goesOn(_ othersWork: TimeAmount) {
     resumed = othersWork

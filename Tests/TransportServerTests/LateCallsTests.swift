@@ -41,7 +41,7 @@ struct LateCallsTests {
     /// Of what "/t.T/Shut" needs.
     let backlog = Backlog()
 
-    init() throws {
+    init(proxy: NetworkAddress? = nil) throws {
       let log = log
       func route(_ name: String) -> RPCRoute {
         .unary(RPCMethod(path: "/t.T/\(name)", kind: .unary)) { (request: Blob, _) async throws(RPCError) -> Blob in
@@ -71,7 +71,7 @@ struct LateCallsTests {
       connection = ServerConnection(
         environment: environment,
         executor: executor,
-        peer: ConnectionPeer(Peer(address: "127.0.0.1", port: 1))
+        peer: ConnectionPeer(Peer(address: "127.0.0.1", port: 1), proxy: proxy)
       )
       try channel.pipeline.syncOperations.addHandler(connection)
       try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
@@ -219,6 +219,20 @@ struct LateCallsTests {
     try harness.receive(harness.call(3, "/t.T/Other"))
     #expect(!harness.connection.lifecycle.isPaused)
     #expect(harness.handledNumbers == [1, 3])
+  }
+
+  @Test("Who is served in the same pass, and whoever comes through a proxy, is read on although calls are refused")
+  func noPause() throws {
+    let harness = try Harness()
+    let backlog = Backlog()
+    backlog.isLong = true
+    harness.gate("/t.T/Call")?.shut(while: backlog)
+    try harness.receive(harness.call(1, "/t.T/Other") + harness.call(2))
+    #expect(harness.handledNumbers == [1] && !harness.connection.lifecycle.isPaused)
+    let proxied = try Harness(proxy: NetworkAddress("192.0.2.1"))
+    proxied.gate("/t.T/Call")?.shut(while: backlog)
+    try proxied.receive(proxied.call(1))
+    #expect(proxied.handledNumbers == [] && !proxied.connection.lifecycle.isPaused)
   }
 
   @Test("A handler shuts the door of its own method alone, and of one that is essential in vain")

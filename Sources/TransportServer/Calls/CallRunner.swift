@@ -98,7 +98,7 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
       compressesResponses: environment.configuration.compressesResponses
     )
     call.context = context
-    guard route.isEssential || carrier.hasRoom else {
+    guard route.isEssential || (carrier.hasRoom && request.gate?.isShut != true) else {
       environment.interceptors.didRefuse(1, of: route.method, status: .resourceExhausted)
       return end(environment.budget.refusal())
     }

@@ -62,7 +62,8 @@ final class WebCall: CallCarrier, @unchecked Sendable {
         return runner.refuse(error, carriedBy: self)
       }
       let request = CallRunner.Request(
-        head: head, route: route, timeout: timeout, peer: place.peer, account: place.account)
+        head: head, route: route, timeout: timeout, peer: place.peer, account: place.account,
+        gate: place.environment.gate(of: route.method))
       runner.begin(request, carriedBy: self)
     case .refuse(let error): runner.refuse(error, carriedBy: self)
     case .unsupportedMediaType:

@@ -59,6 +59,21 @@ struct AuditRowsTests {
     #expect(error?.isUniqueViolation == true)
   }
 
+  @Test("C10: an event of a kind that only a newer release knows is read and sealed", arguments: Engine.allCases)
+  func newer(_ engine: Engine) async throws {
+    let store = try await Store(engine)
+    let kind = AuditNote.Kind(rawValue: "of_a_newer_release")
+    let notes = [AuditNote(.sessionBegan, at: Sample.now), AuditNote(kind, at: Sample.now)]
+    let events = try await append(notes, to: store)
+    let found = try await store.read { rows throws(StorageError) in
+      try await rows.audit.events(after: 0, of: nil, limit: 9)
+    }
+    #expect(found == events && found.last?.note.kind.rawValue == "of_a_newer_release")
+    let unsealed = try await store.read { rows throws(StorageError) in try await rows.audit.unsealed(after: nil) }
+    // Of an engine with one chain nothing needs sealing.
+    #expect(unsealed.map(\.note.kind) == (engine == .postgresql ? [kind] : []))
+  }
+
   @Test("C20: a chain goes on from its checkpoint, and each has its own", arguments: Engine.allCases)
   func checkpoints(_ engine: Engine) async throws {
     let store = try await Store(engine)

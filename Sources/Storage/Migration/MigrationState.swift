@@ -96,7 +96,10 @@ package struct MigrationState: Sendable, Equatable {
     StorageError(.corrupt, operation: "read a row", detail: "no valid \(what) in its column")
   }
 
-  private enum Phase: String {
+  /// Phases that this release knows.
+  package static var phases: [String] { Phase.allCases.map(\.rawValue) }
+
+  private enum Phase: String, CaseIterable {
     case freeze, snapshot, apply, verify, `switch`, purge, done, undo, tell, failed
     case recall, restore, `return`, undone
 

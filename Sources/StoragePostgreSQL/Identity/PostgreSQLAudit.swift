@@ -145,14 +145,11 @@ struct PostgreSQLAudit: AuditRows {
   }
 
   private static func map(_ row: PostgreSQLRow) throws(StorageError) -> AuditEvent {
-    guard let kind = AuditNote.Kind(rawValue: row.text(1)) else {
-      throw StorageError(.corrupt, operation: "read an audit event", detail: "unknown kind")
-    }
-    return AuditEvent(
+    AuditEvent(
       sequence: row.integer(0), chain: row.integer(8), number: row.integer(9),
       note: AuditNote(
-        kind, at: row.timestamp(2), subject: try row.optionalID(3), session: try row.optionalID(4),
-        address: row.text(5), detail: row.text(6)),
+        AuditNote.Kind(rawValue: row.text(1)), at: row.timestamp(2), subject: try row.optionalID(3),
+        session: try row.optionalID(4), address: row.text(5), detail: row.text(6)),
       link: row.bytes(7)
     )
   }

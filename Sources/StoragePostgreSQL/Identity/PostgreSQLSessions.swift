@@ -223,11 +223,11 @@ struct PostgreSQLSessions: SessionRows {
 
   /// Of a row with `sid, sub, end_reason, ended_at`.
   static func ended(_ row: PostgreSQLRow) throws(StorageError) -> EndedSession {
-    guard let why = Session.End(rawValue: row.integer(2)) else {
-      throw StorageError(.corrupt, operation: "read a session", detail: "unknown end")
-    }
-    return EndedSession(id: try row.id(0), subject: try row.id(1), why: why, at: row.timestamp(3))
+    EndedSession(id: try row.id(0), subject: try row.id(1), why: end(row.integer(2)), at: row.timestamp(3))
   }
+
+  /// One that ended for a reason which only a newer release knows has ended all the same.
+  private static func end(_ number: Int64) -> Session.End { Session.End(rawValue: number) ?? .revoked }
 
   static let selectOnDevice = "SELECT 1 FROM sessions WHERE sub = $1 AND device_key = $2 AND NOT is_guest LIMIT 1"
 
@@ -248,13 +248,7 @@ struct PostgreSQLSessions: SessionRows {
     guard let method = SignInMethod(rawValue: row.text(5)) else {
       throw StorageError(.corrupt, operation: "read a session", detail: "unknown method")
     }
-    var ending: Session.Ending?
-    if let endedAt = row.optionalInteger(16) {
-      guard let why = Session.End(rawValue: row.integer(17)) else {
-        throw StorageError(.corrupt, operation: "read a session", detail: "unknown end")
-      }
-      ending = Session.Ending(at: Timestamp(millisecondsSinceEpoch: endedAt), why: why)
-    }
+    let ending = row.optionalTimestamp(16).map { Session.Ending(at: $0, why: end(row.integer(17))) }
     return Session(
       id: try row.id(0),
       subject: try row.id(1),

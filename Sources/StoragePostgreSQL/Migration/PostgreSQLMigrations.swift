@@ -14,6 +14,9 @@ struct PostgreSQLMigrations: MigrationRows {
     hindrance
     """
 
+  /// One that is in a phase which only a newer release knows is that release's to go on with.
+  private static let known = "phase IN ('\(MigrationState.phases.joined(separator: "', '"))')"
+
   private static func migration(_ row: PostgreSQLRow) throws(StorageError) -> Migration {
     let state = MigrationState(
       phase: row.text(3), cursorCollection: row.optionalText(4), cursorUpdatedAt: row.optionalInteger(5),
@@ -52,7 +55,7 @@ struct PostgreSQLMigrations: MigrationRows {
     try await db.first(Self.selectLocked, .id(id), map: Self.map)
   }
 
-  private static let selectNamed = "SELECT \(columns) FROM migrations WHERE id = ANY ($1::uuid[])"
+  private static let selectNamed = "SELECT \(columns) FROM migrations WHERE id = ANY ($1::uuid[]) AND \(known)"
 
   func all(_ ids: [MigrationID]) async throws(StorageError) -> [StoredMigration] {
     try await db.all(Self.selectNamed, .uuids(ids.map(\.bytes)), map: Self.map)
@@ -99,7 +102,7 @@ struct PostgreSQLMigrations: MigrationRows {
   // Who claims at the same time takes the next one.
   private static let selectDue = """
     SELECT \(columns) FROM migrations
-    WHERE finished_at IS NULL AND (run_at <= $1 OR run_at > $2)
+    WHERE finished_at IS NULL AND \(known) AND (run_at <= $1 OR run_at > $2)
       AND (lease IS NULL OR lease_until <= $1 OR lease_until > $2)
     ORDER BY run_at, id LIMIT 1 FOR UPDATE SKIP LOCKED
     """
@@ -110,16 +113,17 @@ struct PostgreSQLMigrations: MigrationRows {
 
   private static let selectNextDue = """
     SELECT min(CASE WHEN lease IS NULL THEN run_at ELSE greatest(run_at, lease_until) END)
-    FROM migrations WHERE finished_at IS NULL
+    FROM migrations WHERE finished_at IS NULL AND \(known)
     """
 
   func nextDue() async throws(StorageError) -> Timestamp? {
     try await db.first(Self.selectNextDue) { $0.optionalTimestamp(0) } ?? nil
   }
 
-  private static let selectForgetting = "SELECT \(columns) FROM migrations WHERE is_forgetting LIMIT 1"
+  private static let selectForgetting = "SELECT \(columns) FROM migrations WHERE is_forgetting AND \(known) LIMIT 1"
   private static let selectOver = """
-    SELECT \(columns) FROM migrations WHERE undo_until <= $1 AND finished_at IS NOT NULL ORDER BY undo_until LIMIT 1
+    SELECT \(columns) FROM migrations WHERE undo_until <= $1 AND finished_at IS NOT NULL AND \(known)
+    ORDER BY undo_until LIMIT 1
     """
 
   func findForgetting(at now: Timestamp) async throws(StorageError) -> StoredMigration? {

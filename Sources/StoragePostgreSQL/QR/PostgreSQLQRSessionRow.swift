@@ -34,8 +34,15 @@ enum PostgreSQLQRSessionRow {
   static let byReference = "SELECT \(columns) FROM qr_sessions WHERE reference_hash = $1"
   static let byUserCode = "SELECT \(columns) FROM qr_sessions WHERE user_code_hash = $1"
   static let byPollSecret = "SELECT \(columns) FROM qr_sessions WHERE poll_hash = $1"
-  static let firstPage = "SELECT \(columns) FROM qr_sessions WHERE expires_at > $1 ORDER BY id LIMIT $2"
-  static let page = "SELECT \(columns) FROM qr_sessions WHERE id > $3 AND expires_at > $1 ORDER BY id LIMIT $2"
+  static let firstPage = "SELECT \(columns) FROM qr_sessions WHERE expires_at > $1 AND \(known) ORDER BY id LIMIT $2"
+  static let page = """
+    SELECT \(columns) FROM qr_sessions WHERE id > $3 AND expires_at > $1 AND \(known) ORDER BY id LIMIT $2
+    """
+  /// Not those of a newer release that this one cannot read: they keep no other from being read.
+  private static let known = """
+    state IN (\(QRSessionState.allCases.map { String($0.rawValue) }.joined(separator: ", "))) \
+    AND purpose IN (\(QRPurpose.allCases.map { String($0.rawValue) }.joined(separator: ", ")))
+    """
 
   /// The first condition is there for the index; a redeemed row is passed over until its own time, and one that somebody
   /// holds until the next time.

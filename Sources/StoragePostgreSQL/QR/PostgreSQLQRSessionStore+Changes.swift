@@ -67,7 +67,7 @@ extension PostgreSQLQRSessionStore {
     }
     let place = rows.count < limit ? nil : rows.last?.1
     let state = place == nil ? end : mark.state
-    return QRChanges(rows.map(\.0), mark: QRChangeMark(server: mark.server, state: state, place: place))
+    return QRChanges(rows.compactMap(\.0), mark: QRChangeMark(server: mark.server, state: state, place: place))
   }
 
   /// What is committed between two pages is not in the mark that the first was read with, and is told after the last.
@@ -81,7 +81,7 @@ extension PostgreSQLQRSessionStore {
       (try change(row), QRChangeMark.Place(at: row.integer(6), row: row.text(7)))
     }
     let place = rows.count < limit ? nil : rows.last?.1
-    return QRChanges(rows.map(\.0), mark: QRChangeMark(server: mark.server, state: mark.state, place: place))
+    return QRChanges(rows.compactMap(\.0), mark: QRChangeMark(server: mark.server, state: mark.state, place: place))
   }
 
   private static func mark(_ db: PostgreSQLConnection) async throws(StorageError) -> QRChangeMark {
@@ -90,10 +90,12 @@ extension PostgreSQLQRSessionStore {
     return mark
   }
 
-  private static func change(_ row: PostgreSQLRow) throws(StorageError) -> QRChange {
-    guard let pollSecret = Digest256(row.bytes(0)), let state = QRSessionState(rawValue: Int(row.integer(2))) else {
+  /// Nil for a state that only a newer release knows: whoever waits here is shown what comes after it.
+  private static func change(_ row: PostgreSQLRow) throws(StorageError) -> QRChange? {
+    guard let pollSecret = Digest256(row.bytes(0)) else {
       throw StorageError(.corrupt, operation: "qr_changes", detail: "a row does not read as a change")
     }
+    guard let state = QRSessionState(rawValue: Int(row.integer(2))) else { return nil }
     return QRChange(
       pollSecret: pollSecret, version: row.integer(1), state: state, issued: row.timestamp(3),
       expires: row.timestamp(4), mask: row.optionalText(5).flatMap(DisplayText.init))

@@ -82,14 +82,11 @@ struct SQLiteAudit: AuditRows {
   }
 
   private static func map(_ row: SQLiteRow) throws(StorageError) -> AuditEvent {
-    guard let kind = AuditNote.Kind(rawValue: row.text(1)) else {
-      throw StorageError(.corrupt, operation: "read an audit event", detail: "unknown kind")
-    }
-    return AuditEvent(
+    AuditEvent(
       sequence: row.integer(0),
       note: AuditNote(
-        kind, at: row.timestamp(2), subject: try row.optionalID(3), session: try row.optionalID(4),
-        address: row.text(5), detail: row.text(6)),
+        AuditNote.Kind(rawValue: row.text(1)), at: row.timestamp(2), subject: try row.optionalID(3),
+        session: try row.optionalID(4), address: row.text(5), detail: row.text(6)),
       link: row.blob(7)
     )
   }

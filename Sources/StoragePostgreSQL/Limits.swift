@@ -61,6 +61,18 @@ enum Limits {
   /// After which a member that gives no sign of life is none, in milliseconds: five signs that did not come.
   static let memberSilenceMilliseconds: Int64 = 5000
 
-  /// How long a start waits while another instance brings the schema forward.
+  /// After which tables are given up that are to be brought forward, while nothing moves on. A process that does not get on
+  /// ends, says why, and is started again.
   static let schemaPatience: Duration = .seconds(30)
+
+  /// For one statement that brings tables forward: to build an index of a table with a hundred million rows takes minutes,
+  /// and more on a slow disk.
+  static let schemaStatement: Duration = .seconds(6 * 3600)
+
+  /// Before a step that got no lock tries again, in milliseconds. While it waits everybody else waits behind it; this is
+  /// more than it waits, so that they get on.
+  static let schemaPauseMilliseconds: ClosedRange<UInt32> = 2500...4000
+
+  /// Before it is asked again whose turn it is to bring tables forward, in milliseconds. Nobody waits behind that.
+  static let schemaTurnMilliseconds: ClosedRange<UInt32> = 100...500
 }

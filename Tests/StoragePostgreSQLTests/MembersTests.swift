@@ -15,7 +15,7 @@ struct MembersTests {
     init() async throws {
       server = try .shared()
       url = try server.database()
-      let schema = PostgreSQLSchema(part: "test", versions: [PostgreSQLMembers.statements])
+      let schema = PostgreSQLSchema(part: "test", steps: [.expand("members", PostgreSQLMembers.statements)])
       members = PostgreSQLMembers(
         try await PostgreSQLDatabase.open(url: PostgreSQLURL(url), schema: schema, connections: 4))
     }

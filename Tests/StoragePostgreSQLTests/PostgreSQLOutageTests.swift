@@ -168,16 +168,6 @@ struct PostgreSQLOutageTests {
     #expect(local.connectionOptions["target_session_attrs"] == "read-write")
   }
 
-  @Test("a database of a newer release is left alone")
-  func newerSchema() async throws {
-    let test = try await TestDatabase()
-    try test.server.run(sql: "INSERT INTO test.latchkey_schema VALUES ('test', 2)", in: test.url)
-    let failure = await #expect(throws: StorageError.self) {
-      try await PostgreSQLDatabase.open(url: PostgreSQLURL(test.url), schema: TestDatabase.schema)
-    }
-    #expect(failure?.fault == .newerSchema(found: 2, known: 1))
-  }
-
   @Test("instances that start at once make one schema")
   func startingTogether() async throws {
     let server = try PostgreSQLServer.shared()

@@ -6,11 +6,13 @@ import TestSupport
 struct TestDatabase {
   static let schema = PostgreSQLSchema(
     part: "test",
-    versions: [
-      [
-        "CREATE TABLE numbers (key text COLLATE \"C\" NOT NULL PRIMARY KEY, number bigint NOT NULL)",
-        "CREATE TABLE kinds (number bigint, text text, bytes bytea, id uuid, flag boolean)",
-      ]
+    steps: [
+      .expand(
+        "numbers and kinds",
+        [
+          "CREATE TABLE numbers (key text COLLATE \"C\" NOT NULL PRIMARY KEY, number bigint NOT NULL)",
+          "CREATE TABLE kinds (number bigint, text text, bytes bytea, id uuid, flag boolean)",
+        ])
     ])
 
   let server: PostgreSQLServer

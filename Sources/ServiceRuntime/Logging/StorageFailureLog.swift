@@ -16,7 +16,9 @@ package final class StorageFailureLog: Sendable {
   package func note(_ error: StorageError, at now: Timestamp) {
     switch error.fault {
     case .cancelled, .overloaded, .superseded: return
-    case .constraint, .closed, .unavailable, .outcomeUnknown, .full, .corrupt, .newerSchema, .misuse: break
+    case .constraint, .closed, .unavailable, .outcomeUnknown, .full, .corrupt, .newerSchema, .olderSchema,
+      .oldInstances, .forbidden, .misuse:
+      break
     }
     guard let suppressed = budget.take(second: now.secondsSinceEpoch) else { return }
     var fields: Logger.Metadata = ["cause": "\(error)"]

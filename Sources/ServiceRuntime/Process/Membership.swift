@@ -86,6 +86,8 @@ package final class Membership: Sendable {
         try await beat()
         warning.succeeded()
       } catch let error as StorageError {
+        // It was taken for dead, and what its release needs is there no more: its next start says so.
+        if case .newerSchema = error.fault { throw error }
         if !Task.isCancelled, warning.failed() {
           logger.warning("the database takes no sign of life", metadata: ["cause": "\(error)"])
         }

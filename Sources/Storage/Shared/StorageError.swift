@@ -21,8 +21,15 @@ package struct StorageError: Error, Sendable, Equatable, CustomStringConvertible
     case full
     /// What is in the file is not what was written.
     case corrupt
-    /// The file was written by a newer release; this one must not touch it.
+    /// Only a newer release may touch it: what this one needs is there no more, or in another shape. `found` is what a release
+    /// has to know.
     case newerSchema(found: Int, known: Int)
+    /// Somebody has to bring it forward first, up to `step`.
+    case olderSchema(step: Int)
+    /// Instances of an older release use what was to be taken away.
+    case oldInstances
+    /// Whoever asks has no right to it in the database.
+    case forbidden
     /// Our own SQL or our own use of the engine is wrong.
     case misuse
   }
@@ -53,7 +60,9 @@ package struct StorageError: Error, Sendable, Equatable, CustomStringConvertible
   package var isRetryable: Bool {
     switch fault {
     case .overloaded, .superseded, .unavailable, .full, .closed: true
-    case .constraint, .cancelled, .outcomeUnknown, .corrupt, .newerSchema, .misuse: false
+    case .constraint, .cancelled, .outcomeUnknown, .corrupt, .newerSchema, .olderSchema, .oldInstances, .forbidden,
+      .misuse:
+      false
     }
   }
 
@@ -72,7 +81,10 @@ package struct StorageError: Error, Sendable, Equatable, CustomStringConvertible
       case .full: "the disk is full"
       case .corrupt: "the file is damaged"
       case .newerSchema(let found, let known):
-        "the file has schema version \(found), this release knows \(known): use the newer release"
+        "it takes a release that knows version \(found) of the schema, and this one knows \(known): use a newer one"
+      case .olderSchema(let step): "the tables are not brought forward to step \(step) yet"
+      case .oldInstances: "instances of an older release live"
+      case .forbidden: "the database's user has no right to that"
       case .misuse: "the engine was used wrongly"
       }
     return detail.isEmpty ? "\(operation): \(reason)" : "\(operation): \(reason): \(detail)"

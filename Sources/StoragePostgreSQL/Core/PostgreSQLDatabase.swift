@@ -11,10 +11,23 @@ import Storage
 /// Several transactions run at once, in this process and in others: an operation locks the rows that it is about before it
 /// decides anything. Each is READ COMMITTED, and is run again from its beginning when it came into another's way.
 package final class PostgreSQLDatabase: Sendable {
-  let pool: PostgreSQLPool
+  /// Who sees to it that the tables are there.
+  package enum Preparation: Sendable {
+    /// This process, as far as the release needs it; `report` hears of it on a thread of its own.
+    case apply(report: @Sendable (SchemaNews) -> Void)
+    /// Somebody else.
+    case expect
 
-  private init(_ pool: PostgreSQLPool) {
+    package static var apply: Preparation { .apply { _ in } }
+  }
+
+  let pool: PostgreSQLPool
+  /// As this release knows it.
+  let schema: PostgreSQLSchema
+
+  private init(_ pool: PostgreSQLPool, _ schema: PostgreSQLSchema) {
     self.pool = pool
+    self.schema = schema
   }
 
   deinit {
@@ -22,36 +35,37 @@ package final class PostgreSQLDatabase: Sendable {
     pool.close()
   }
 
-  /// Brings the part's tables to the latest version and makes all connections.
+  /// Brings the part's tables forward, or looks whether somebody did, and makes all connections.
   ///
   /// `isPatient`: what waits for a connection or a lock is not soon given up. For those whose work comes all at once
   /// and in a bounded amount, such as tests; a service is not.
   ///
-  /// Errors: `unavailable` when a connection cannot be made, `newerSchema` when a newer release was there.
+  /// Errors: `unavailable` when a connection cannot be made, `newerSchema` when a newer release has taken away what this one
+  /// needs, `olderSchema` when steps are missing that somebody else is to make; those of ``PostgreSQLSchemaWork/apply``.
   package static func open(
-    url: PostgreSQLURL, schema: PostgreSQLSchema, connections: Int? = nil, isPatient: Bool = false
+    url: PostgreSQLURL, schema: PostgreSQLSchema, preparation: Preparation = .apply, connections: Int? = nil,
+    isPatient: Bool = false
   ) async throws(StorageError) -> PostgreSQLDatabase {
+    let work = PostgreSQLSchemaWork(url: url, schema: schema)
+    switch preparation {
+    case .apply(let report): try await work.apply(report: report)
+    case .expect: try await work.state().check("open \(url)")
+    }
     let pool = PostgreSQLPool(url, part: schema.part, patience: isPatient ? .untilDone : .ofServices)
     do throws(StorageError) {
-      try await start(pool) { connection async throws(StorageError) in
-        try await SchemaUpgrade.run(schema, on: connection)
-      }
-      for _ in 1..<max(1, connections ?? Limits.connections) {
-        try await start(pool) { _ in }
+      for _ in 0..<max(1, connections ?? Limits.connections) {
+        try await start(pool)
       }
     } catch {
       await pool.end()
       throw error
     }
-    return PostgreSQLDatabase(pool)
+    return PostgreSQLDatabase(pool, schema)
   }
 
-  private static func start(
-    _ pool: PostgreSQLPool,
-    _ preparation: @escaping @Sendable (PostgreSQLConnection) async throws(StorageError) -> Void
-  ) async throws(StorageError) {
+  private static func start(_ pool: PostgreSQLPool) async throws(StorageError) {
     let failure: StorageError? = await withCheckedContinuation { started in
-      pool.start(preparation) { started.resume(returning: $0) }
+      pool.start({ _ in }) { started.resume(returning: $0) }
     }
     if let failure { throw failure }
   }

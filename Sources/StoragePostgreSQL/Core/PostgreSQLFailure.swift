@@ -45,6 +45,7 @@ extension StorageError.Fault {
     case "23514": self = .constraint(.check)
     case "23502": self = .constraint(.notNull)
     case "53100": self = .full
+    case "42501": self = .forbidden
     case "XX001", "XX002": self = .corrupt
     // Still in each other's way after all attempts, or a lock that was not let go of in time.
     case "40001", "40P01", "55P03": self = .overloaded

@@ -19,6 +19,8 @@ package struct PostgreSQLMembers: MemberRows {
       -- Of the database's clock.
       heartbeat bigint NOT NULL,
       draining  boolean NOT NULL,
+      -- The last step of the schema that its release knows.
+      knows     bigint NOT NULL,
       -- It said good-bye, and has given no sign of life since.
       has_left  boolean NOT NULL DEFAULT false
     ) WITH (fillfactor = 50)
@@ -32,23 +34,44 @@ package struct PostgreSQLMembers: MemberRows {
     WHERE n <= 65535 AND NOT EXISTS (SELECT 1 FROM members WHERE instance = n) ORDER BY n LIMIT 1
     """
 
+  /// The least step that a release has to know, as ``SchemaState/floor``.
+  private static let selectFloor = "SELECT coalesce(max(needs), 0) FROM latchkey_schema"
+
+  private func expectNoNewer(_ db: PostgreSQLConnection, _ operation: String) async throws(StorageError) {
+    let floor = try await db.first(Self.selectFloor) { Int($0.integer(0)) } ?? 0
+    let schema = database.schema
+    guard floor <= schema.latest else {
+      throw StorageError(
+        .newerSchema(found: floor, known: schema.latest), operation: operation, detail: "schema \(schema.part)")
+    }
+  }
+
+  /// Errors: `newerSchema` when the tables that its release needs are gone by now.
   package func join(boot: [UInt8], address: String) async throws(StorageError) -> Member {
-    try await database.write("join the members", isUrgent: true) { db throws(StorageError) in
+    let knows = Int64(database.schema.latest)
+    return try await database.write("join the members", isUrgent: true) { db throws(StorageError) in
+      // Whoever takes something away holds it while they look who lives.
       try await db.lock("members")
+      try await expectNoNewer(db, "join the members")
       try await db.execute(
         "DELETE FROM members WHERE heartbeat <= \(Self.now) - $1", .integer(Limits.memberLeaseMilliseconds))
       guard let number = try await db.first(Self.selectFree, map: { UInt16(clamping: $0.integer(0)) }) else {
         throw StorageError(.full, operation: "join the members", detail: "no number is free")
       }
       try await db.execute(
-        "INSERT INTO members (instance, boot, address, heartbeat, draining) VALUES ($1, $2, $3, \(Self.now), false)",
-        .integer(Int64(number)), .bytes(boot), .text(address))
+        """
+        INSERT INTO members (instance, boot, address, heartbeat, draining, knows)
+        VALUES ($1, $2, $3, \(Self.now), false, $4)
+        """,
+        .integer(Int64(number)), .bytes(boot), .text(address), .integer(knows))
       return Member(number: number, boot: boot, address: address)
     }
   }
 
+  /// Errors: `newerSchema` when it was silent for so long that what its release needs was taken away.
   package func beat(_ member: Member, clock: any WallClock) async throws(StorageError) -> MemberBeat? {
     try await database.write("say that a member lives", isUrgent: true) { db throws(StorageError) in
+      try await expectNoNewer(db, "say that a member lives")
       let before = clock.now()
       let taken = try await db.first(
         """

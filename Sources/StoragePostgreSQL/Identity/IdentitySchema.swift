@@ -9,7 +9,11 @@ extension PostgreSQLSchema {
   /// is indexed by the span of time that it is in.
   package static let identity = PostgreSQLSchema(
     part: "identity",
-    versions: [IdentitySchema.people + IdentitySchema.ways + IdentitySchema.record + PostgreSQLMembers.statements])
+    steps: [
+      .expand(
+        "the first tables",
+        IdentitySchema.people + IdentitySchema.ways + IdentitySchema.record + PostgreSQLMembers.statements)
+    ])
 }
 
 private enum IdentitySchema {

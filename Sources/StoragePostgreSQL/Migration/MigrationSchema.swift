@@ -3,7 +3,8 @@ extension PostgreSQLSchema {
   ///
   /// The tables and columns are those of `migrator.db`, and mean the same: subjects, plans and migrations are named by
   /// their 16 bytes, times are milliseconds since 1970 in UTC. Texts are ordered by their bytes, as there.
-  package static let migration = PostgreSQLSchema(part: "migration", versions: [MigrationSchema.version1])
+  package static let migration = PostgreSQLSchema(
+    part: "migration", steps: [.expand("the first tables", MigrationSchema.version1)])
 }
 
 private enum MigrationSchema {

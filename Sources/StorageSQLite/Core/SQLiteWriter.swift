@@ -144,7 +144,9 @@ final class SharedStatistics: Sendable {
   func failed(_ error: StorageError) {
     switch error.fault {
     case .full, .unavailable, .corrupt: writing.withLock { $0 = (error, $0?.tried ?? .now) }
-    case .constraint, .cancelled, .overloaded, .superseded, .closed, .outcomeUnknown, .newerSchema, .misuse: break
+    case .constraint, .cancelled, .overloaded, .superseded, .closed, .outcomeUnknown, .newerSchema, .olderSchema,
+      .oldInstances, .forbidden, .misuse:
+      break
     }
   }
 

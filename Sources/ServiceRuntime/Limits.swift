@@ -11,6 +11,9 @@ package enum Limits {
   /// How often the policy document is looked at: one system call. A changed one holds after at most this long.
   static let policyInterval: Duration = .seconds(1)
 
+  /// How often a service that waits for its tables looks whether they are there: one connection each.
+  static let waitingInterval: Duration = .seconds(1)
+
   /// The longest text of one field of a log line; the rest is cut off. Nothing we say ourselves is longer.
   static let logTextBytes = 4096
   /// Lines that refused and failed calls may write in one second. A person reads none of them faster, and a flood of

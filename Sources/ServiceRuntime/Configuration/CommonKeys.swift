@@ -48,6 +48,12 @@ package enum CommonKeys {
     "storage.passwordFile",
     help: "file with the password of storage.url's user; read at the start"
   )
+  package static let storageSchema = ConfigurationKey<SchemaPreparation>.choice(
+    "storage.schema",
+    default: .apply,
+    help: "who brings PostgreSQL's tables forward: apply (this service, at its start) or wait (latchkey admin schema "
+      + "apply; until then the service is not ready)"
+  )
   /// Nil for where the gRPC port listens.
   package static let instanceAddress = ConfigurationKey<Endpoint?>(
     "instanceAddress",
@@ -267,6 +273,7 @@ package enum CommonKeys {
       listenHost.declaration, listenPort(default: service.port).declaration,
       managementHost.declaration, managementPort(default: service.managementPort).declaration,
       portsFile.declaration, dataDirectory.declaration, storageURL.declaration, storagePasswordFile.declaration,
+      storageSchema.declaration,
       instanceAddress.declaration, serviceTokenFile.declaration,
       certificateFile.declaration, keyFile.declaration, caFile.declaration, insecureCleartext.declaration,
       serviceAuthentication.declaration, callerCAFile.declaration, clientCertificateFile.declaration,

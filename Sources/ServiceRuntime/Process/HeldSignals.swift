@@ -18,9 +18,12 @@ enum HeldSignals {
     }
   }
 
+  /// Whether one came before somebody listened.
+  static var areAnyHeld: Bool { hasCome.load(ordering: .relaxed) }
+
   /// Says again what came before somebody listened.
   static func release() {
-    guard hasCome.load(ordering: .relaxed) else { return }
+    guard areAnyHeld else { return }
     kill(getpid(), SIGTERM)
   }
 }

@@ -351,7 +351,7 @@ package enum ServiceProcess {
     return transport
   }
 
-  private static func managementServer(
+  static func managementServer(
     _ resources: ServiceResources,
     health: HealthService,
     readiness: ReadinessMonitor
@@ -370,7 +370,7 @@ package enum ServiceProcess {
     )
   }
 
-  private static func start(_ server: RPCServer, _ wanted: Endpoint) async throws(StartupError) -> Endpoint {
+  static func start(_ server: RPCServer, _ wanted: Endpoint) async throws(StartupError) -> Endpoint {
     do {
       let address = try await server.start()
       return Endpoint(host: address.ipAddress ?? wanted.host, port: address.port ?? wanted.port)

@@ -1,3 +1,5 @@
+internal import Logging
+internal import Storage
 package import StoragePostgreSQL
 package import StorageSQLite
 
@@ -33,7 +35,7 @@ extension ServiceResources {
       guard let postgresql else {
         throw ConfigurationError.conflict("storage.url: this service keeps its rows in SQLite only")
       }
-      let database = try await PostgreSQLDatabase.open(url: url, schema: postgresql.schema)
+      let database = try await openDatabase(url, postgresql.schema)
       metrics.observe(database)
       logger.info("rows are in PostgreSQL", metadata: ["url": "\(url)", "connections": "\(database.connections)"])
       let membership = try await Membership.join(
@@ -41,6 +43,43 @@ extension ServiceResources {
       return OpenedStorage(
         store: postgresql.store(database), obstacle: { database.obstacle }, close: { await database.close() },
         membership: membership)
+    }
+  }
+
+  private func openDatabase(_ url: PostgreSQLURL, _ schema: PostgreSQLSchema) async throws -> PostgreSQLDatabase {
+    switch configuration[CommonKeys.storageSchema] {
+    case .apply:
+      let report = note(schema)
+      return try await PostgreSQLDatabase.open(url: url, schema: schema, preparation: .apply(report: report))
+    case .wait:
+      return try await WaitingRoom.wait(self) {
+        do {
+          return .there(try await PostgreSQLDatabase.open(url: url, schema: schema, preparation: .expect))
+        } catch let error as StorageError {
+          guard case .olderSchema(let step) = error.fault else { throw error }
+          return .missing(
+            "step \(step) of the schema \(schema.part) is not made: latchkey admin schema apply --to \(url)")
+        }
+      }
+    }
+  }
+
+  /// Says in the log what becomes of the tables.
+  private func note(_ schema: PostgreSQLSchema) -> @Sendable (SchemaNews) -> Void {
+    { [logger] news in
+      var fields: Logger.Metadata = ["schema": "\(schema.part)"]
+      switch news {
+      case .began, .came: return
+      case .finished(let step, let name):
+        (fields["step"], fields["name"]) = ("\(step)", "\(name)")
+        logger.notice("a step of the tables is made", metadata: fields)
+      case .waits(let step, let holders):
+        fields["holders"] = "\(holders.joined(separator: "; "))"
+        // Instances that start together take turns.
+        guard let step else { return logger.info("another one brings the tables forward", metadata: fields) }
+        fields["step"] = "\(step)"
+        logger.warning("the tables cannot be brought forward yet", metadata: fields)
+      }
     }
   }
 }

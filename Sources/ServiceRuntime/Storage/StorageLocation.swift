@@ -1,6 +1,14 @@
 internal import Cryptography
 package import StoragePostgreSQL
 
+/// Who brings the tables of PostgreSQL forward.
+package enum SchemaPreparation: String, Sendable, CaseIterable {
+  /// The service itself, at its start, as far as its release needs it.
+  case apply
+  /// Somebody else: the service waits for it, and is not ready.
+  case wait
+}
+
 /// Where a service's rows are.
 package enum StorageLocation: Sendable {
   /// A file of this machine's, for one instance.

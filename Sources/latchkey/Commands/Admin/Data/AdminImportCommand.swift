@@ -128,18 +128,8 @@ struct ImportTarget: ParsableArguments {
     if !service.isEmpty { manifest.services.removeAll { !service.contains($0.service) } }
   }
 
-  /// Nil where files are to be made. The text is not repeated in errors: it may hold a password, which it must not.
+  /// Nil where files are to be made.
   func url() throws -> PostgreSQLURL? {
-    guard let to else { return nil }
-    guard let url = try? PostgreSQLURL(to) else {
-      throw CommandFailure(.invalid, "--to must be postgresql://USER@HOST:PORT/DATABASE")
-    }
-    guard !url.hasPassword else {
-      throw CommandFailure(.invalid, "--to must not hold a password: --database-password-file names the file that does")
-    }
-    guard let databasePasswordFile else { return url }
-    let password = try PasswordOption.read(
-      databasePasswordFile, "database's password", option: "--database-password-file")
-    return url.with(password: password)
+    try to.map { try DatabaseOption.url($0, passwordFile: databasePasswordFile) }
   }
 }

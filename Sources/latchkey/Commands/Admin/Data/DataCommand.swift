@@ -3,26 +3,41 @@ import Storage
 import StoragePostgreSQL
 import StorageSQLite
 
-/// A command that works on the services' files, on the machine that has them. No service is asked, and none need run.
-protocol DataCommand: AsyncParsableCommand {
-  var options: DataOptions { get }
+/// A command that works on what the services store. No service is asked, and none need run.
+protocol StorageCommand: AsyncParsableCommand {
+  var json: Bool { get }
 
   func run(_ output: Output) async throws
 }
 
+/// One that works on the services' files, on the machine that has them.
+protocol DataCommand: StorageCommand {
+  var options: DataOptions { get }
+}
+
 extension DataCommand {
+  var json: Bool { options.json }
+}
+
+extension StorageCommand {
   mutating func run() async throws {
-    let output = Output(json: options.json)
+    let output = Output(json: json)
     let failure: CommandFailure
     do {
       return try await run(output)
     } catch let error as CommandFailure {
       failure = error
     } catch let error as StorageError {
-      failure = CommandFailure(.file, error.description)
+      failure = CommandFailure(storage: error)
     }
     output.failure(failure.repeating([]))
     throw ExitCode(failure.status.rawValue)
+  }
+}
+
+extension CommandFailure {
+  init(storage error: StorageError) {
+    self.init(error.fault == .unavailable ? .unavailable : .file, error.description)
   }
 }
 

@@ -32,11 +32,14 @@ MERGED = f"{PLANNED}; latchkey migrate start; latchkey migrate watch"
 SECOND = f"{ACCOUNT}; latchkey login ada@example.com --password-file password --profile tablet"
 VERIFIED = f"{ACCOUNT}; latchkey account verify ada@example.com; latchkey account verify ada@example.com --code $(sent)"
 WRITTEN = "latchkey admin guides set guides.json"
+APPLIED = "latchkey admin schema apply --to $DATABASE --database-password-file database-password"
 PREPARED = {
     "": "true",
     "account recover": VERIFIED,
     "admin policies set": "latchkey admin policies gate comment --no-login; latchkey admin policies get | raised >policies.json",
     "admin audit list": f"{ACCOUNT}; SUBJECT=$(latchkey session --json | get session sub)",
+    "admin schema": APPLIED,
+    "admin schema status": APPLIED,
     "admin user delete": f"{ACCOUNT}; SUBJECT=$(latchkey session --json | get session sub)",
     "device remove": f"{SECOND}; DEVICE=$(latchkey device list --json | get devices 0 key_thumbprint)",
     "device rename": f"{ACCOUNT}; DEVICE=$(latchkey device list --json | get devices 0 key_thumbprint)",

@@ -140,14 +140,7 @@ extension IdentityConfiguration {
 
   /// Errors: names the secret that is missing where none may be made up.
   func requireMountedSecrets() throws {
-    guard service.sharesStorage else { return }
-    let folder = service.dataDirectory
-    try service.requireMounted("\(folder)/identity-secret")
-    let keys = "\(folder)/signing-keys"
-    try service.requireMounted(keys)
-    guard try !SigningKeyDirectory(path: keys).load().isEmpty else {
-      throw ConfigurationError.file(path: keys, reason: "holds no key, and none is made at the start with PostgreSQL")
-    }
+    try service.requireMounted("\(service.dataDirectory)/identity-secret")
   }
 
   var hashing: Argon2Parameters {

@@ -26,13 +26,15 @@ struct IdentityParts: Sendable {
   let guestRoom: GuestRoom
   let replayKey: RedactedSecret
 
-  /// Keys are in files of the data directory, which are made when there are none.
+  /// Keys are in files of the data directory, which are made when there are none. Those that sign are in the storage where
+  /// other instances have it too.
   init(_ configuration: IdentityConfiguration, _ resources: IdentityResources) async throws {
     let surroundings = resources.surroundings
     let (clock, random, logger) = (surroundings.clock, surroundings.random, surroundings.logger)
     let folder = configuration.service.dataDirectory
     let secret = try ServiceSecret(path: "\(folder)/identity-secret")
-    tokens = try TokenIssuer(configuration, secret, surroundings)
+    let keys = try await SigningKeyRing(configuration, secret, resources)
+    tokens = TokenIssuer(configuration, secret, keys, surroundings)
     callers = CallerChecks(
       proofs: resources.proofs, tokens: tokens,
       stepUp: StepUpPolicy(maximumAge: configuration.service[CommonKeys.stepUpAge]), surroundings: surroundings)
@@ -104,8 +106,9 @@ struct IdentityParts: Sendable {
 
 extension TokenIssuer {
   init(
-    _ configuration: IdentityConfiguration, _ secret: ServiceSecret, _ surroundings: Surroundings
-  ) throws(SigningKeyError) {
+    _ configuration: IdentityConfiguration, _ secret: ServiceSecret, _ keys: SigningKeyRing,
+    _ surroundings: Surroundings
+  ) {
     let (service, lifetimes) = (configuration.service, configuration.tokenLifetimes)
     let issuer = service[CommonKeys.issuer]
     let own = IdentityProcess.description.name
@@ -113,14 +116,7 @@ extension TokenIssuer {
       issuer: issuer,
       audiences: [own] + configuration.audiences.filter { $0 != own },
       lifetimes: lifetimes,
-      keys: try SigningKeyRing(
-        directory: SigningKeyDirectory(path: "\(service.dataDirectory)/signing-keys"),
-        policy: SigningKeyRing.Policy(
-          tokenLifetime: lifetimes.access + Cryptography.Limits.clockSkew,
-          period: configuration.signingKeyPeriod
-        ),
-        clock: surroundings.clock
-      ),
+      keys: keys,
       refresh: RefreshToken.Mint(key: secret.key(for: "refresh-token")),
       cookies: WebCookies(
         key: secret.key(for: "web-cookie"),
@@ -130,5 +126,25 @@ extension TokenIssuer {
       ),
       random: surroundings.random
     )
+  }
+}
+
+extension SigningKeyRing {
+  /// The keys of the storage where other instances have it too, and else those of a folder.
+  convenience init(
+    _ configuration: IdentityConfiguration, _ secret: ServiceSecret, _ resources: IdentityResources
+  ) async throws(SigningKeyError) {
+    let directory = SigningKeyDirectory(path: "\(configuration.service.dataDirectory)/signing-keys")
+    let clock = resources.surroundings.clock
+    let policy = Policy(
+      tokenLifetime: configuration.tokenLifetimes.access + Cryptography.Limits.clockSkew,
+      period: configuration.signingKeyPeriod)
+    guard let rows = resources.storage.sharedSigningKeys else {
+      try await self.init(SigningKeyFiles(directory, clock: clock), policy: policy, clock: clock)
+      return
+    }
+    let store = SealedKeyStore(rows, secret: secret.key(for: "signing-keys"), membership: resources.membership)
+    try await store.adopt(directory)
+    try await self.init(store, policy: policy, clock: clock)
   }
 }

@@ -47,7 +47,7 @@ package enum IdentityProcess {
     )
     let (keys, audit) = (rooms.auth.tokens.keys, rooms.upkeep.audit)
     if configuration.rotateSigningKey {
-      let next = try keys.rotate()
+      let next = try await keys.rotate()
       resources.logger.notice("the next signing key is published", metadata: ["kid": "\(next.id)"])
     }
 
@@ -58,7 +58,7 @@ package enum IdentityProcess {
     parts.pages = rooms.pages
     parts.tasks = rooms.upkeep.tasks
     parts.obstacle = { [endedSessions = rooms.sessions.endedSessions] in
-      storage.obstacle() ?? endedSessions.obstacle
+      storage.obstacle() ?? endedSessions.obstacle ?? keys.obstacle
     }
     parts.drain = { rooms.drain() }
     parts.close = {

@@ -45,6 +45,9 @@ package enum Limits {
   /// How often the key directory is looked at, so that an operator's new key is published within this time.
   package static let signingKeyRescan: Duration = .seconds(15)
 
+  /// How often shared keys are read, some rows at a time: what one instance makes the others publish within this time.
+  static let sharedKeysInterval: Duration = .milliseconds(500)
+
   /// Keys in the directory beyond which no more are made at somebody's wish: something is wrong, such as a loop that
   /// rotates. However many there are, they are read.
   package static let signingKeys = 32

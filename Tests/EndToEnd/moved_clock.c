@@ -1,4 +1,4 @@
-// The machine's clock as a test sets it: a process that preloads this reads CLOCK_REALTIME from the file that MOVED_CLOCK
+// The machine's clock as a test sets it: a process that preloads this reads CLOCK_REALTIME, and gettimeofday, from the file that MOVED_CLOCK
 // names, eight bytes of milliseconds since the epoch. It stands still until the test moves it. Other clocks run as they do.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,5 +29,14 @@ int clock_gettime(clockid_t id, struct timespec *time) {
   int64_t now = *milliseconds;
   time->tv_sec = now / 1000;
   time->tv_nsec = now % 1000 * 1000000;
+  return 0;
+}
+
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+  (void)zone;
+  struct timespec time;
+  if (clock_gettime(CLOCK_REALTIME, &time) != 0) return -1;
+  now->tv_sec = time.tv_sec;
+  now->tv_usec = time.tv_nsec / 1000;
   return 0;
 }

@@ -21,7 +21,9 @@ PASSWORD = "a password with a space, a ' and a %"
 class PostgreSQL:
     """One server: started, killed and started again on the same port, with one database for the three services."""
 
-    def __init__(self, **settings):
+    def __init__(self, environment=None, **settings):
+        """`environment` is added to the server's."""
+        self.environment = environment or {}
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lkpg-", dir="/tmp"))
         self.folder.chmod(0o755)
         self.data = self.folder / "data"
@@ -68,7 +70,7 @@ class PostgreSQL:
                 # Ends with the tests, however they end: asked for last, because a change of user forgets it.
                 [*self.as_its_user(), "setpriv", "--pdeathsig", "SIGQUIT", "--",
                  str(self.tools / "postgres"), "-D", str(self.data)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=os.environ | self.environment,
             )  # fmt: skip
         end = time.monotonic() + 30
         while True:
@@ -122,19 +124,26 @@ def copy_secrets(source, directory):
     directory.mkdir(mode=0o700)
     for name in ("service-token", "identity-secret"):
         shutil.copy2(source / name, directory / name)
-    shutil.copytree(source / "signing-keys", directory / "signing-keys")
 
 
 def fleet(binaries, directory, server, arguments, instances=1, peers=True, secrets=None):
     """The three services over one database, several instances of each with the same secrets in folders of their own: those
-    of the data directory `secrets`, or new ones. Without `peers` those of the QR service do not reach each other and hear
-    from the database alone."""
+    of the data directory `secrets`, those that the server's last fleet had, or new ones. Without `peers` those of the QR
+    service do not reach each other and hear from the database alone."""
     data = directory / "data"
     directory.mkdir(exist_ok=True)
     if secrets:
         copy_secrets(secrets, data)
+        # Taken over at the first start.
+        shutil.copytree(secrets / "signing-keys", data / "signing-keys")
+    elif getattr(server, "secrets", None):
+        copy_secrets(server.secrets, data)
     else:
         make_secrets(binaries, data)
+    # What is stored is sealed with them: whoever comes later to the same server has the same.
+    server.secrets = directory / "secrets"
+    if not server.secrets.exists():
+        copy_secrets(data, server.secrets)
     password = directory / "database-password"
     password.touch(mode=0o600)
     password.write_text(PASSWORD + "\n")

@@ -149,7 +149,7 @@ def test_database_killed(pg_world, server):
     assert sign_in(phone, world.device()).access_token
 
 
-@pytest.mark.parametrize("secret", ["service-token", "identity-secret", "signing-keys"])
+@pytest.mark.parametrize("secret", ["service-token", "identity-secret"])
 def test_missing_secrets(binaries, tmp_path, server, secret):
     """C19: on PostgreSQL a service without its mounted secrets does not start, says which one is missing, and makes none"""
     fleet = postgresql.fleet(binaries, tmp_path / "fleet", server, {})

@@ -7,7 +7,6 @@ extension AuthHandlers {
     _ request: IdentityV1.GetJwksRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.GetJwksResponse {
-    IdentityV1.GetJwksResponse(
-      jwksJSON: String(decoding: tokens.keys.published.json.encoded(), as: UTF8.self))
+    IdentityV1.GetJwksResponse(jwksJSON: String(decoding: try tokens.publishedKeys().json.encoded(), as: UTF8.self))
   }
 }

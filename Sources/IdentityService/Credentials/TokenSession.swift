@@ -25,7 +25,7 @@ extension AuthHandlers {
       }
       return .refresh(token, session)
     }
-    guard let claims = try? tokens.verify(text, at: clock.now()), let id = SessionID(claims.sessionID),
+    guard let claims = try tokens.genuine(text, at: clock.now()), let id = SessionID(claims.sessionID),
       let session = try await session(id)
     else { return nil }
     return .access(claims, session)

@@ -58,10 +58,10 @@ extension GrantHandlers {
         "signature": .string(Base64URL.encode(request.signature)),
       ],
     ]
-    do {
+    do throws(SigningKeyError) {
       return IdentityV1.SignConfirmationResponse(jws: try tokens.keys.sign(claims, type: Self.confirmationType))
     } catch {
-      throw RPCError(.internal, "the confirmation could not be signed")
+      throw RPCError(signing: error, "the confirmation")
     }
   }
 

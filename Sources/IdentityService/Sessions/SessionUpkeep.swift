@@ -21,11 +21,14 @@ package struct SessionUpkeep: Deciding {
   }
 
   private func keepSigningKeys() async {
-    while await pause(Limits.signingKeyRescan) {
+    var warning = PatientWarning()
+    while await pause(keys.isShared ? Limits.sharedKeysInterval : Limits.signingKeyRescan) {
       do throws(SigningKeyError) {
-        try keys.maintain()
+        try await keys.maintain()
+        warning.succeeded()
       } catch {
-        // The keys in memory go on signing; an operator has to mend the directory before they are due.
+        // The keys in memory go on signing, shared ones for some minutes; an operator has to mend what they are read from.
+        guard !keys.isShared || warning.failed() else { continue }
         logger.error("the signing keys cannot be maintained", metadata: ["cause": "\(error)"])
       }
     }

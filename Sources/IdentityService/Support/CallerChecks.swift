@@ -13,11 +13,7 @@ struct CallerChecks: Surrounded {
   let surroundings: Surroundings
 
   func verified(_ accessToken: String, at now: LatchkeyModel.Timestamp) throws(RPCError) -> AccessTokenClaims {
-    do throws(TokenError) {
-      return try tokens.verify(accessToken, at: now)
-    } catch {
-      throw RPCError(error)
-    }
+    try tokens.verify(accessToken, at: now)
   }
 
   /// The session of a guest's access token; nil when none was sent. A token that is bound to a key counts only from who

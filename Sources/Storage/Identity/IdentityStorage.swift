@@ -20,11 +20,15 @@ package protocol IdentityStorage: Sendable {
 
   /// What other processes end in the same rows; nil where there can be none.
   var sharedEndings: (any SharedEndings)? { get }
+
+  /// The keys that all processes sign with; nil where one process has them, in files of its own.
+  var sharedSigningKeys: (any SharedSigningKeys)? { get }
 }
 
 extension IdentityStorage {
   /// One process has the rows, and knows of each end by having made it.
   package var sharedEndings: (any SharedEndings)? { nil }
+  package var sharedSigningKeys: (any SharedSigningKeys)? { nil }
 }
 
 /// Something to be done in one transaction.

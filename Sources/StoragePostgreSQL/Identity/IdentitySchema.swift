@@ -12,7 +12,8 @@ extension PostgreSQLSchema {
     steps: [
       .expand(
         "the first tables",
-        IdentitySchema.people + IdentitySchema.ways + IdentitySchema.record + PostgreSQLMembers.statements)
+        IdentitySchema.people + IdentitySchema.ways + IdentitySchema.record + PostgreSQLSigningKeys.statements
+          + PostgreSQLMembers.statements)
     ])
 }
 

@@ -20,7 +20,7 @@ struct QRGrantLoginMethod: LoginMethod, Deciding {
     let token = try RequestFields.token(credential.accessToken, "qr_grant.access_token")
     let now = clock.now()
     // A token that does not hold is a wrong secret; who holds one knows already whose it is.
-    guard let claims = try? tokens.verify(token, at: now), let id = SessionID(claims.sessionID) else {
+    guard let claims = try tokens.genuine(token, at: now), let id = SessionID(claims.sessionID) else {
       throw .invalidCredentials
     }
     if let key = claims.keyThumbprint, key != attempt.provenKey { throw .proofInvalid }

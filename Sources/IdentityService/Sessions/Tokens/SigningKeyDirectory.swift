@@ -7,11 +7,6 @@ import LatchkeyModel
 /// A file is a PEM private key behind one line that says from when it signs. Several processes may make keys at the
 /// same time: each sees the other's, and the schedule puts them in order.
 package struct SigningKeyDirectory: Sendable {
-  package struct StoredKey: Sendable {
-    package let entry: SigningKeySchedule.Entry
-    package let key: P256PrivateKey
-  }
-
   package let path: String
   private static let suffix = ".pem"
   private static let heading = "not-before-ms: "
@@ -21,9 +16,9 @@ package struct SigningKeyDirectory: Sendable {
   }
 
   /// Reads every key, making the directory first if there is none.
-  package func load() throws(SigningKeyError) -> [StoredKey] {
+  package func load() throws(SigningKeyError) -> [SigningKey] {
     try makeDirectory()
-    var keys: [StoredKey] = []
+    var keys: [SigningKey] = []
     for name in try names() where name.hasSuffix(Self.suffix) {
       guard let key = try read("\(path)/\(name)") else { continue }
       keys.append(key)
@@ -32,14 +27,18 @@ package struct SigningKeyDirectory: Sendable {
   }
 
   /// Makes a key that signs from `notBefore` on.
-  package func create(notBefore: Timestamp) throws(SigningKeyError) -> StoredKey {
+  package func create(notBefore: Timestamp) throws(SigningKeyError) -> SigningKey {
+    let key = try SigningKey.make(notBefore: notBefore)
+    try add(key)
+    return key
+  }
+
+  package func add(_ key: SigningKey) throws(SigningKeyError) {
     try makeDirectory()
     do {
-      let key = try P256PrivateKey()
-      let id = key.publicKey.thumbprint
-      let text = Array("\(Self.heading)\(notBefore.millisecondsSinceEpoch)\n".utf8) + (try key.pem())
-      try SecretFile.create("\(path)/\(id)\(Self.suffix)", text)
-      return StoredKey(entry: SigningKeySchedule.Entry(id: id, notBefore: notBefore), key: key)
+      let time = key.entry.notBefore.millisecondsSinceEpoch
+      try SecretFile.create(
+        "\(path)/\(key.entry.id)\(Self.suffix)", Array("\(Self.heading)\(time)\n".utf8) + key.key.pem())
     } catch let error as SecretFileError {
       throw .file(error)
     } catch {
@@ -54,7 +53,7 @@ package struct SigningKeyDirectory: Sendable {
   }
 
   /// Nil for a file that went away meanwhile.
-  private func read(_ file: String) throws(SigningKeyError) -> StoredKey? {
+  private func read(_ file: String) throws(SigningKeyError) -> SigningKey? {
     let bytes: [UInt8]
     do {
       bytes = try SecretFile.read(file)
@@ -69,9 +68,7 @@ package struct SigningKeyDirectory: Sendable {
     guard first.hasPrefix(Self.heading), let time = Int64(first.dropFirst(Self.heading.count)),
       let key = try? P256PrivateKey(pem: Array(lines[1]))
     else { throw .key(path: file) }
-    let entry = SigningKeySchedule.Entry(
-      id: key.publicKey.thumbprint, notBefore: Timestamp(millisecondsSinceEpoch: time))
-    return StoredKey(entry: entry, key: key)
+    return SigningKey(key, notBefore: Timestamp(millisecondsSinceEpoch: time))
   }
 
   private func makeDirectory() throws(SigningKeyError) {
@@ -97,5 +94,34 @@ package struct SigningKeyDirectory: Sendable {
       names.append(name)
     }
     return names
+  }
+}
+
+/// The keys of a directory, by the clock of the process that has it.
+package struct SigningKeyFiles: SigningKeyStore {
+  let directory: SigningKeyDirectory
+  let clock: any WallClock
+
+  package init(_ directory: SigningKeyDirectory, clock: any WallClock) {
+    self.directory = directory
+    self.clock = clock
+  }
+
+  package var isShared: Bool { false }
+
+  /// Blocks on the disk.
+  package func load() throws(SigningKeyError) -> SigningKeyReading {
+    let start = ContinuousClock.now
+    return SigningKeyReading(keys: try directory.load(), time: clock.now(), asOf: start)
+  }
+
+  /// Blocks on the disk. What is new is stored before anything goes.
+  package func change(
+    _ decide: SigningKeyDecision
+  ) throws(SigningKeyError) -> (change: SigningKeyChange, reading: SigningKeyReading) {
+    let change = try decide(try directory.load(), clock.now())
+    for key in change.new { try directory.add(key) }
+    for entry in change.gone { directory.remove(entry) }
+    return (change, try load())
   }
 }

@@ -77,11 +77,7 @@ package struct TokenIssuer: Sendable {
       keyThumbprint: keyThumbprint,
       isConfirmed: session.isConfirmed
     )
-    do {
-      return try keys.sign(claims)
-    } catch {
-      throw RPCError(.internal, "the token could not be signed")
-    }
+    return try sign(claims)
   }
 
   /// Shows the migrator that somebody agreed to a merge, whose session may be over by now: a token of no session, which
@@ -100,15 +96,40 @@ package struct TokenIssuer: Sendable {
       authenticatedAt: now,
       isGuest: isGuest
     )
-    do {
+    return try sign(claims)
+  }
+
+  private func sign(_ claims: AccessTokenClaims) throws(RPCError) -> String {
+    do throws(SigningKeyError) {
       return try keys.sign(claims)
     } catch {
-      throw RPCError(.internal, "the token could not be signed")
+      throw RPCError(signing: error, "the token")
     }
   }
 
+  /// Errors: `UNAVAILABLE` while they are not known.
+  package func publishedKeys() throws(RPCError) -> JSONWebKeySet {
+    guard let published = keys.published else { throw .signingKeysUnknown }
+    return published
+  }
+
   /// What an access token says, after its signature, issuer, audience and times were checked.
-  package func verify(_ token: String, at now: Timestamp) throws(TokenError) -> AccessTokenClaims {
-    try AccessTokenVerifier(keys: keys.published, issuer: issuer, audience: audiences[0]).verify(token, at: now)
+  ///
+  /// Errors: `UNAUTHENTICATED`, and `UNAVAILABLE` while nobody knows.
+  package func verify(_ token: String, at now: Timestamp) throws(RPCError) -> AccessTokenClaims {
+    let verifier = AccessTokenVerifier(keys: try publishedKeys(), issuer: issuer, audience: audiences[0])
+    do throws(TokenError) {
+      return try verifier.verify(token, at: now)
+    } catch {
+      throw RPCError(error)
+    }
+  }
+
+  /// The same; nil for a token that does not hold.
+  ///
+  /// Errors: `UNAVAILABLE` while nobody knows.
+  package func genuine(_ token: String, at now: Timestamp) throws(RPCError) -> AccessTokenClaims? {
+    let keys = try publishedKeys()
+    return try? AccessTokenVerifier(keys: keys, issuer: issuer, audience: audiences[0]).verify(token, at: now)
   }
 }

@@ -15,7 +15,8 @@ struct AdminImportCommand: DataCommand {
       SHA-256 before it is believed, and what was stored is read again and compared. Start the services afterwards.
 
       --to stores the rows in PostgreSQL instead, each service's in one transaction, for instances that share them. The \
-      services need identity-secret, service-token and signing-keys of the data directory there as well.
+      services need identity-secret and service-token of the data directory there as well; with signing-keys beside them, \
+      the first start takes the keys over.
       """,
     examples: [
       "latchkey admin export exported", "latchkey admin import exported --data-dir restored",

@@ -177,6 +177,7 @@ struct PostgreSQLImport {
   /// Tables that only several instances need, and that begin empty.
   private static let ownTables: Set = [
     "latchkey_schema", "members", "guess_counts", "qr_changes", "qr_expiries", "qr_redemptions", "qr_secrets",
+    "signing_keys",
   ]
 
   /// Which type takes which.

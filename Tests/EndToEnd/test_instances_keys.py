@@ -1,0 +1,297 @@
+"""Signing keys of instances over one PostgreSQL: what one makes all publish, and none signs with what another does not know."""
+
+import json
+import pathlib
+import random
+import shutil
+import signal
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import grpc
+import jwt
+import moved_clock
+import postgresql
+import pytest
+import test_instances_feed
+from latchkey.identity.v1 import admin_service_pb2, admin_service_pb2_grpc, auth_service_pb2
+from test_instances_feed import ASKS, as_seen_at, eventually, refusal
+from world import UNTHROTTLED, World, bearer
+
+# What a key waits before it signs, and what its last tokens hold, with the error that clocks may have.
+LEAD, TOKENS = 600, 900 + 60
+
+
+@pytest.fixture(scope="module")
+def clock():
+    """The database's and the services', ahead by as much as a test says."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="lkclock-", dir="/tmp"))
+    # The database is another user's.
+    folder.chmod(0o755)
+    moved = moved_clock.MovedClock(folder)
+    with test_instances_feed.RunningClock(moved) as running:
+        yield running
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def server(clock):
+    server = postgresql.PostgreSQL(environment=clock.clock.environment)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def pair(binaries, tmp_path_factory, server, clock):
+    """Two instances of each service; QR and migrator of the second listen to its identity."""
+    folder = tmp_path_factory.mktemp("keys")
+    fleet = postgresql.fleet(binaries, folder / "fleet", server, UNTHROTTLED, instances=2)
+    fleet.environment = clock.clock.environment
+    for name in ("qr-2", "migrator-2"):
+        fleet.arguments[name] = [*fleet.arguments.get(name, []), "--identity-address", fleet["identity-2"].address]
+    assert not (fleet.data_directory / "signing-keys").exists()
+    with fleet:
+        yield World(fleet)
+
+
+def published(world):
+    """The names of the keys that an instance publishes; none for a moment when its clock was moved: it may have stood still."""
+    try:
+        return kids(world.auth.GetJwks(auth_service_pb2.GetJwksRequest(), timeout=10).jwks_json)
+    except grpc.RpcError as error:
+        assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+        return []
+
+
+def kids(text):
+    return [key["kid"] for key in json.loads(text)["keys"]]
+
+
+def kid(device):
+    return jwt.get_unverified_header(device.tokens.access_token)["kid"]
+
+
+def signed(device):
+    """The key of a fresh token; nothing while the instance has to look which ones there are."""
+    try:
+        device.refresh()
+    except grpc.RpcError as error:
+        assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+        return None
+    return kid(device)
+
+
+def rotate(world, timeout=20):
+    stub = admin_service_pb2_grpc.AdminServiceStub(world.channel("identity"))
+    request = admin_service_pb2.RotateSigningKeyRequest(reason="drill")
+    return stub.RotateSigningKey(request, metadata=bearer(world.service_token()), timeout=timeout)
+
+
+def both(pair):
+    return pair, pair.at(2)
+
+
+def agreed(pair, seconds=2):
+    """What both instances publish, once they publish the same."""
+    start = time.monotonic()
+    while True:
+        found = [published(world) for world in both(pair)]
+        if found[0] and found[0] == found[1]:
+            return found[0]
+        assert time.monotonic() < start + seconds, found
+
+
+def expect_taken(world, device):
+    """A token is taken by identity at once, and by the others as soon as they have asked identity for its keys."""
+    twin = as_seen_at(world, device)
+    assert refusal(ASKS["identity"], twin) is None
+    for name in ("qr", "migrator"):
+        def taken(ask=ASKS[name]):
+            code = refusal(ask, twin)
+            assert code in (None, grpc.StatusCode.UNAVAILABLE), (name, code)
+            return code is None
+
+        eventually(taken, f"{name} does not take it")
+
+
+def test_first_start(pair, server):
+    """C15: identity services that start together make one key, and each takes what the other signs"""
+    fleet = pair.fleet
+    for _ in range(4):
+        assert server.query("SELECT count(*) FROM identity.signing_keys") == "1"
+        assert len(agreed(pair)) == 1
+        pair.open()
+        first, second = both(pair)
+        expect_taken(second, first.account())
+        expect_taken(first, second.account())
+        for name in ("identity", "identity-2"):
+            fleet[name].stop()
+        server.query("DELETE FROM identity.signing_keys")
+        for name in ("identity", "identity-2"):
+            fleet[name].start(wait=False)
+        for name in ("identity", "identity-2"):
+            fleet[name].wait_until_ready()
+        pair.open()
+    # In no file.
+    assert not (fleet.data_directory / "signing-keys").exists()
+
+
+def test_takeover(pair, clock):
+    """C15: a key that one instance makes all publish within 2 s, all begin to sign with it at the same time, and what any of
+    them signs before, at and after that the others take at once; the last one is forgotten together as well"""
+    first, second = both(pair)
+    devices = [world.account() for world in (first, second)]
+    old = kid(devices[0])
+    asked = time.monotonic()
+    answer = rotate(first)
+    new, begins = answer.kid, answer.signs_from.ToDatetime().timestamp()
+    eventually(lambda: new in published(second), "it is not published", 2)
+    print(f"published by the other one {time.monotonic() - asked:.2f} s after it was asked for")
+    assert agreed(pair) == [old, new]
+    # To three seconds before.
+    clock.ahead += begins - (time.time() + clock.ahead) - 3
+    time.sleep(1.5)
+    seen = []
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        for device, world, other in zip(devices, (first, second), (second, first)):
+            device.refresh()
+            seen.append((time.time() + clock.ahead - begins, kid(device)))
+            expect_taken(other, device)
+    early = {name for when, name in seen if when < -0.5}
+    late = {name for when, name in seen if when > 1}
+    assert early == {old} and late == {new}, seen
+    assert agreed(pair) == [old, new]
+    clock.ahead += TOKENS
+    eventually(lambda: [published(world) for world in (first, second)] == [[new], [new]], "the old one stays", 5)
+
+
+def test_at_once(pair, server):
+    """C15: of keys that two instances make at the same time one is kept, by all"""
+    first, second = both(pair)
+    before = agreed(pair)
+    for _ in range(10):
+        made, start = {}, threading.Barrier(2)
+
+        def run(world):
+            start.wait()
+            made[world.instance] = rotate(world).kid
+
+        threads = [threading.Thread(target=run, args=(world,)) for world in (first, second)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        eventually(lambda: published(first)[-1] in made.values() and published(second)[-1] in made.values(), "no new one", 2)
+        assert agreed(pair)[:-1] == before[:1]
+    assert server.query("SELECT count(*) FROM identity.signing_keys") == "2"
+
+
+def test_killed(pair):
+    """C15: kill -9 of the instance that makes a key, whenever it comes: all have the key or none has it"""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    lot = random.Random(seed)
+    first, second = both(pair)
+    device = second.account()
+    for _ in range(12):
+        answers = []
+
+        def ask():
+            try:
+                answers.append(rotate(first).kid)
+            except grpc.RpcError as error:
+                assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        time.sleep(lot.uniform(0, 0.04))
+        pair.fleet["identity"].restart()
+        thread.join()
+        pair.open()
+        found = agreed(pair)
+        # What was answered is so.
+        assert len(found) <= 2 and set(answers) <= set(found)
+        device.refresh()
+        expect_taken(pair, device)
+
+
+def test_paused(pair, clock):
+    """C15: an instance that stood still while a key was made, took over and its predecessor was forgotten signs nothing by the
+    old one when it wakes, and refuses nobody who comes with the new one"""
+    first, second = both(pair)
+    process = pair.fleet["identity-2"].process
+    newcomer, sleeper = first.account(), second.account()
+    stop, answers, tokens, sets = threading.Event(), [], [], []
+    process.send_signal(signal.SIGSTOP)
+    try:
+        new = rotate(first).kid
+        clock.ahead += LEAD + 5
+        eventually(lambda: signed(newcomer) == new, "the new one does not sign", 10)
+        clock.ahead += TOKENS
+        eventually(lambda: published(first) == [new], "the old one stays", 10)
+        assert signed(newcomer) == new
+
+        def ask():
+            """What waits at the door is answered first."""
+            twin = as_seen_at(second.at(2), newcomer)
+            while not stop.is_set():
+                answers.append(refusal(ASKS["identity"], twin))
+
+        def refresh():
+            sleeper.world = second.at(2)
+            while not stop.is_set():
+                try:
+                    sleeper.refresh()
+                    tokens.append(sleeper.tokens.access_token)
+                except grpc.RpcError as error:
+                    assert error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED), error
+
+        def fetch():
+            url = f"http://{pair.fleet['identity-2'].address}/.well-known/jwks.json"
+            while not stop.is_set():
+                try:
+                    with urllib.request.urlopen(url, timeout=30) as answer:
+                        sets.append(kids(answer.read()))
+                except urllib.error.HTTPError as error:
+                    assert error.code == 503, error
+                time.sleep(0.002)
+
+        threads = [threading.Thread(target=work) for work in (ask, refresh, fetch)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.5)
+    finally:
+        process.send_signal(signal.SIGCONT)
+    time.sleep(4)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert set(answers) <= {None, grpc.StatusCode.UNAVAILABLE} and None in answers, set(answers)
+    assert tokens and {jwt.get_unverified_header(token)["kid"] for token in tokens} == {new}
+    assert sets and all(names == [new] for names in sets), sets[0]
+    expect_taken(first, sleeper)
+
+
+def test_database_away(pair, server):
+    """C15: without the database no key is made, those that are known are published on, and it goes on once it is back"""
+    before = agreed(pair)
+    server.kill()
+    try:
+        for world in both(pair):
+            with pytest.raises(grpc.RpcError) as refused:
+                rotate(world)
+            assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+        time.sleep(6)
+        for world in both(pair):
+            assert published(world) == before
+    finally:
+        server.start()
+    for name in ("identity", "identity-2"):
+        pair.fleet[name].wait_until_ready()
+    new = rotate(pair).kid
+    eventually(lambda: new in published(pair.at(2)), "it is not published", 2)
+    assert agreed(pair)[-1] == new and before[0] in agreed(pair)

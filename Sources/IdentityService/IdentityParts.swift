@@ -15,6 +15,8 @@ struct IdentityParts: Sendable {
   let sessionEvents = SessionEventHub()
   let guideWatches = GuideWatches()
   let guides: GuideFile
+  /// Nil where policies and guides are in files alone.
+  let documents: SharedDocumentTail?
   let callers: CallerChecks
   let evidence: Evidence
   let records: RecordKeeper?
@@ -54,6 +56,12 @@ struct IdentityParts: Sendable {
       endedSessions.remember(try await domain.look(SessionsEnded(since: clock.now() - endedSessions.retention)))
     }
     guides = try GuideFile(path: configuration.guidesFile ?? "\(folder)/guides.json", logger: logger)
+    if let rows = resources.storage.sharedDocuments {
+      documents = try await SharedDocumentTail(
+        rows, policies: resources.policies, guides: guides, guideWatches: guideWatches, surroundings)
+    } else {
+      documents = nil
+    }
     let challenges = ChallengeBook(
       key: secret.key(for: "device-challenge"), lifetime: tokens.lifetimes.challenge, random: random)
     let secrets = SecretChecks(domain: domain, passwords: resources.passwords, surroundings: surroundings)

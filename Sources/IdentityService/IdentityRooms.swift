@@ -66,7 +66,8 @@ package struct IdentityRooms: Sendable {
     admin = AdminHandlers(
       removal: parts.removal, domain: domain,
       documents: AdminHandlers.Documents(
-        policies: resources.policies, guides: parts.guides, guideWatches: parts.guideWatches),
+        policies: resources.policies, guides: parts.guides, guideWatches: parts.guideWatches,
+        shared: parts.documents),
       tokens: tokens, surroundings: surroundings)
     audit = AuditHandlers(domain: domain, auditChain: parts.auditChain, surroundings: surroundings)
     webSessions = WebSessionPage(

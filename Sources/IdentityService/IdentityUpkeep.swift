@@ -21,7 +21,7 @@ package struct IdentityUpkeep: Sendable {
       retention: GuestRetention(
         period: configuration.guestRetention, domain: domain, records: parts.records,
         purger: parts.removal.purger, surroundings: surroundings))
-    guides = GuideUpkeep(guides: parts.guides, guideWatches: parts.guideWatches)
+    guides = GuideUpkeep(guides: parts.guides, guideWatches: parts.guideWatches, documents: parts.documents)
     audit = AuditUpkeep(
       domain: domain, auditChain: parts.auditChain,
       retention: configuration.auditRetention == .zero ? nil : configuration.auditRetention,

@@ -48,6 +48,9 @@ package enum Limits {
   /// How often shared keys are read, some rows at a time: what one instance makes the others publish within this time.
   static let sharedKeysInterval: Duration = .milliseconds(500)
 
+  /// How often it is looked which policies and guides hold for all instances: an index of a few rows.
+  static let sharedDocumentsInterval: Duration = .milliseconds(500)
+
   /// Keys in the directory beyond which no more are made at somebody's wish: something is wrong, such as a loop that
   /// rotates. However many there are, they are read.
   package static let signingKeys = 32

@@ -10,6 +10,10 @@ package enum Limits {
   static let policyTextBytes = 4096
   /// How often the policy document is looked at: one system call. A changed one holds after at most this long.
   static let policyInterval: Duration = .seconds(1)
+  /// How often another service's instance asks identity for their version, and for how long it waits: with half a second of
+  /// identity's own, and a look that was just missed, a change holds everywhere within two seconds.
+  static let policyFollowingInterval: Duration = .milliseconds(500)
+  static let policyFollowingTimeout: Duration = .seconds(5)
 
   /// How often a service that waits for its tables looks whether they are there: one connection each.
   static let waitingInterval: Duration = .seconds(1)

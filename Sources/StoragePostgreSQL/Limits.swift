@@ -61,6 +61,9 @@ enum Limits {
   /// After which a member that gives no sign of life is none, in milliseconds: five signs that did not come.
   static let memberSilenceMilliseconds: Int64 = 5000
 
+  /// Contents of a document that are remembered to have been in force: a file that an instance kept from then is old.
+  static let rememberedDocuments: Int64 = 100
+
   /// After which tables are given up that are to be brought forward, while nothing moves on. A process that does not get on
   /// ends, says why, and is started again.
   static let schemaPatience: Duration = .seconds(30)

@@ -6,6 +6,9 @@ import Synchronization
 /// The guides' document on disk: read at the start, and again whenever its contents changed.
 ///
 /// A document that cannot be used changes nothing. A changed guide must carry a higher version, by which apps tell.
+///
+/// Where all instances have the same document elsewhere, the file is only what is offered to them: ``take(_:)`` says what
+/// holds.
 package final class GuideFile: Sendable {
   private let path: String
   private let logger: Logger
@@ -17,6 +20,7 @@ package final class GuideFile: Sendable {
     var catalog: GuideCatalog
     /// Of the document that was looked at last, used or not.
     var bytes: [UInt8]?
+    var isShared = false
   }
 
   /// Reads the document. Without a file there are no guides; with one that cannot be used the service does not start.
@@ -40,6 +44,23 @@ package final class GuideFile: Sendable {
   /// The document that holds, as an operator writes it.
   package var document: String {
     state.withLock { $0.bytes }.map { String(decoding: $0, as: UTF8.self) } ?? #"{"guides":[]}"#
+  }
+
+  /// From now on the file changes nothing by itself.
+  package func share() { state.withLock { $0.isShared = true } }
+
+  /// What the file holds; nil when there is none or it cannot be read.
+  package var offer: [UInt8]? { FileContents.exists(path) ? try? FileContents.read(path) : nil }
+
+  /// Puts a document in force that all instances have, whatever its versions; none for no guides. True when the guides are
+  /// others now.
+  package func take(_ bytes: [UInt8]?) throws(GuideCatalogError) -> Bool {
+    let catalog =
+      try bytes.map { bytes throws(GuideCatalogError) in try GuideCatalog(parsing: bytes) } ?? GuideCatalog()
+    return state.withLock { state in
+      defer { (state.catalog, state.bytes) = (catalog, bytes) }
+      return state.catalog != catalog
+    }
   }
 
   /// Puts a document in the place of the one that holds, in the file as well. Nil, or why it did not. Blocks on the
@@ -66,7 +87,7 @@ package final class GuideFile: Sendable {
 
   /// Reads the document if it is there and was changed. True when the guides are others now.
   package func refresh() -> Bool {
-    guard FileContents.exists(path) else { return false }
+    guard !state.withLock({ $0.isShared }), FileContents.exists(path) else { return false }
     let bytes: [UInt8]
     do throws(ConfigurationError) {
       bytes = try FileContents.read(path)

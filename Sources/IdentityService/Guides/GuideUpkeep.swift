@@ -4,8 +4,10 @@ import ServiceRuntime
 package struct GuideUpkeep: Sendable {
   let guides: GuideFile
   let guideWatches: GuideWatches
+  /// Nil where they are in a file alone.
+  package let documents: SharedDocumentTail?
 
-  var tasks: [BackgroundTask] { [BackgroundTask("guides") { await keep() }] }
+  var tasks: [BackgroundTask] { [documents?.task ?? BackgroundTask("guides") { await keep() }] }
 
   private func keep() async {
     while await pause(Limits.guidesInterval) { refresh() }

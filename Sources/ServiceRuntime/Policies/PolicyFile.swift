@@ -7,6 +7,9 @@ internal import Synchronization
 ///
 /// A document that cannot be used changes nothing, so an operator's slip closes no gate and opens none. A changed one
 /// must carry a higher version, because apps keep what they know of the version they have.
+///
+/// Where all instances have the same document elsewhere, the file is only what is offered to them: ``take(_:)`` says what
+/// holds.
 package final class PolicyFile: Sendable {
   /// What tells one state of the file from another.
   private struct Stamp: Equatable {
@@ -19,6 +22,9 @@ package final class PolicyFile: Sendable {
   private struct State {
     var policies: Policies
     var stamp: Stamp?
+    /// What was taken from elsewhere, as it was written.
+    var taken: [UInt8]?
+    var isShared = false
   }
 
   private let path: String
@@ -52,8 +58,25 @@ package final class PolicyFile: Sendable {
     hasMinimum.load(ordering: .acquiring) ? current : nil
   }
 
+  /// From now on the file changes nothing by itself.
+  package func share() { state.withLock { $0.isShared = true } }
+
+  /// What the file holds; nil when there is none or it cannot be read.
+  package var offer: [UInt8]? { try? FileContents.read(path) }
+
+  /// Puts a document in force that all instances have, whatever its version; the built-in policies where there is none.
+  package func take(_ bytes: [UInt8]?) throws(PolicyError) {
+    let policies = try bytes.map { bytes throws(PolicyError) in try Policies(parsing: bytes) } ?? .builtIn
+    let isNew = state.withLock { state in
+      defer { (state.policies, state.taken) = (policies, bytes) }
+      return state.policies != policies
+    }
+    if isNew { isInForce(policies) }
+  }
+
   /// The document that holds, as an operator writes it.
   package var document: String {
+    if let taken = state.withLock({ $0.taken }) { return String(decoding: taken, as: UTF8.self) }
     if let bytes = try? FileContents.read(path), (try? Policies(parsing: bytes)) == current {
       return String(decoding: bytes, as: UTF8.self)
     }
@@ -91,6 +114,7 @@ package final class PolicyFile: Sendable {
 
   /// Reads the document if it was changed since the last look.
   package func refresh() {
+    if state.withLock({ $0.isShared }) { return }
     let stamp = Self.stamp(path)
     guard stamp != state.withLock({ $0.stamp }) else { return }
     state.withLock { $0.stamp = stamp }
@@ -114,6 +138,10 @@ package final class PolicyFile: Sendable {
       return
     }
     state.withLock { $0.policies = policies }
+    isInForce(policies)
+  }
+
+  private func isInForce(_ policies: Policies) {
     hasMinimum.store(Self.hasMinimum(policies), ordering: .releasing)
     documents.wrappingAdd(1, ordering: .releasing)
     logger.notice("the policies changed", metadata: ["version": "\(policies.version)"])

@@ -209,6 +209,12 @@ package enum ServiceProcess {
         let feed = resources.revocations
         sessions = feed
         tasks.append(BackgroundTask("revocation feed") { await feed.run() })
+        if resources.configuration.sharesStorage {
+          let follower = PolicyFollower(
+            identity: resources.channel(to: .identity), policies: resources.policies, logger: resources.logger)
+          tasks.append(BackgroundTask("policies of identity") { await follower.run() })
+          obstacles.append { follower.isKnown ? nil : "the policies are not known yet" }
+        }
         obstacles.append {
           if feed.isCurrent { return nil }
           return feed.hasBegun ? "which sessions ended is not known" : "the ended sessions are not known yet"

@@ -23,12 +23,16 @@ package protocol IdentityStorage: Sendable {
 
   /// The keys that all processes sign with; nil where one process has them, in files of its own.
   var sharedSigningKeys: (any SharedSigningKeys)? { get }
+
+  /// What operators write for all processes; nil where it is in files of one.
+  var sharedDocuments: (any SharedDocuments)? { get }
 }
 
 extension IdentityStorage {
   /// One process has the rows, and knows of each end by having made it.
   package var sharedEndings: (any SharedEndings)? { nil }
   package var sharedSigningKeys: (any SharedSigningKeys)? { nil }
+  package var sharedDocuments: (any SharedDocuments)? { nil }
 }
 
 /// Something to be done in one transaction.

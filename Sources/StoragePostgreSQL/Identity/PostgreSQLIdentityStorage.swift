@@ -10,6 +10,7 @@ package struct PostgreSQLIdentityStorage: IdentityStorage {
   }
 
   package var sharedEndings: (any SharedEndings)? { PostgreSQLEndings(database: database) }
+  package var sharedDocuments: (any SharedDocuments)? { PostgreSQLDocuments(database: database) }
   package var sharedSigningKeys: (any SharedSigningKeys)? { PostgreSQLSigningKeys(database: database) }
 
   package func write<Operation: IdentityOperation>(

@@ -20,6 +20,8 @@ package struct AdminHandlers: IdentityV1.AdminService, Deciding {
     let policies: PolicyFile
     let guides: GuideFile
     let guideWatches: GuideWatches
+    /// Nil where they are in files alone.
+    let shared: SharedDocumentTail?
   }
 
   /// The particulars of a change, for the record: what, and why if that was said.

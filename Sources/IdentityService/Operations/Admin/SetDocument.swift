@@ -1,6 +1,7 @@
 import GRPC
 import LatchkeyProtos
 import ServiceRuntime
+import Storage
 
 extension AdminHandlers {
   package func setDocument(
@@ -17,7 +18,13 @@ extension AdminHandlers {
     // Before anything changes: what is refused has not happened.
     let detail = try detail("changed the \(isPolicies ? "policies" : "guides")", reason: request.reason)
     let problem: String?
-    if isPolicies {
+    if let shared = documents.shared {
+      problem = try await stored { () throws(StorageError) in
+        try await shared.put(bytes, as: isPolicies ? .policies : .guides)
+      }
+      // This instance does not wait for its next look.
+      if problem == nil { try? await shared.look() }
+    } else if isPolicies {
       let file = documents.policies
       problem = await Task.detached { file.replace(bytes)?.description }.value
     } else {

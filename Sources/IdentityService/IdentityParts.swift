@@ -46,7 +46,8 @@ struct IdentityParts: Sendable {
       keepingFor: tokens.lifetimes.access + Cryptography.Limits.clockSkew, clock: clock,
       isShared: resources.storage.sharedEndings != nil)
     let droppedNotices = DroppedNotices()
-    let news = SessionNews(endedSessions, [sessionEvents, guideWatches])
+    let news = SessionNews(
+      endedSessions, [sessionEvents, guideWatches], isShared: resources.storage.sharedEndings != nil)
     domain = IdentityDomain(resources.storage, audit: auditChain, listeners: [news, droppedNotices])
     if let endings = resources.storage.sharedEndings {
       endedSessionTail = try await EndedSessionTail(

@@ -80,6 +80,11 @@ package enum Limits {
   /// clocks of instances may be apart.
   static let endingsDelay: Duration = .seconds(60)
 
+  /// For how long what was told to watchers is kept: far longer than an instance looks back. And after how many looks it is
+  /// forgotten: once a minute.
+  static let newsKept: Duration = .seconds(3600)
+  static let newsForgottenRounds = 240
+
   /// How often a service hears that nothing ended: well below `ServiceRuntime.Limits.revocationSilence`.
   static let revocationBeat: Duration = .seconds(1)
   /// Open watches of one subject: a person has fewer devices than this.

@@ -61,6 +61,9 @@ enum Limits {
   /// After which a member that gives no sign of life is none, in milliseconds: five signs that did not come.
   static let memberSilenceMilliseconds: Int64 = 5000
 
+  /// What is found at once for those who watch: some milliseconds of a connection. Of more they look for themselves.
+  static let newsAtOnce = 5000
+
   /// Contents of a document that are remembered to have been in force: a file that an instance kept from then is old.
   static let rememberedDocuments: Int64 = 100
 

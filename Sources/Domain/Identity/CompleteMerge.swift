@@ -49,6 +49,7 @@ package struct CompleteMerge: IdentityCommand {
     // Before what the guest's sessions report of guides is looked at: then none reports any more.
     changes.ended += try await rows.sessions.end(of: guest, except: nil, because: .merged, at: now)
     try await rows.guides.merge(guest, into: target, at: now)
+    changes.guides.append(GuideChange(nil, of: target))
     if let found = try await rows.merges.open(of: guest), var open = try await rows.merges.lock(found.id),
       open.state.isOpen
     {

@@ -47,6 +47,7 @@ package struct ReportStep: IdentityCommand {
     if transition == .changed {
       row.updatedAt = now
       try await rows.guides.put(row, of: session.subject)
+      changes.guides.append(GuideChange(guide.id, of: session.subject))
     }
     return .taken(transition, row)
   }
@@ -75,6 +76,7 @@ package struct ResetGuide: IdentityCommand {
       row.updatedAt = now
       try await rows.guides.put(row, of: subject)
       changed.append(subject)
+      changes.guides.append(GuideChange(guide, of: subject))
     }
     return changed
   }

@@ -72,6 +72,8 @@ private struct Recorded<Command: IdentityCommand>: IdentityOperation {
     changes.address = command.address
     let outcome = try await command.decide(in: rows, noting: &changes)
     try await audit.append(changes.auditNotes, to: rows.audit)
+    let news = changes.news
+    if !news.isEmpty { try await rows.tell(news) }
     return (outcome, changes)
   }
 }

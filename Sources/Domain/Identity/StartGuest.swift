@@ -119,6 +119,7 @@ package struct StartedGuest: Sendable, Equatable {
       try await rows.subjects.insert(
         Subject(id: newSubject, kind: .guest, createdAt: draft.now, profile: profile))
       try await rows.devices.change(keyThumbprint, guest: newSubject)
+      changes.newcomers.insert(newSubject)
     }
     let session = draft.session(
       of: guest ?? newSubject, isGuest: true, deviceKeyThumbprint: keyThumbprint, by: draft.proven(isGuest: true))

@@ -14,7 +14,6 @@ extension GrantHandlers {
     let target = try RequestFields.subjectID(request.targetSub, "target_sub")
     switch try await perform(CompleteMerge(migration, of: guest, into: target, at: clock.now())) {
     case .completed(let ended):
-      guideWatches.changed(of: target)
       logger.notice(
         "a guest became part of an account",
         metadata: [

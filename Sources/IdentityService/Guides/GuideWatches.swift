@@ -2,7 +2,7 @@ import LatchkeyModel
 import Storage
 import Synchronization
 
-/// Tells whoever watches a guide, on this instance, that there may be something new. What it is they read from storage,
+/// Tells whoever watches a guide at this instance that there may be something new. What it is they read from storage,
 /// so a change that is overtaken by another is told once.
 package final class GuideWatches: SessionListener {
   package struct Watch: Sendable {
@@ -58,21 +58,6 @@ package final class GuideWatches: SessionListener {
     watcher?.continuation.finish()
   }
 
-  package func changed(_ guide: GuideID, of subject: SubjectID) {
-    state.withLock { state in
-      for watcher in state.watches.watchers(of: subject) where watcher.guide == guide {
-        watcher.continuation.yield()
-      }
-    }
-  }
-
-  /// A guest's progress may have become the account's, in any guide.
-  package func changed(of subject: SubjectID) {
-    state.withLock { state in
-      for watcher in state.watches.watchers(of: subject) { watcher.continuation.yield() }
-    }
-  }
-
   /// The definitions are others now.
   package func definitionsChanged() {
     state.withLock { state in
@@ -81,9 +66,14 @@ package final class GuideWatches: SessionListener {
   }
 
   package func sessionsChanged(_ changes: SessionChanges) {
-    guard !changes.ended.isEmpty else { return }
+    guard !changes.ended.isEmpty || !changes.guides.isEmpty else { return }
     state.withLock { state in
       guard state.watches.count > 0 else { return }
+      for change in changes.guides {
+        for watcher in state.watches.watchers(of: change.subject) where change.guide ?? watcher.guide == watcher.guide {
+          watcher.continuation.yield()
+        }
+      }
       for ended in changes.ended {
         for watcher in state.watches.watchers(of: ended.subject) where watcher.session == ended.id {
           watcher.continuation.finish()
@@ -91,6 +81,9 @@ package final class GuideWatches: SessionListener {
       }
     }
   }
+
+  /// Whoever watches looks anew.
+  package func newsMissed() { definitionsChanged() }
 
   /// Ends every watch, and lets none begin: the service is stopping.
   package func drain() {

@@ -20,13 +20,11 @@ extension GuideHandlers {
       expectedRevision: request.expectedRevision,
       now: clock.now()
     )
-    let subject = try context.callerSubject()
     switch try await perform(report) {
     case .callerEnded: throw .sessionRevoked
     case .taken(let transition, let stored):
       switch transition {
-      case .changed: guideWatches.changed(guide.id, of: subject)
-      case .already: break
+      case .changed, .already: break
       case .revisionMismatch:
         throw RPCError(
           .aborted, "the progress changed elsewhere: get the guide and go on from there", reason: "REVISION_MISMATCH",

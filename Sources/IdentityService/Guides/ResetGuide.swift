@@ -14,7 +14,6 @@ extension GuideHandlers {
     let guide = try guide(request.guideID).id
     let subjects = try subjects(request, context)
     let changed = try await perform(ResetGuide(guide, of: subjects, at: clock.now()))
-    for subject in changed { guideWatches.changed(guide, of: subject) }
     return IdentityV1.ResetGuideResponse(resetCount: Int64(changed.count))
   }
 

@@ -2,12 +2,14 @@ import LatchkeyModel
 import Storage
 import Synchronization
 
-/// Hands what happens to sessions to whoever watches them, on this instance.
+/// Hands what happens to sessions to whoever watches them at this instance.
 package final class SessionEventHub: SessionListener {
   package enum Event: Sendable, Equatable {
     case started(Session)
     case ended(EndedSession)
     case mergeFailed(FailedMerge)
+    /// There may have been others.
+    case missed
   }
 
   package struct Watch: Sendable {
@@ -74,6 +76,12 @@ package final class SessionEventHub: SessionListener {
           continuation.yield(.started(session))
         }
       }
+    }
+  }
+
+  package func newsMissed() {
+    state.withLock { state in
+      for continuation in state.watches.watchers { continuation.yield(.missed) }
     }
   }
 

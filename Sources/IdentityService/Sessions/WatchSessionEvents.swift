@@ -19,7 +19,11 @@ extension SessionHandlers {
       IdentityV1.WatchSessionEventsResponse(
         event: .watching, sid: caller.description, at: GoogleProtobuf.Timestamp(clock.now())))
     for await event in watch.events {
-      try await responses.write(message(event, for: caller))
+      guard let message = message(event, for: caller) else {
+        throw RPCError(
+          .unavailable, "events may be missing: list the sessions, and watch again", retryAfter: .seconds(1))
+      }
+      try await responses.write(message)
       if case .ended(let session) = event, session.id == caller { throw .sessionRevoked }
     }
     // Only another watch that takes this one's place, a service that stops, or a call that nobody waits for, ends the
@@ -28,10 +32,12 @@ extension SessionHandlers {
     throw RPCError(.unavailable, "the service is stopping; watch again")
   }
 
+  /// Nil for what is no event.
   private func message(
     _ event: SessionEventHub.Event, for caller: SessionID
-  ) -> IdentityV1.WatchSessionEventsResponse {
+  ) -> IdentityV1.WatchSessionEventsResponse? {
     switch event {
+    case .missed: nil
     case .started(let session):
       IdentityV1.WatchSessionEventsResponse(
         event: .started,

@@ -130,4 +130,13 @@ package protocol IdentityTransaction {
   /// What one instance at a time does.
   var upkeep: Upkeep { get }
   var audit: Audit { get }
+
+  /// Writes down for other processes what those who watch there want to know (``SessionChanges/news``). The last that an
+  /// operation does.
+  func tell(_ news: SessionChanges) async throws(StorageError)
+}
+
+extension IdentityTransaction {
+  /// There is nobody else where one process has the rows.
+  package func tell(_ news: SessionChanges) async throws(StorageError) {}
 }

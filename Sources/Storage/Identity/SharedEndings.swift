@@ -7,15 +7,22 @@ package protocol SharedEndings: Sendable {
   /// took. Without a mark, and when the rows' database was taken over by another server since, those that ended at `time`
   /// or later, which may be some that were told before.
   func ended(after mark: EndingsMark?, since time: Timestamp) async throws(StorageError) -> EndingsNews
+
+  /// Forgets what was told to watchers before `time`: at most `limit` rows at once. Says how many.
+  func forgetNews(before time: Timestamp, limit: Int) async throws(StorageError) -> Int
 }
 
 package struct EndingsNews: Sendable {
   package let sessions: [EndedSession]
+  /// What watchers want to know besides (``SessionChanges/news``), in the order in which it was committed, as far as that
+  /// can be said. Nil where more than that may have happened: without a mark, and when it was too much.
+  package let news: SessionChanges?
   /// What to ask after next.
   package let mark: EndingsMark
 
-  package init(sessions: [EndedSession], mark: EndingsMark) {
+  package init(sessions: [EndedSession], news: SessionChanges?, mark: EndingsMark) {
     self.sessions = sessions
+    self.news = news
     self.mark = mark
   }
 }

@@ -13,7 +13,7 @@ extension PostgreSQLSchema {
       .expand(
         "the first tables",
         IdentitySchema.people + IdentitySchema.ways + IdentitySchema.record + PostgreSQLSigningKeys.statements
-          + PostgreSQLDocuments.statements + PostgreSQLMembers.statements)
+          + PostgreSQLDocuments.statements + PostgreSQLNews.statements + PostgreSQLMembers.statements)
     ])
 }
 

@@ -43,13 +43,19 @@ struct PostgreSQLEndings: SharedEndings {
       guard let (now, begun) = here else {
         throw StorageError(.corrupt, operation: "find newly ended sessions", detail: "no snapshot")
       }
-      let sessions =
-        if let snapshot = Self.snapshot(of: mark, at: now.server, begun: begun) {
-          try await db.all(Self.selectAfter, .text(snapshot), map: PostgreSQLSessions.ended)
-        } else {
-          try await db.all(Self.selectSince, .time(time), map: PostgreSQLSessions.ended)
-        }
-      return EndingsNews(sessions: sessions, mark: now)
+      guard let snapshot = Self.snapshot(of: mark, at: now.server, begun: begun) else {
+        let sessions = try await db.all(Self.selectSince, .time(time), map: PostgreSQLSessions.ended)
+        return EndingsNews(sessions: sessions, news: nil, mark: now)
+      }
+      let sessions = try await db.all(Self.selectAfter, .text(snapshot), map: PostgreSQLSessions.ended)
+      let news = try await PostgreSQLNews(db: db).written(after: snapshot, limit: Limits.newsAtOnce)
+      return EndingsNews(sessions: sessions, news: news, mark: now)
+    }
+  }
+
+  func forgetNews(before time: Timestamp, limit: Int) async throws(StorageError) -> Int {
+    try await database.write("forget news") { db throws(StorageError) in
+      try await PostgreSQLNews.forget(before: time, limit: limit, in: db)
     }
   }
 

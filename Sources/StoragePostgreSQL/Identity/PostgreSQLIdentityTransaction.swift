@@ -25,4 +25,6 @@ struct PostgreSQLIdentityTransaction: IdentityTransaction {
   var notices: PostgreSQLOwnerNotices { PostgreSQLOwnerNotices(db: db) }
   var upkeep: PostgreSQLUpkeep { PostgreSQLUpkeep(db: db) }
   var audit: PostgreSQLAudit { PostgreSQLAudit(db: db) }
+
+  func tell(_ news: SessionChanges) async throws(StorageError) { try await PostgreSQLNews(db: db).append(news) }
 }

@@ -5,7 +5,7 @@ import Storage
 struct PostgreSQLSessions: SessionRows {
   let db: PostgreSQLConnection
 
-  private static let columns = """
+  static let columns = """
     sid, sub, is_guest, client_id, scope, method, device_key, device_label, device_platform, bound_key, refresh_seed,
     authenticated_at, generation, rotated_at, idle_expires_at, absolute_expires_at, ended_at, end_reason,
     confirmed_at, began_at, proven_by
@@ -244,7 +244,7 @@ struct PostgreSQLSessions: SessionRows {
       .id(subject), .text(keyThumbprint), map: Self.map)
   }
 
-  private static func map(_ row: PostgreSQLRow) throws(StorageError) -> Session {
+  static func map(_ row: PostgreSQLRow) throws(StorageError) -> Session {
     guard let method = SignInMethod(rawValue: row.text(5)) else {
       throw StorageError(.corrupt, operation: "read a session", detail: "unknown method")
     }

@@ -3,7 +3,7 @@ import Logging
 import ServiceRuntime
 import Storage
 
-/// Finds in the rows which sessions ended, several times a second, where other instances end them too: so this instance
+/// Finds in the rows which sessions ended, and what else those who watch want to know, several times a second, where other instances end them too: so this instance
 /// refuses them, and tells those that listen to it, within that time.
 ///
 /// The same finds what this instance ended itself with a commit whose answer never came.
@@ -35,9 +35,11 @@ package struct EndedSessionTail: Surrounded {
 
   /// Looks again and again until cancelled.
   private func run() async {
-    var mark = start
+    var (mark, rounds) = (start, 0)
     var warning = PatientWarning()
     while await pause(Limits.endingsInterval) {
+      rounds += 1
+      if rounds % Limits.newsForgottenRounds == 0 { await forget() }
       do throws(StorageError) {
         mark = try await look(after: mark)
         warning.succeeded()
@@ -48,6 +50,12 @@ package struct EndedSessionTail: Surrounded {
           metadata: ["cause": "\(error)"])
       }
     }
+  }
+
+  /// What all who look have found long ago. Where it does not work it is done next time, or by another instance.
+  private func forget() async {
+    let time = clock.now() - Limits.newsKept
+    while let count = try? await endings.forgetNews(before: time, limit: Limits.purgeRows), count >= Limits.purgeRows {}
   }
 
   /// Looks once, and tells what is new.
@@ -62,7 +70,10 @@ package struct EndedSessionTail: Surrounded {
         .unavailable, operation: "find newly ended sessions",
         detail: "a server answered that did not take the last sign of life")
     }
-    news.sessionsChanged(SessionChanges(ended: found.sessions))
+    var changes = found.news ?? SessionChanges()
+    changes.ended = found.sessions
+    if !changes.isEmpty { news.found(changes) }
+    if found.news == nil, mark != nil { news.newsMissed() }
     endedSessions.isKnown(at: start)
     return found.mark
   }

@@ -178,7 +178,7 @@ struct PostgreSQLImport {
   private static let ownTables: Set = [
     "latchkey_schema", "members", "guess_counts", "qr_changes", "qr_expiries", "qr_redemptions", "qr_secrets",
     "signing_keys",
-    "documents",
+    "documents", "news",
   ]
 
   /// Which type takes which.

@@ -1,0 +1,183 @@
+"""What happens at one instance over PostgreSQL reaches those who watch at another."""
+
+import signal
+import threading
+import time
+
+import grpc
+from latchkey.identity.v1 import auth_service_pb2, guide_service_pb2, guide_service_pb2_grpc, session_service_pb2
+from latchkey.identity.v1 import session_service_pb2_grpc
+from latchkey.migration.v1 import migration_service_pb2 as migration
+from test_instances_documents import PROMISED, guide, set_guides
+from test_instances_feed import as_seen_at, eventually, pair, proxy, server  # noqa: F401
+from test_merges import ready
+
+STARTED, ENDED = session_service_pb2.SESSION_EVENT_STARTED, session_service_pb2.SESSION_EVENT_ENDED
+
+
+class Watch:
+    """The events of a person's sessions at one instance, as they come."""
+
+    def __init__(self, world, device):
+        stub = session_service_pb2_grpc.SessionServiceStub(world.channel("identity"))
+        self.call = stub.WatchSessionEvents(
+            session_service_pb2.WatchSessionEventsRequest(), metadata=device.metadata, timeout=120
+        )
+        next(self.call)
+        self.events, self.error = [], None
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        try:
+            for event in self.call:
+                self.events.append((event.event, event.sid, event.session.method))
+        except grpc.RpcError as error:
+            self.error = error
+
+    def heard(self, event, sid):
+        return [one for one in self.events if one[:2] == (event, sid)]
+
+    def stop(self):
+        self.call.cancel()
+        self.thread.join()
+
+
+def signed_in(world, owner):
+    """Another device of the owner's."""
+    device = world.device()
+    device.authenticate(owner.identifier)
+    return device
+
+
+def revoke(world, device):
+    world.auth.Revoke(auth_service_pb2.RevokeRequest(token=device.tokens.refresh_token), timeout=20)
+
+
+def test_sessions(pair):  # noqa: F811
+    """C15: a session that begins or ends at one instance is told to who watches at another within 2 s, and once"""
+    second = pair.at(2)
+    owner = pair.account()
+    # Until its own beginning is no news.
+    time.sleep(1)
+    watches = [Watch(world, owner) for world in (pair, second)]
+    worst = 0
+    for world in (pair, second) * 4:
+        start = time.monotonic()
+        device = signed_in(world, owner)
+        sid = device.tokens.sid
+        for watch in watches:
+            eventually(lambda: watch.heard(STARTED, sid), "nothing is told", 10)
+        worst = max(worst, time.monotonic() - start)
+        revoke(world, device)
+        for watch in watches:
+            eventually(lambda: watch.heard(ENDED, sid), "no end is told", 10)
+    print(f"told after at most {worst:.2f} s, sign-in included")
+    assert worst < PROMISED + 2
+    time.sleep(1)
+    for watch in watches:
+        watch.stop()
+        assert len(watch.events) == len(set(watch.events)) == 16
+        assert watch.events == watches[0].events
+
+
+def test_unanswered(pair, proxy):  # noqa: F811
+    """C15: a session whose beginning was not answered is told at both instances, as nobody but the database knows of it"""
+    second = pair.at(2)
+    owner = pair.account()
+    watches = [Watch(world, owner) for world in (pair, second)]
+    device = second.device()
+    while True:
+        proxy.commits_to_lose = 1
+        try:
+            device.authenticate(owner.identifier)
+        except grpc.RpcError as error:
+            if "did not say" in error.details():
+                break
+        eventually(lambda: proxy.commits_to_lose == 0, "nothing was committed")
+    for watch in watches:
+        eventually(lambda: any(event[0] == STARTED for event in watch.events), "nothing is told", 10)
+        watch.stop()
+
+
+def test_guides(pair):  # noqa: F811
+    """C15: a step of a guide that is reported at one instance is told to who watches at another within 2 s"""
+    second = pair.at(2)
+    set_guides(pair, guide("tour", 1, steps=4))
+    stubs = [guide_service_pb2_grpc.GuideServiceStub(world.channel("identity")) for world in (pair, second)]
+    device = pair.account()
+    request = guide_service_pb2.GetGuideRequest(guide_id="tour")
+    for stub in stubs:
+        def is_there(stub=stub):
+            try:
+                return stub.GetGuide(request, metadata=device.metadata, timeout=10)
+            except grpc.RpcError as error:
+                assert error.code() == grpc.StatusCode.NOT_FOUND, error
+
+        eventually(is_there, "not in force", PROMISED)
+    watches = [
+        stub.WatchGuide(guide_service_pb2.WatchGuideRequest(guide_id="tour"), metadata=device.metadata, timeout=60)
+        for stub in stubs
+    ]
+    revisions = [next(watch).progress.revision for watch in watches]
+    assert revisions == [0, 0]
+    worst = 0
+    for number in range(8):
+        outcome = guide_service_pb2.STEP_OUTCOME_SHOWN if number % 2 == 0 else guide_service_pb2.STEP_OUTCOME_DONE
+        report = guide_service_pb2.ReportStepRequest(
+            guide_id="tour", step_id=f"s{number // 2}", outcome=outcome, expected_revision=revisions[0]
+        )
+        answer = stubs[number % 2].ReportStep(report, metadata=device.metadata, timeout=10)
+        start = time.monotonic()
+        if not answer.changed:
+            continue
+        revisions = [next(watch).progress.revision for watch in watches]
+        worst = max(worst, time.monotonic() - start)
+        assert revisions == [answer.progress.revision] * 2
+    print(f"told after at most {worst:.2f} s")
+    assert 0 < worst < PROMISED
+    for watch in watches:
+        watch.cancel()
+
+
+def test_migrations(pair):  # noqa: F811
+    """C15: whoever watches a merge at another instance than the one that does it is told to its end"""
+    device, merge = ready(pair, 2000)()
+    device.world = pair.at(2)
+    assert device.watch_merge(merge)[-1].state == migration.MIGRATION_STATE_DONE
+
+
+def test_paused(pair):  # noqa: F811
+    """C15: who watches at an instance that stood still hears what happened meanwhile, or that something may have"""
+    second = pair.at(2)
+    owner = pair.account()
+    watch = Watch(second, owner)
+    process = pair.fleet["identity-2"].process
+    process.send_signal(signal.SIGSTOP)
+    try:
+        sid = signed_in(pair, owner).tokens.sid
+        time.sleep(7)
+    finally:
+        process.send_signal(signal.SIGCONT)
+    eventually(lambda: watch.heard(STARTED, sid) or watch.error, "nothing is told", PROMISED + 1)
+    print("told" if watch.heard(STARTED, sid) else watch.error.details())
+    watch.stop()
+
+
+def test_database_killed(pair, server):  # noqa: F811
+    """C15: who watches while the database is started again is told that something may have happened, and watches again"""
+    second = pair.at(2)
+    owner = pair.account()
+    watches = [Watch(world, owner) for world in (pair, second)]
+    server.kill()
+    server.start()
+    for watch in watches:
+        eventually(lambda: watch.error, "nothing is told", 15)
+        assert watch.error.code() == grpc.StatusCode.UNAVAILABLE and "may be missing" in watch.error.details()
+        watch.stop()
+    for name in ("identity", "identity-2"):
+        pair.fleet[name].wait_until_ready()
+    again = Watch(second, as_seen_at(second, owner))
+    sid = signed_in(pair, owner).tokens.sid
+    eventually(lambda: again.heard(STARTED, sid), "nothing is told", 10)
+    again.stop()

@@ -22,7 +22,7 @@ package enum IdentityProcess {
       file: "identity.db", sqlite: (.identity, { SQLiteIdentityStorage($0) }),
       postgresql: (.identity, { PostgreSQLIdentityStorage($0) }))
     let passwords = PasswordHasher(parameters: configuration.hashing, threads: configuration.passwordThreads)
-    let random = RandomSource { SecureRandom.bytes($0) }
+    let random = RandomSource(in: resources.cells.own) { SecureRandom.bytes($0) }
     let transfers = TransferClient(threads: Limits.codeDeliveries)
     // Of its own: providers' keys do not wait behind mails.
     let federation = TransferClient(threads: Limits.keyFetches)

@@ -32,10 +32,10 @@ package enum MigratorProcess {
         bytes: configuration.accountMebibytes << 20, collections: Limits.collectionsPerSubject),
       tokens: TokenAuthenticator(
         keys: keys, issuer: configuration.service[CommonKeys.issuer], audience: description.name,
-        clock: resources.clock,
+        cell: resources.cells.identity, clock: resources.clock,
         sessions: resources.revocations),
       clock: resources.clock,
-      random: RandomSource { SecureRandom.bytes($0) },
+      random: RandomSource(in: resources.cells.own) { SecureRandom.bytes($0) },
       logger: resources.logger,
       meters: MigrationMeters(resources.metrics))
     let workers = MigrationWorkers(core, subjects: IdentitySubjectSwitch(channel: identity))

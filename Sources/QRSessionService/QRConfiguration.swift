@@ -68,6 +68,7 @@ struct QRKeys: ConfigurationKeys {
     in: 0...65535,
     help: "number of this instance in the codes that it issues; over PostgreSQL it leases one, and this is not used"
   )
+  let identityCell = QRKeys.identityCell
   let lifetime = ConfigurationKey.duration(
     "code.lifetime",
     default: .seconds(120),
@@ -215,6 +216,13 @@ struct QRKeys: ConfigurationKeys {
     }
     return clients
   }
+
+  static let identityCell = ConfigurationKey.integer(
+    "identity.cell",
+    default: 0,
+    in: 0...65535,
+    help: "cell of the identity service that this one asks: its subjects alone confirm codes here"
+  )
 
   init() {}
 

@@ -17,6 +17,7 @@ package enum QRProcess {
     managementPort: 7502,
     keys: QRKeys().declarations,
     development: QRKeys().development,
+    identityCell: QRKeys.identityCell,
     policies: QRAccess.policies
   )
 
@@ -27,13 +28,14 @@ package enum QRProcess {
       postgresql: (.qr, { PostgreSQLQRSessionStore(database: $0) }))
     let geoFiles = configuration.riskGeoFiles
     let places = geoFiles.isEmpty ? nil : try GeoFile(paths: geoFiles, logger: resources.logger)
+    let random = RandomSource(in: resources.cells.own) { SecureRandom.bytes($0) }
     var settings = try QRSettings(configuration)
     if let membership = storage.membership { settings.instance = membership.number }
     var shared: SharedSessions?
     if let store = storage.store as? any SharedQRSessionStore, let membership = storage.membership {
       shared = try await SharedSessions.open(
         store, others: MemberInstances(membership: membership, resources: resources),
-        random: RandomSource { SecureRandom.bytes($0) })
+        random: random)
       if configuration.verificationBase == nil {
         resources.logger.warning("without verification.base no other instance takes the codes that this one shows")
       }
@@ -46,6 +48,7 @@ package enum QRProcess {
       places: places,
       followUpNotes: "\(configuration.service.dataDirectory)/latchkey-qr.follow-ups",
       clock: resources.clock,
+      random: random,
       audit: QRAudit(logger: resources.logger, metrics: resources.metrics),
       logger: resources.logger
     )

@@ -19,6 +19,8 @@ package final class QRSessionAPI: QRV1.QrSessionService {
   let audit: QRAudit
   let logger: Logger
   private let failures: StorageFailureLog
+  /// Of the sessions and codes that are made here.
+  var cell: Cell { random.cell }
 
   let table: PollTable
   let gate = RedeemGate()
@@ -75,7 +77,7 @@ package final class QRSessionAPI: QRV1.QrSessionService {
     // What changes from here on is heard of; what changed before is in the rows.
     try await shared?.tail.start()
     let since = clock.now() - Limits.pollRetention
-    var last = shared.flatMap { _ in QRSessionID.last(before: settings.instance) }
+    var last = shared.flatMap { _ in QRSessionID.last(before: settings.instance, in: cell) }
     while true {
       let page = try await store.sessions(expiringAfter: since, following: last, limit: Limits.rowsPerBatch)
       // Of several instances' sessions only its own are kept here from the start.

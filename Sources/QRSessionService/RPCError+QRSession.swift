@@ -140,7 +140,7 @@ extension RPCError {
       self.init(.unavailable, "storage cannot be used now", retryAfter: .seconds(1))
     case .outcomeUnknown:
       self.init(.unavailable, "storage did not say whether the change was made", retryAfter: .seconds(1))
-    case .constraint, .corrupt, .newerSchema, .olderSchema, .oldInstances, .forbidden, .misuse:
+    case .constraint, .corrupt, .newerSchema, .olderSchema, .oldInstances, .forbidden, .otherCell, .misuse:
       self.init(.internal, "the request could not be carried out")
     }
   }

@@ -41,6 +41,7 @@ final class Harness: Sendable {
     clock: ManualClock = ManualClock(),
     grants: RecordingGrants = RecordingGrants(),
     shared: SharedSessions? = nil,
+    cell: Cell = .first,
     _ change: (inout QRSettings) -> Void = { _ in },
     over store: (any QRSessionStore) -> any QRSessionStore = { $0 }
   ) throws {
@@ -48,7 +49,8 @@ final class Harness: Sendable {
     self.clock = clock
     self.grants = grants
     if let time { clock.move(to: time) }
-    database = try SQLiteDatabase.open(path: folder.file("qr.db"), schema: QRSchema.current, isPatient: true)
+    database = try SQLiteDatabase.open(
+      path: folder.file("qr.db"), schema: QRSchema.current, cells: Cells(own: cell), isPatient: true)
     var settings = QRSettings(
       verificationBase: try #require(QRVerificationBase("https://login.example")),
       clients: [try #require(ClientID("latchkey-demo"))]
@@ -63,6 +65,7 @@ final class Harness: Sendable {
       places: places,
       followUpNotes: folder.file("latchkey-qr.follow-ups"),
       clock: clock,
+      random: RandomSource(in: cell) { SecureRandom.bytes($0) },
       audit: QRAudit { sink.record($0) },
       logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
     )

@@ -18,7 +18,7 @@ struct QRSessionStoreTests {
       app: DisplayText("player"),
       address: "2001:db8::7",
       keyThumbprint: number % 2 == 0 ? "thumbprint" : nil,
-      sessionID: number % 2 == 0 ? SessionID(bytes: [UInt8](repeating: 1, count: 16)) : nil
+      sessionID: number % 2 == 0 ? SessionID(bytes: [UInt8](repeating: 1, count: 16), in: .first) : nil
     )
     return QRSession(
       restoring: QRSessionID(instance: 3, from: RandomSource { [UInt8](repeating: number, count: $0) }),
@@ -52,8 +52,8 @@ struct QRSessionStoreTests {
 
   private func phases() throws -> [QRSession.Phase] {
     let claim = QRSession.Claim(
-      subject: try #require(SubjectID(bytes: [UInt8](repeating: 7, count: 16))),
-      sessionID: try #require(SessionID(bytes: [UInt8](repeating: 8, count: 16))),
+      subject: try #require(SubjectID(bytes: [UInt8](repeating: 7, count: 16), in: .first)),
+      sessionID: try #require(SessionID(bytes: [UInt8](repeating: 8, count: 16), in: .first)),
       ticket: try digest(11),
       ticketExpires: start + .seconds(60),
       requirements: QRRequirements(checkCode: true, reauthentication: true),

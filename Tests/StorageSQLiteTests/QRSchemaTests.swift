@@ -15,8 +15,8 @@ struct QRSchemaTests {
 
   private func scanned() throws -> QRSession {
     let claim = QRSession.Claim(
-      subject: try #require(SubjectID(bytes: [UInt8](repeating: 7, count: 16))),
-      sessionID: try #require(SessionID(bytes: [UInt8](repeating: 8, count: 16))), ticket: try digest(11),
+      subject: try #require(SubjectID(bytes: [UInt8](repeating: 7, count: 16), in: .first)),
+      sessionID: try #require(SessionID(bytes: [UInt8](repeating: 8, count: 16), in: .first)), ticket: try digest(11),
       ticketExpires: start + .seconds(60), requirements: QRRequirements(checkCode: true))
     return QRSession(
       restoring: QRSessionID(instance: 3, from: RandomSource { [UInt8](repeating: 3, count: $0) }),

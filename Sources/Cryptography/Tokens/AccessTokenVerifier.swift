@@ -5,6 +5,8 @@ package struct AccessTokenVerifier: Sendable {
   package var keys: JSONWebKeySet
   package let issuer: String
   package let audience: String
+  /// Whose subjects are accepted; nil for any cell's.
+  package let cell: Cell?
   package let clockSkew: Duration
 
   /// `clockSkew` is how far the issuer's clock may be ahead or behind; at most 60 s (R7).
@@ -12,12 +14,14 @@ package struct AccessTokenVerifier: Sendable {
     keys: JSONWebKeySet,
     issuer: String,
     audience: String,
+    cell: Cell? = nil,
     clockSkew: Duration = Limits.clockSkew
   ) {
     precondition(clockSkew >= .zero && clockSkew <= Limits.clockSkew, "R7 allows a skew of at most 60 s")
     self.keys = keys
     self.issuer = issuer
     self.audience = audience
+    self.cell = cell
     self.clockSkew = clockSkew
   }
 
@@ -37,17 +41,24 @@ package struct AccessTokenVerifier: Sendable {
     try jws.checkHeader(type: AccessTokenClaims.type)
     guard let keyID = jws.header["kid"]?.string else { throw .unacceptableHeader("kid") }
     guard let key = keys[keyID] else {
-      // By its own word it is over: no key would make it hold.
-      if let claimed = jws.claimedPayload, let claims = try? AccessTokenClaims(json: claimed),
-        now >= claims.expiresAt + clockSkew
-      {
-        throw .expired
+      guard let claimed = jws.claimedPayload, let claims = try? AccessTokenClaims(json: claimed) else {
+        throw .unknownKey(keyID)
       }
+      try checkCell(claims)
+      // By its own word it is over: no key would make it hold.
+      if now >= claims.expiresAt + clockSkew { throw .expired }
       throw .unknownKey(keyID)
     }
     let claims = try AccessTokenClaims(json: jws.verifiedPayload(with: key))
+    try checkCell(claims)
     try check(claims, at: now)
     return (claims, keyID)
+  }
+
+  /// A token whose subject is no id of ours is as well formed as it can be; who reads it finds that out.
+  private func checkCell(_ claims: AccessTokenClaims) throws(TokenError) {
+    guard let cell, let subject = SubjectID(claims.subject), subject.cell != cell else { return }
+    throw .otherCell(subject.cell)
   }
 
   /// The part of the decision that changes while a token's text stays the same: for tokens whose signature was

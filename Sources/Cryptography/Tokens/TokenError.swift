@@ -1,3 +1,5 @@
+import LatchkeyModel
+
 /// Why a token was refused: for logs and for choosing a status, never shown to the client in detail.
 package enum TokenError: Error, Sendable, Equatable {
   /// Not three parts of base64url JSON, or too long.
@@ -7,6 +9,9 @@ package enum TokenError: Error, Sendable, Equatable {
   /// No configured key has this `kid` (R6).
   case unknownKey(String)
   case badSignature
+  /// Its subject is of this cell, and another one's are accepted. Said before the signature is known to hold, where no key
+  /// is there to tell.
+  case otherCell(Cell)
   /// Another kind of token than the one that is accepted here (R8).
   case wrongType
   /// A claim that must be there is missing or of the wrong form.

@@ -10,7 +10,7 @@ extension AccountHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.DeleteAccountResponse {
     let account = try context.callerSubject()
-    guard try RequestFields.subjectID(request.sub, "sub") == account else {
+    guard try RequestFields.subjectID(request.sub, "sub", in: cell) == account else {
       throw .invalid("sub", "must be the caller's own")
     }
     try await reauthentication.check(context, request.password)

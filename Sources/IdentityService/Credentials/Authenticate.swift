@@ -100,7 +100,7 @@ extension AuthHandlers {
     guard asked.choice != .report else {
       throw .invalid("on_conflict", "must be MERGE or SWITCH with a link ticket")
     }
-    let hash = try LinkTicketText.hash(asked.message.linkTicket)
+    let hash = try LinkTicketText.hash(asked.message.linkTicket, in: cell)
     guard let found = try await look(FindTicket(hash, of: guest, at: clock.now())) else {
       throw try await isOver(guest) ? .sessionRevoked : .linkTicketInvalid
     }
@@ -226,7 +226,7 @@ extension AuthHandlers {
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse? {
     let now = clock.now()
     if let guest {
-      let text = LinkTicketText.make(for: replay, key: admission.replayKey)
+      let text = LinkTicketText.make(for: replay, key: admission.replayKey, in: cell)
       if let ticket = try await look(FindTicket(text.hash, of: guest, at: now)) {
         return try await conflict(ticket, text, at: now)
       }
@@ -266,7 +266,8 @@ extension AuthHandlers {
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
     let now = clock.now()
     let text =
-      asked.replay.map { LinkTicketText.make(for: $0, key: admission.replayKey) } ?? LinkTicketText.make(random)
+      asked.replay.map { LinkTicketText.make(for: $0, key: admission.replayKey, in: cell) }
+      ?? LinkTicketText.make(random)
     let ticket = LinkTicket(
       hash: text.hash,
       guestSession: guest,

@@ -15,6 +15,7 @@ extension AuthHandlers {
     guard let token = RefreshToken(try RequestFields.token(request.refreshToken, "refresh_token")) else {
       throw .refreshTokenInvalid
     }
+    try cell.requireSame(token.session.cell)
     let now = clock.now()
     return try await callers.proofs.withProvenKey(context, at: now) { provenKey throws(RPCError) in
       try await refresh(token, provenKey, at: now)

@@ -2,6 +2,7 @@ import Cryptography
 import Domain
 import GRPC
 import LatchkeyModel
+import ServiceRuntime
 
 /// A token of ours that was presented as data, with the session it names.
 enum TokenSession: Sendable {
@@ -18,8 +19,11 @@ enum TokenSession: Sendable {
 extension AuthHandlers {
   /// Nil for what is no genuine token of ours and for one whose session is no longer on record. The session may have
   /// ended.
+  ///
+  /// Errors: `OTHER_CELL` for one of another cell, which is asked about there.
   func tokenSession(_ text: String) async throws(RPCError) -> TokenSession? {
     if let token = RefreshToken(text) {
+      try cell.requireSame(token.session.cell)
       guard let session = try await session(token.session), tokens.refresh.isGenuine(token, of: session) else {
         return nil
       }

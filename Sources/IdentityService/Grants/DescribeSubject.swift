@@ -10,7 +10,7 @@ extension GrantHandlers {
     _ request: IdentityV1.DescribeSubjectRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.DescribeSubjectResponse {
-    let subject = try RequestFields.subjectID(request.sub, "sub")
+    let subject = try RequestFields.subjectID(request.sub, "sub", in: cell)
     let device = try await deviceKey(request.sid, of: subject)
     return IdentityV1.DescribeSubjectResponse(
       mask: try await look(FindMask(of: subject)),
@@ -23,7 +23,7 @@ extension GrantHandlers {
     _ text: String, of subject: SubjectID
   ) async throws(RPCError) -> (thumbprint: String, isLetIn: Bool)? {
     guard !text.isEmpty else { return nil }
-    let id = try RequestFields.sessionID(text, "sid")
+    let id = try RequestFields.sessionID(text, "sid", in: cell)
     guard let session = try await look(FindSession(id)), session.subject == subject, session.isLive(at: clock.now()),
       let key = session.device.keyThumbprint
     else { return nil }

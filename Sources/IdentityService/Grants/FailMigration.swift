@@ -9,8 +9,8 @@ extension GrantHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.FailMigrationResponse {
     let migration = try RequestFields.foreignID(request.migrationID, "migration_id")
-    let guest = try RequestFields.subjectID(request.guestSub, "guest_sub")
-    let target = try RequestFields.subjectID(request.targetSub, "target_sub")
+    let guest = try RequestFields.subjectID(request.guestSub, "guest_sub", in: cell)
+    let target = try RequestFields.subjectID(request.targetSub, "target_sub", in: cell)
     // Another service's words are cut to what the log may hold.
     let reason = String(request.reason.prefix(Limits.foreignReasonCharacters))
     let wasOpen = try await perform(

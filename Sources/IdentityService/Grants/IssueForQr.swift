@@ -31,8 +31,8 @@ extension GrantHandlers {
     let isTransfer = request.kind == .transfer
     let grant = IssueForQr(
       qrSession: try RequestFields.foreignID(request.qrSessionID, "qr_session_id"),
-      subject: try RequestFields.subjectID(request.sub, "sub"),
-      confirmedBy: try RequestFields.sessionID(request.confirmedBySid, "confirmed_by_sid"),
+      subject: try RequestFields.subjectID(request.sub, "sub", in: cell),
+      confirmedBy: try RequestFields.sessionID(request.confirmedBySid, "confirmed_by_sid", in: cell),
       provenAt: try Self.provenAt(request),
       draft: SessionDraft(
         client: try RequestFields.clientID(request.clientID),

@@ -10,8 +10,8 @@ extension GrantHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RestoreGuestResponse {
     let migration = try RequestFields.foreignID(request.migrationID, "migration_id")
-    let guest = try RequestFields.subjectID(request.guestSub, "guest_sub")
-    let target = try RequestFields.subjectID(request.targetSub, "target_sub")
+    let guest = try RequestFields.subjectID(request.guestSub, "guest_sub", in: cell)
+    let target = try RequestFields.subjectID(request.targetSub, "target_sub", in: cell)
     switch try await perform(RestoreGuest(migration, of: guest, from: target, at: clock.now())) {
     case .restored:
       logger.notice(

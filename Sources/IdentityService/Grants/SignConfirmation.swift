@@ -13,8 +13,8 @@ extension GrantHandlers {
     _ request: IdentityV1.SignConfirmationRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.SignConfirmationResponse {
-    let subject = try RequestFields.subjectID(request.sub, "sub")
-    let session = try RequestFields.sessionID(request.confirmedBySid, "confirmed_by_sid")
+    let subject = try RequestFields.subjectID(request.sub, "sub", in: cell)
+    let session = try RequestFields.sessionID(request.confirmedBySid, "confirmed_by_sid", in: cell)
     let qrSession = try RequestFields.foreignID(request.qrSessionID, "qr_session_id")
     let client = try RequestFields.clientID(request.clientID)
     let key = try RequestFields.publicKey(request.deviceKey, "device_key")

@@ -11,7 +11,7 @@ extension GuestHandlers {
   ) async throws(RPCError) -> IdentityV1.DeleteGuestResponse {
     let subject = try context.callerSubject()
     let caller = try context.callerSession()
-    if !request.sub.isEmpty, try RequestFields.subjectID(request.sub, "sub") != subject {
+    if !request.sub.isEmpty, try RequestFields.subjectID(request.sub, "sub", in: cell) != subject {
       throw .invalid("sub", "must be the caller's own")
     }
     let now = clock.now()

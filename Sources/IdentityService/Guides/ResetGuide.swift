@@ -31,7 +31,7 @@ extension GuideHandlers {
     }
     var subjects: [SubjectID] = []
     for (index, text) in request.subs.enumerated() {
-      subjects.append(try RequestFields.subjectID(text, "subs[\(index)]"))
+      subjects.append(try RequestFields.subjectID(text, "subs[\(index)]", in: cell))
     }
     return subjects
   }

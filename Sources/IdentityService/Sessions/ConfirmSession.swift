@@ -8,7 +8,7 @@ extension SessionHandlers {
     _ request: IdentityV1.ConfirmSessionRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.ConfirmSessionResponse {
-    let id = try RequestFields.sessionID(request.sid, "sid")
+    let id = try RequestFields.sessionID(request.sid, "sid", in: cell)
     let caller = try context.callerSession()
     let now = clock.now()
     switch try await perform(ConfirmSession(id, by: caller, at: now)) {

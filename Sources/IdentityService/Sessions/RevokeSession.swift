@@ -8,7 +8,7 @@ extension SessionHandlers {
     _ request: IdentityV1.RevokeSessionRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RevokeSessionResponse {
-    let id = try RequestFields.sessionID(request.sid, "sid")
+    let id = try RequestFields.sessionID(request.sid, "sid", in: cell)
     let caller = try context.callerSession()
     if id != caller { try callers.require(IdentityAccess.ownersWord, of: context) }
     let now = clock.now()

@@ -179,7 +179,12 @@ extension RPCError {
 
   /// What a client may know of a token that was refused.
   init(_ error: TokenError) {
-    self = error == .expired ? .tokenExpired : .tokenInvalid
+    self =
+      switch error {
+      case .expired: .tokenExpired
+      case .otherCell(let cell): .otherCell(cell)
+      default: .tokenInvalid
+      }
   }
 
   init(_ error: PasswordHasherError) {

@@ -2,6 +2,7 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import ServiceRuntime
 
 /// Turns the fields of requests into values that are valid by type, or says which field is not and why.
 enum RequestFields {
@@ -135,13 +136,17 @@ enum RequestFields {
     return value
   }
 
-  static func subjectID(_ text: String, _ field: String) throws(RPCError) -> SubjectID {
+  /// Errors: `OTHER_CELL` for an id of another cell than this one.
+  static func subjectID(_ text: String, _ field: String, in cell: Cell) throws(RPCError) -> SubjectID {
     guard let value = SubjectID(text) else { throw .invalid(field, "must be a subject's id") }
+    try cell.requireSame(value.cell)
     return value
   }
 
-  static func sessionID(_ text: String, _ field: String) throws(RPCError) -> SessionID {
+  /// The same for a session.
+  static func sessionID(_ text: String, _ field: String, in cell: Cell) throws(RPCError) -> SessionID {
     guard let value = SessionID(text) else { throw .invalid(field, "must be a session's id") }
+    try cell.requireSame(value.cell)
     return value
   }
 
@@ -154,8 +159,11 @@ enum RequestFields {
   }
 
   /// Empty means absent.
-  static func codeHandle(_ text: String, _ field: String) throws(RPCError) -> String {
+  static func codeHandle(_ text: String, _ field: String, in cell: Cell) throws(RPCError) -> String {
     guard text.utf8.count <= 64 else { throw .invalid(field, "must be the handle of a SendOtpResponse") }
+    if text.hasPrefix(CodeMint.handlePrefix) {
+      try cell.requireSame(Cell.read(text.dropFirst(CodeMint.handlePrefix.count)).cell)
+    }
     return text
   }
 

@@ -58,6 +58,8 @@ protocol Surrounded: Sendable {
 extension Surrounded {
   var clock: any WallClock { surroundings.clock }
   var random: RandomSource { surroundings.random }
+  /// Whose subjects these are, and of which everything is that is made here.
+  var cell: Cell { random.cell }
   var logger: Logger { surroundings.logger }
 
   func stored<Value: Sendable>(

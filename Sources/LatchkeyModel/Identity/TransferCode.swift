@@ -4,26 +4,25 @@ package struct TransferCode: Sendable, Equatable, CustomStringConvertible, Custo
   CustomReflectable
 {
   package static let length = 16
-  private static let group = 4
 
   private let letters: [UInt8]
+  /// Where the transfer is offered.
+  package let cell: Cell
 
   package init(random: RandomSource) {
     letters = ConsonantText.draw(TransferCode.length, random)
+    cell = random.cell
   }
 
   /// Reads what a person typed: any case, with hyphens and spaces wherever they like. Nil for anything else.
   package init?(typed text: String) {
-    guard let letters = ConsonantText.read(text, length: TransferCode.length) else { return nil }
+    guard let (cell, letters) = ConsonantText.read(text, length: TransferCode.length) else { return nil }
     self.letters = letters
+    self.cell = cell
   }
 
-  /// `XXXX-XXXX-XXXX-XXXX`, as it is shown.
-  package var text: String {
-    stride(from: 0, to: letters.count, by: TransferCode.group)
-      .map { String(decoding: letters[$0..<$0 + TransferCode.group], as: UTF8.self) }
-      .joined(separator: "-")
-  }
+  /// `XXXX-XXXX-XXXX-XXXX`, as it is shown; in another cell than 0 behind its number and a hyphen.
+  package var text: String { ConsonantText.text(letters, in: cell) }
 
   /// What is hashed: the letters alone.
   package var bytes: [UInt8] { letters }

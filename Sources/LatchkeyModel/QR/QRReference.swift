@@ -6,19 +6,24 @@ package struct QRReference: Sendable, Equatable, CustomStringConvertible, Custom
   package static let byteCount = 16
 
   package let bytes: [UInt8]
+  /// Where what it points to is stored.
+  package let cell: Cell
 
   package init(from random: RandomSource) {
     bytes = random.bytes(QRReference.byteCount)
+    cell = random.cell
     precondition(bytes.count == QRReference.byteCount, "a random source gives as many bytes as it was asked for")
   }
 
-  /// Nil for anything but the 22 characters of a reference.
+  /// Nil for anything but the 22 characters of a reference, behind the prefix of its cell.
   package init?(text: some StringProtocol) {
-    guard text.utf8.count == 22, let bytes = Base64URL.decode(text) else { return nil }
+    let (cell, rest) = Cell.read(text)
+    guard rest.utf8.count == 22, let bytes = Base64URL.decode(rest) else { return nil }
     self.bytes = bytes
+    self.cell = cell
   }
 
-  package var text: String { Base64URL.encode(bytes) }
+  package var text: String { cell.prefix + Base64URL.encode(bytes) }
   package var description: String { "[redacted]" }
   package var debugDescription: String { description }
   package var customMirror: Mirror { Mirror(self, children: []) }

@@ -7,21 +7,23 @@ package struct UserCode: Sendable, Equatable, CustomStringConvertible, CustomDeb
 
   /// The 8 letters, in upper case.
   package let letters: [UInt8]
+  /// Where the session is that it leads to.
+  package let cell: Cell
 
   package init(random: RandomSource) {
     letters = ConsonantText.draw(UserCode.length, random)
+    cell = random.cell
   }
 
   /// Reads what a person typed: any case, with hyphens and spaces wherever they like. Nil for anything else.
   package init?(typed text: String) {
-    guard let letters = ConsonantText.read(text, length: UserCode.length) else { return nil }
+    guard let (cell, letters) = ConsonantText.read(text, length: UserCode.length) else { return nil }
     self.letters = letters
+    self.cell = cell
   }
 
-  /// `XXXX-XXXX`, as it is shown.
-  package var text: String {
-    String(decoding: letters.prefix(4) + [UInt8(ascii: "-")] + letters.suffix(4), as: UTF8.self)
-  }
+  /// `XXXX-XXXX`, as it is shown; in another cell than 0 behind its number, as in `3-XXXX-XXXX`.
+  package var text: String { ConsonantText.text(letters, in: cell) }
 
   package var description: String { "[redacted]" }
   package var debugDescription: String { description }

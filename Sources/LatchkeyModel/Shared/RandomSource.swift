@@ -4,25 +4,29 @@ import Synchronization
 package struct RandomSource: Sendable {
   private let generate: @Sendable (Int) -> [UInt8]
   private let neighbourhood: Neighbourhood?
+  /// The cell of the ids and codes that are made from it.
+  package let cell: Cell
 
   /// `generate` answers with as many bytes as it is asked for; outside tests it is the machine's secure source.
-  package init(_ generate: @escaping @Sendable (Int) -> [UInt8]) {
-    self.init(generate, nil)
+  package init(in cell: Cell = .first, _ generate: @escaping @Sendable (Int) -> [UInt8]) {
+    self.init(generate, nil, cell)
   }
 
-  private init(_ generate: @escaping @Sendable (Int) -> [UInt8], _ neighbourhood: Neighbourhood?) {
+  private init(_ generate: @escaping @Sendable (Int) -> [UInt8], _ neighbourhood: Neighbourhood?, _ cell: Cell) {
     self.generate = generate
     self.neighbourhood = neighbourhood
+    self.cell = cell
   }
 
   package func bytes(_ count: Int) -> [UInt8] {
     generate(count)
   }
 
-  /// 16 bytes for an identifier: 128 random bits, or with neighbours 80 behind a common beginning of 48.
+  /// 16 bytes for an identifier: 128 random bits, or with neighbours 80 behind a common beginning of 48. In another cell
+  /// than 0 they begin with its number, and have 16 random bits fewer.
   func identifier() -> [UInt8] {
-    guard let neighbourhood else { return generate(16) }
-    return neighbourhood.next(generate) + generate(16 - Neighbourhood.prefixBytes)
+    let start = (cell == .first ? [] : cell.bytes) + (neighbourhood?.next(generate) ?? [])
+    return start + generate(16 - start.count)
   }
 
   /// The same source, whose identifiers come in groups with a common random beginning.
@@ -31,7 +35,7 @@ package struct RandomSource: Sendable {
   /// few pages where identifiers spread over the whole index would change one each. The beginning says nothing: it is
   /// no clock, and the rest of each identifier is as unpredictable as before.
   package func withNeighbouringIdentifiers() -> RandomSource {
-    RandomSource(generate, Neighbourhood())
+    RandomSource(generate, Neighbourhood(), cell)
   }
 }
 

@@ -402,7 +402,8 @@ extension QRV1 {
   package struct IssueSessionResponse: Sendable, Equatable {
     /// The poll secret: never leaves the initiating device, never in the code.
     package var deviceCode: String
-    /// For a person to type when there is no camera: 8 consonants as XXXX-XXXX.
+    /// For a person to type when there is no camera: 8 consonants as XXXX-XXXX, in another cell
+    /// than 0 behind its number and a hyphen.
     package var userCode: String
     package var verificationURI: String
     package var verificationURIComplete: String

@@ -15,7 +15,7 @@ extension MigrationHandlers {
     if case .subject(let caller) = context.caller, request.targetSub.isEmpty {
       target = try caller.id
     } else {
-      target = try RequestFields.subject(request.targetSub, "target_sub")
+      target = try RequestFields.subject(request.targetSub, "target_sub", in: core.random.cell)
       guard Self.isParty(context.caller, to: target) else {
         throw RPCError(.permissionDenied, "target_sub: is another account", reason: "NOT_THE_TARGET")
       }

@@ -17,6 +17,7 @@ package struct MigrationHandlers: MigrationV1.MigrationService {
   /// service. Anyone else learns nothing, not even that it exists.
   func readableMigration(_ text: String, by caller: Caller) async throws(RPCError) -> FindMigration.Report {
     guard let id = MigrationID(text) else { throw .migrationNotFound }
+    try core.random.cell.requireSame(id.cell)
     let report = try await core.look(FindMigration(id))
     guard let report, Self.isParty(caller, to: report.migration.target) else { throw .migrationNotFound }
     return report

@@ -2,6 +2,7 @@ import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import ServiceRuntime
 import Storage
 
 extension MigrationHandlers {
@@ -12,6 +13,7 @@ extension MigrationHandlers {
     context: ServerContext
   ) async throws(RPCError) -> MigrationV1.StartMigrationResponse {
     guard let planID = PlanID(request.planID) else { throw .planNotFound }
+    try core.random.cell.requireSame(planID.cell)
     let digest = try RequestFields.digest(request.digest)
     let key = request.idempotencyKey.isEmpty ? context.metadata["idempotency-key"] ?? "" : request.idempotencyKey
     let idempotencyKey = try RequestFields.idempotencyKey(key, "idempotency_key")

@@ -10,7 +10,7 @@ extension RecordHandlers {
     _ request: MigrationV1.DescribeRecordsRequest,
     context: ServerContext
   ) async throws(RPCError) -> MigrationV1.DescribeRecordsResponse {
-    let subject = try RequestFields.subject(request.sub, "sub")
+    let subject = try RequestFields.subject(request.sub, "sub", in: core.random.cell)
     let summary = try await core.look(CountRecords(of: subject))
     var response = MigrationV1.DescribeRecordsResponse(records: Int64(summary.count), version: summary.version)
     if let total = core.guestBounds.guestTotal {

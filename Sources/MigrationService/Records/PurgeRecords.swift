@@ -11,7 +11,7 @@ extension RecordHandlers {
     _ request: MigrationV1.PurgeRecordsRequest,
     context: ServerContext
   ) async throws(RPCError) -> MigrationV1.PurgeRecordsResponse {
-    let subject = try RequestFields.subject(request.sub, "sub")
+    let subject = try RequestFields.subject(request.sub, "sub", in: core.random.cell)
     var deleted: Int64 = 0
     while true {
       if context.isCancelled || Task.isCancelled { throw RPCError(.cancelled, "the call was cancelled") }

@@ -1,12 +1,15 @@
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import ServiceRuntime
 import Storage
 
 /// Turns fields of requests into domain values, or says which one is at fault and why.
 enum RequestFields {
-  static func subject(_ text: String, _ field: String) throws(RPCError) -> SubjectID {
+  /// Errors: `OTHER_CELL` for an id of another cell than this one.
+  static func subject(_ text: String, _ field: String, in cell: Cell) throws(RPCError) -> SubjectID {
     guard let subject = SubjectID(text) else { throw .invalid(field, "must be a subject's id") }
+    try cell.requireSame(subject.cell)
     return subject
   }
 

@@ -22,7 +22,9 @@ struct DeviceCodes: Sendable {
   func draw(from random: RandomSource, expires: Timestamp) -> PollSecret {
     let second = UInt32(clamping: expires.secondsSinceEpoch + 1)
     let body = random.bytes(Self.randomByteCount) + Self.bytes(second)
-    guard let code = PollSecret(bytes: body + tag(body)) else { preconditionFailure("20, 4 and 8 bytes are 32") }
+    guard let code = PollSecret(bytes: body + tag(body), in: random.cell) else {
+      preconditionFailure("20, 4 and 8 bytes are 32")
+    }
     return code
   }
 

@@ -9,7 +9,7 @@ extension QRSessionAPI {
     context: ServerContext
   ) async throws(RPCError) -> QRV1.CancelSessionResponse {
     guard !request.deviceCode.isEmpty else { throw .invalid("device_code", "is what is cancelled") }
-    guard let code = PollSecret(text: request.deviceCode) else { throw .unknownDeviceCode }
+    let code = try deviceCode(request.deviceCode)
     let secret = Self.digest(code.bytes)
     try await meetCurrent(code, secret, from: context.peer)
     if table.view(secret, at: clock.now()) == nil {

@@ -1,6 +1,7 @@
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import ServiceRuntime
 import Storage
 
 extension QRSessionAPI {
@@ -134,6 +135,7 @@ extension QRSessionAPI {
   func find(ticket text: String) async throws(RPCError) -> (session: QRSession, ticket: Digest256) {
     guard !text.isEmpty else { throw .invalid("confirm_ticket", "is what a scan answered") }
     guard let ticket = ConfirmTicket(text: text) else { throw .noSuchCode }
+    try cell.requireSame(ticket.cell)
     let found = try await stored { () throws(StorageError) in try await self.store.session(ticket.session) }
     guard let found else { throw .noSuchCode }
     return (found, Self.digest(ticket.secret))

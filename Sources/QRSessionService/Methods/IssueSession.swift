@@ -104,6 +104,7 @@ extension QRSessionAPI {
   private func supersede(_ text: String, _ context: ServerContext) async throws(RPCError) {
     guard !text.isEmpty else { return }
     guard let code = PollSecret(text: text) else { throw .invalid("supersedes", "is a device code") }
+    try cell.requireSame(code.cell)
     let secret = Self.digest(code.bytes)
     try await meetCurrent(code, secret, from: context.peer)
     // Forgotten: it ended a while ago.

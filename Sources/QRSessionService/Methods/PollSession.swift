@@ -2,6 +2,7 @@ import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 import NIOCore
+import ServiceRuntime
 import Storage
 
 extension QRSessionAPI {
@@ -39,7 +40,7 @@ extension QRSessionAPI {
       throw .invalid("wait_ms", "is 0 to \(QRLimits.maximumWait.wholeMilliseconds)")
     }
     let proof = try proof(request.codeVerifier, clientID, request.deviceProof, request.deviceCode)
-    guard let code = PollSecret(text: request.deviceCode) else { throw .unknownDeviceCode }
+    let code = try deviceCode(request.deviceCode)
     let secret = Self.digest(code.bytes)
 
     let waits = request.waitMs > 0
@@ -71,6 +72,13 @@ extension QRSessionAPI {
       guard let changed = table.view(secret, at: clock.now()) else { throw .expired }
       return try await answer(changed, interval, proof, context)
     }
+  }
+
+  /// A device code of this cell.
+  func deviceCode(_ text: String) throws(RPCError) -> PollSecret {
+    guard let code = PollSecret(text: text) else { throw .unknownDeviceCode }
+    try cell.requireSame(code.cell)
+    return code
   }
 
   /// As long as the poll wants to wait, and early enough to answer within its deadline.

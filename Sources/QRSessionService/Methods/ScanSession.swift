@@ -13,6 +13,8 @@ extension QRSessionAPI {
     var confirmer = try confirmer(context)
     guard let code = request.code else { throw .invalid("code", "is a qr_payload or a user_code") }
     let heard = try Self.heardBeacons(request.heardBeacons)
+    // Before a try is taken and anything is looked at: it is the code's own text that says so.
+    if let other = cell(of: code), other != cell { throw .otherCell(other) }
     let attempt = try await admission.scan(
       by: confirmer.subject, from: context.peer, isTyped: Self.isTyped(code), at: clock.now())
     // Drawn whether it will be needed or not: no outcome does less work than another (S24).
@@ -43,6 +45,14 @@ extension QRSessionAPI {
     var answer = response(session, ConfirmTicket(session: session.id, secret: secret), risk, confirmer)
     answer.needsStepUp = answer.needsReauth && !description.provesByKey
     return answer
+  }
+
+  /// Which cell a code names; nil for a text that is no code.
+  private func cell(of code: QRV1.ScanSessionRequest.Code) -> Cell? {
+    switch code {
+    case .qrPayload(let text): (try? QRPayload(reading: text, base: settings.verificationBase))?.reference.cell
+    case .userCode(let text): UserCode(typed: text)?.cell
+    }
   }
 
   private static func isTyped(_ code: QRV1.ScanSessionRequest.Code) -> Bool {

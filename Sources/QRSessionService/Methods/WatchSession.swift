@@ -12,7 +12,7 @@ extension QRSessionAPI {
   ) async throws(RPCError) {
     guard !request.deviceCode.isEmpty else { throw .invalid("device_code", "is what is watched") }
     let proof = try proof(request.codeVerifier, nil, request.deviceProof, request.deviceCode)
-    guard let code = PollSecret(text: request.deviceCode) else { throw .unknownDeviceCode }
+    let code = try deviceCode(request.deviceCode)
     let secret = Self.digest(code.bytes)
     try await meetCurrent(code, secret, from: context.peer)
     try await responses.serve(SessionWatch(self, secret, proof, responses, context))

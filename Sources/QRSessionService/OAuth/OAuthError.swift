@@ -36,7 +36,7 @@ struct OAuthError: Error, Sendable, Equatable {
       case (_, "slow_down"?): .slowDown
       case (_, "access_denied"?): .accessDenied
       case (_, "expired_token"?): .expiredToken
-      case (_, "invalid_grant"?), (.notFound, _): .invalidGrant
+      case (_, "invalid_grant"?), (_, "OTHER_CELL"?), (.notFound, _): .invalidGrant
       case (_, "unauthorized_client"?): .invalidClient
       case (_, "INITIATOR_NOT_TRUSTED"?), (_, "UPGRADE_REQUIRED"?): .unauthorizedClient
       case (.invalidArgument, _):

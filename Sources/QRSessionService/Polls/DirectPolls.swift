@@ -16,6 +16,8 @@ final class DirectPolls: DirectAnswers {
 
   private let api: QRSessionAPI
   private let fetchedPieces: Int
+  /// What the device codes of this cell begin with; empty in cell 0.
+  private let prefix: [UInt8]
   /// Polls whose turn is to come, the earliest first, from `first` on.
   private var foreseen: [Foreseen] = []
   private var first = 0
@@ -24,13 +26,15 @@ final class DirectPolls: DirectAnswers {
   init(_ api: QRSessionAPI, fetchedPieces: Int = Limits.fetchedPieces) {
     self.api = api
     self.fetchedPieces = fetchedPieces
+    prefix = Array(api.cell.prefix.utf8)
   }
 
   /// False leaves the poll to `pollSession`: among others every poll that is not well-formed, so that one place says
   /// what is wrong with it.
   func answer(_ message: Span<UInt8>, into answer: inout ByteBuffer) throws(RPCError) -> Bool {
     guard let request = QRV1.PollSessionRequest.Borrowed(message), request.codeVerifier.isEmpty, request.waitMs == 0,
-      request.lastVersion >= 0, let secret = takeSecret(message.extracting(request.deviceCode))
+      request.lastVersion >= 0,
+      let secret = takeSecret(message.extracting(behindPrefix(request.deviceCode, of: message)))
     else { return false }
     let decision = api.table.poll(
       secret,
@@ -58,8 +62,8 @@ final class DirectPolls: DirectAnswers {
   func foresee(_ message: Span<UInt8>) -> Bool {
     guard api.table.pieceCount >= fetchedPieces else { return false }
     guard let request = QRV1.PollSessionRequest.Borrowed(message),
-      let code = DeviceCodeText(message.extracting(request.deviceCode)),
-      let secret = Self.secret(message.extracting(request.deviceCode))
+      case let text = behindPrefix(request.deviceCode, of: message),
+      let code = DeviceCodeText(message.extracting(text)), let secret = Self.secret(message.extracting(text))
     else { return true }
     if foreseen.count == Limits.foreseenPolls * 2 {
       foreseen.removeFirst(max(first, foreseen.count - Limits.foreseenPolls))
@@ -71,6 +75,17 @@ final class DirectPolls: DirectAnswers {
     let earlier = foreseen.count - 1 - Limits.foreseenPolls / 2
     if earlier >= first { api.table.fetchEntry(foreseen[earlier].secret) }
     return true
+  }
+
+  /// Where the code goes on behind the prefix of this cell; nothing for one that does not begin with it.
+  private func behindPrefix(_ code: Range<Int>, of message: Span<UInt8>) -> Range<Int> {
+    guard !prefix.isEmpty else { return code }
+    let start = code.lowerBound + prefix.count
+    guard start <= code.upperBound else { return code.upperBound..<code.upperBound }
+    for index in prefix.indices where message[code.lowerBound + index] != prefix[index] {
+      return code.upperBound..<code.upperBound
+    }
+    return start..<code.upperBound
   }
 
   /// What the table knows the code's session by. Known already when the code was foreseen: it is the same text.

@@ -7,17 +7,20 @@ package final class TokenAuthenticator: Sendable {
   private let keys: any VerificationKeys
   private let issuer: String
   private let audience: String
+  private let cell: Cell?
   let clock: any WallClock
   private let sessions: (any SessionAuthority)?
   private let cache: VerifiedTokenCache
 
   /// - Parameters:
   ///   - audience: the name of this service (R9).
+  ///   - cell: whose subjects may call; nil for any cell's.
   ///   - sessions: who knows about sessions that ended early, where somebody does.
   package init(
     keys: any VerificationKeys,
     issuer: String,
     audience: String,
+    cell: Cell? = nil,
     clock: any WallClock = SystemClock(),
     sessions: (any SessionAuthority)? = nil,
     cacheCapacity: Int = Limits.verifiedTokens
@@ -25,18 +28,20 @@ package final class TokenAuthenticator: Sendable {
     self.keys = keys
     self.issuer = issuer
     self.audience = audience
+    self.cell = cell
     self.clock = clock
     self.sessions = sessions
     cache = VerifiedTokenCache(capacity: cacheCapacity)
   }
 
-  /// Errors: `UNAUTHENTICATED` with `TOKEN_EXPIRED`, `SESSION_REVOKED` or `TOKEN_INVALID`; `UNAVAILABLE` while the key
+  /// Errors: `UNAUTHENTICATED` with `TOKEN_EXPIRED`, `SESSION_REVOKED` or `TOKEN_INVALID`; `FAILED_PRECONDITION` with
+  /// `OTHER_CELL`; `UNAVAILABLE` while the key
   /// may only be missing for a moment.
   package func authenticate(_ token: String) throws(RPCError) -> AuthenticatedSubject {
     guard let known = keys.current else {
       throw Self.keysMissing
     }
-    let verifier = AccessTokenVerifier(keys: known, issuer: issuer, audience: audience)
+    let verifier = AccessTokenVerifier(keys: known, issuer: issuer, audience: audience, cell: cell)
     let claims: AccessTokenClaims
     do throws(TokenError) {
       claims = try verified(token, verifier, clock.now())
@@ -82,6 +87,7 @@ package final class TokenAuthenticator: Sendable {
     switch error {
     case .expired: RPCError(.unauthenticated, "the access token has expired", reason: "TOKEN_EXPIRED")
     case .unknownKey(let keyID): keys.fetchMissing(keyID) ? Self.keysMissing : Self.invalid
+    case .otherCell(let cell): .otherCell(cell)
     // One answer for all else: what exactly is wrong helps only whoever forges.
     default: Self.invalid
     }

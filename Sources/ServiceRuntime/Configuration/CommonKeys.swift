@@ -33,6 +33,12 @@ package enum CommonKeys {
     default: ".latchkey",
     help: "folder of the database and the keys"
   )
+  package static let cell = ConfigurationKey.integer(
+    "cell",
+    default: 0,
+    in: 0...65535,
+    help: "number of the cell that this service and its database belong to, in every id that it makes; see Cells"
+  )
   static let storageURLName = "storage.url"
   /// Nil for a file of the service's own in the data directory.
   package static let storageURL = ConfigurationKey<StorageLocation?>(
@@ -272,8 +278,8 @@ package enum CommonKeys {
     [
       listenHost.declaration, listenPort(default: service.port).declaration,
       managementHost.declaration, managementPort(default: service.managementPort).declaration,
-      portsFile.declaration, dataDirectory.declaration, storageURL.declaration, storagePasswordFile.declaration,
-      storageSchema.declaration,
+      portsFile.declaration, dataDirectory.declaration, cell.declaration, storageURL.declaration,
+      storagePasswordFile.declaration, storageSchema.declaration,
       instanceAddress.declaration, serviceTokenFile.declaration,
       certificateFile.declaration, keyFile.declaration, caFile.declaration, insecureCleartext.declaration,
       serviceAuthentication.declaration, callerCAFile.declaration, clientCertificateFile.declaration,

@@ -17,7 +17,7 @@ package final class StorageFailureLog: Sendable {
     switch error.fault {
     case .cancelled, .overloaded, .superseded: return
     case .constraint, .closed, .unavailable, .outcomeUnknown, .full, .corrupt, .newerSchema, .olderSchema,
-      .oldInstances, .forbidden, .misuse:
+      .oldInstances, .forbidden, .otherCell, .misuse:
       break
     }
     guard let suppressed = budget.take(second: now.secondsSinceEpoch) else { return }

@@ -13,7 +13,7 @@ extension RPCError {
       self.init(.unavailable, "the storage did not say whether the change was made", retryAfter: .seconds(1))
     case .cancelled:
       self.init(.cancelled, "the call was cancelled")
-    case .constraint, .corrupt, .newerSchema, .olderSchema, .oldInstances, .forbidden, .misuse:
+    case .constraint, .corrupt, .newerSchema, .olderSchema, .oldInstances, .forbidden, .otherCell, .misuse:
       self.init(.internal, "the storage failed")
     }
   }

@@ -1,3 +1,5 @@
+internal import LatchkeyModel
+
 /// What is fixed about a service before it is configured.
 package struct ServiceDescription: Sendable {
   /// The executable's name, such as `latchkey-qr`; also the audience that its access tokens must name (R9).
@@ -8,6 +10,8 @@ package struct ServiceDescription: Sendable {
   package let keys: [ConfigurationDeclaration]
   /// The defaults of keys, by name, for a service that runs with `dev`.
   package let development: [String: ConfigurationValue]
+  /// Says in which cell identity is, for a service that may be in another.
+  package let identityCell: ConfigurationKey<Int>
   /// Who may call which of its methods, besides those that every service has.
   package let policies: AccessPolicies
 
@@ -17,6 +21,7 @@ package struct ServiceDescription: Sendable {
     managementPort: Int,
     keys: [ConfigurationDeclaration] = [],
     development: [String: ConfigurationValue] = [:],
+    identityCell: ConfigurationKey<Int> = CommonKeys.cell,
     policies: AccessPolicies = AccessPolicies()
   ) {
     self.name = name
@@ -24,9 +29,14 @@ package struct ServiceDescription: Sendable {
     self.managementPort = managementPort
     self.keys = keys
     self.development = development
+    self.identityCell = identityCell
     self.policies = policies
     precondition(
       development.keys.allSatisfy { name in keys.contains { $0.name == name } }, "a value is for a key of the service")
+  }
+
+  func cells(_ configuration: ServiceConfiguration) -> Cells {
+    Cells(own: Cell(UInt16(configuration[CommonKeys.cell])), identity: Cell(UInt16(configuration[identityCell])))
   }
 
   var declarations: [ConfigurationDeclaration] { CommonKeys.declarations(for: self) + keys }

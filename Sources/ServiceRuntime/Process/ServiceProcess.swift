@@ -94,6 +94,7 @@ package enum ServiceProcess {
       path: "\(configuration.dataDirectory)/\(service.name).proofs", clock: SystemClock(), logger: logger)
     let resources = ServiceResources(
       configuration: configuration,
+      cells: service.cells(configuration),
       logger: logger,
       clock: SystemClock(),
       metrics: metrics,
@@ -279,6 +280,7 @@ package enum ServiceProcess {
       keys: trust.keys,
       issuer: configuration[CommonKeys.issuer],
       audience: service.name,
+      cell: resources.cells.identity,
       clock: resources.clock,
       sessions: trust.sessions
     )

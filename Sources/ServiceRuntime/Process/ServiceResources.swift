@@ -6,6 +6,8 @@ package import NIOCore
 /// What the runtime gives a service to make itself of.
 package struct ServiceResources: Sendable {
   package let configuration: ServiceConfiguration
+  /// What the service makes is of its own cell; subjects and sessions are of identity's.
+  package let cells: Cells
   package let logger: Logger
   package let clock: any WallClock
   /// Metrics for `/metrics`.

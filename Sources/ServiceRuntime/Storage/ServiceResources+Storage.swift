@@ -27,7 +27,7 @@ extension ServiceResources {
   ) async throws -> OpenedStorage<Store> {
     switch try configuration.storage(file: file) {
     case .sqlite(let path):
-      let database = try SQLiteDatabase.open(path: path, schema: sqlite.schema)
+      let database = try SQLiteDatabase.open(path: path, schema: sqlite.schema, cells: cells)
       metrics.observe(database, path: path)
       return OpenedStorage(
         store: sqlite.store(database), obstacle: { database.obstacle }, close: { await database.close() })
@@ -35,7 +35,13 @@ extension ServiceResources {
       guard let postgresql else {
         throw ConfigurationError.conflict("storage.url: this service keeps its rows in SQLite only")
       }
-      let database = try await openDatabase(url, postgresql.schema)
+      let database = try await openDatabase(url, postgresql.schema, cells)
+      do throws(StorageError) {
+        try await database.claimCell()
+      } catch {
+        await database.close()
+        throw error
+      }
       metrics.observe(database)
       logger.info("rows are in PostgreSQL", metadata: ["url": "\(url)", "connections": "\(database.connections)"])
       let membership = try await Membership.join(
@@ -46,15 +52,18 @@ extension ServiceResources {
     }
   }
 
-  private func openDatabase(_ url: PostgreSQLURL, _ schema: PostgreSQLSchema) async throws -> PostgreSQLDatabase {
+  private func openDatabase(
+    _ url: PostgreSQLURL, _ schema: PostgreSQLSchema, _ cells: Cells
+  ) async throws -> PostgreSQLDatabase {
     switch configuration[CommonKeys.storageSchema] {
     case .apply:
       let report = note(schema)
-      return try await PostgreSQLDatabase.open(url: url, schema: schema, preparation: .apply(report: report))
+      return try await PostgreSQLDatabase.open(
+        url: url, schema: schema, preparation: .apply(report: report), cells: cells)
     case .wait:
       return try await WaitingRoom.wait(self) {
         do {
-          return .there(try await PostgreSQLDatabase.open(url: url, schema: schema, preparation: .expect))
+          return .there(try await PostgreSQLDatabase.open(url: url, schema: schema, preparation: .expect, cells: cells))
         } catch let error as StorageError {
           guard case .olderSchema(let step) = error.fault else { throw error }
           return .missing(

@@ -1,3 +1,5 @@
+import LatchkeyModel
+
 /// Why a store could not do what it was asked.
 package struct StorageError: Error, Sendable, Equatable, CustomStringConvertible {
   /// What kind of thing went wrong, and with it whose fault it was.
@@ -30,6 +32,8 @@ package struct StorageError: Error, Sendable, Equatable, CustomStringConvertible
     case oldInstances
     /// Whoever asks has no right to it in the database.
     case forbidden
+    /// The database belongs to another cell than the service: whoever goes on would mix up what is whose.
+    case otherCell(found: Cell, expected: Cell)
     /// Our own SQL or our own use of the engine is wrong.
     case misuse
   }
@@ -61,7 +65,7 @@ package struct StorageError: Error, Sendable, Equatable, CustomStringConvertible
     switch fault {
     case .overloaded, .superseded, .unavailable, .full, .closed: true
     case .constraint, .cancelled, .outcomeUnknown, .corrupt, .newerSchema, .olderSchema, .oldInstances, .forbidden,
-      .misuse:
+      .otherCell, .misuse:
       false
     }
   }
@@ -85,6 +89,8 @@ package struct StorageError: Error, Sendable, Equatable, CustomStringConvertible
       case .olderSchema(let step): "the tables are not brought forward to step \(step) yet"
       case .oldInstances: "instances of an older release live"
       case .forbidden: "the database's user has no right to that"
+      case .otherCell(let found, let expected):
+        "the database belongs to cell \(found), and this service to cell \(expected): see cell in the configuration"
       case .misuse: "the engine was used wrongly"
       }
     return detail.isEmpty ? "\(operation): \(reason)" : "\(operation): \(reason): \(detail)"

@@ -1,5 +1,6 @@
 import CPostgreSQL
 import Glibc
+import LatchkeyModel
 import Storage
 
 /// One connection to a database, used by one thread, which waits for each answer.
@@ -11,6 +12,7 @@ import Storage
   private let handle: OpaquePointer
   private let notices = PostgreSQLNotices()
   private let patience: PostgreSQLPatience
+  let cells: Cells
   private var names: [String: String] = [:]
   /// The chain of the audit log that this connection appends to, of its own.
   let chain = Int64.random(in: 1...Int64.max)
@@ -23,8 +25,9 @@ import Storage
 
   /// Blocks until the database answers or the time to connect is over, at each host of the URL.
   init(
-    _ url: PostgreSQLURL, part: String, patience: PostgreSQLPatience
+    _ url: PostgreSQLURL, part: String, cells: Cells, patience: PostgreSQLPatience
   ) throws(StorageError) {
+    self.cells = cells
     self.patience = patience
     guard let handle = unsafe Self.connect(url.connectionOptions) else {
       throw StorageError(.unavailable, operation: "connect", detail: "no memory for a connection")
@@ -267,7 +270,7 @@ import Storage
       try receive(until: deadline)
       // Does not block: the answer is there. Each result becomes ours.
       guard let next = unsafe PQgetResult(handle) else { break }
-      let result = unsafe PostgreSQLResult(next)
+      let result = unsafe PostgreSQLResult(next, idsOf: cells.identity)
       if failure == nil { failure = result.failure }
       last = result
     }

@@ -1,3 +1,4 @@
+import LatchkeyModel
 import Storage
 
 /// A database: up to eight connections, each with a transaction at a time.
@@ -43,19 +44,31 @@ package final class PostgreSQLDatabase: Sendable {
   /// Errors: `unavailable` when a connection cannot be made, `newerSchema` when a newer release has taken away what this one
   /// needs, `olderSchema` when steps are missing that somebody else is to make; those of ``PostgreSQLSchemaWork/apply``.
   package static func open(
-    url: PostgreSQLURL, schema: PostgreSQLSchema, preparation: Preparation = .apply, connections: Int? = nil,
-    isPatient: Bool = false
+    url: PostgreSQLURL, schema: PostgreSQLSchema, preparation: Preparation = .apply, cells: Cells = Cells(),
+    connections: Int? = nil, isPatient: Bool = false
   ) async throws(StorageError) -> PostgreSQLDatabase {
     let work = PostgreSQLSchemaWork(url: url, schema: schema)
     switch preparation {
     case .apply(let report): try await work.apply(report: report)
     case .expect: try await work.state().check("open \(url)")
     }
-    let pool = PostgreSQLPool(url, part: schema.part, patience: isPatient ? .untilDone : .ofServices)
+    let pool = PostgreSQLPool(url, part: schema.part, cells: cells, patience: isPatient ? .untilDone : .ofServices)
     do throws(StorageError) {
       for _ in 0..<max(1, connections ?? Limits.connections) {
         try await start(pool)
       }
+    } catch {
+      await pool.end()
+      throw error
+    }
+    return PostgreSQLDatabase(pool, schema)
+  }
+
+  /// One connection to what is there, whatever that is.
+  static func look(at url: PostgreSQLURL, schema: PostgreSQLSchema) async throws(StorageError) -> PostgreSQLDatabase {
+    let pool = PostgreSQLPool(url, part: schema.part, cells: Cells(), patience: .ofServices)
+    do throws(StorageError) {
+      try await start(pool)
     } catch {
       await pool.end()
       throw error

@@ -10,22 +10,23 @@ package struct PostgreSQLMembers: MemberRows {
   }
 
   /// What a part's schema has for it.
-  static let statements = [
-    """
-    CREATE TABLE members (
-      instance  bigint NOT NULL PRIMARY KEY CHECK (instance BETWEEN 0 AND 65535),
-      boot      uuid NOT NULL,
-      address   text COLLATE "C" NOT NULL,
-      -- Of the database's clock.
-      heartbeat bigint NOT NULL,
-      draining  boolean NOT NULL,
-      -- The last step of the schema that its release knows.
-      knows     bigint NOT NULL,
-      -- It said good-bye, and has given no sign of life since.
-      has_left  boolean NOT NULL DEFAULT false
-    ) WITH (fillfactor = 50)
-    """
-  ]
+  static let statements =
+    [
+      """
+      CREATE TABLE members (
+        instance  bigint NOT NULL PRIMARY KEY CHECK (instance BETWEEN 0 AND 65535),
+        boot      uuid NOT NULL,
+        address   text COLLATE "C" NOT NULL,
+        -- Of the database's clock.
+        heartbeat bigint NOT NULL,
+        draining  boolean NOT NULL,
+        -- The last step of the schema that its release knows.
+        knows     bigint NOT NULL,
+        -- It said good-bye, and has given no sign of life since.
+        has_left  boolean NOT NULL DEFAULT false
+      ) WITH (fillfactor = 50)
+      """
+    ] + PostgreSQLDatabase.cellStatements
 
   /// Cut off to the millisecond, as an instance's own time is.
   private static let now = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"

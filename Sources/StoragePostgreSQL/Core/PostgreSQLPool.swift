@@ -1,4 +1,5 @@
 import DequeModule
+import LatchkeyModel
 import Storage
 import Synchronization
 
@@ -30,10 +31,12 @@ final class PostgreSQLPool: Sendable {
 
   let url: PostgreSQLURL
   let part: String
+  let cells: Cells
   private let patience: PostgreSQLPatience
   private let state = Mutex(State())
 
-  init(_ url: PostgreSQLURL, part: String, patience: PostgreSQLPatience) {
+  init(_ url: PostgreSQLURL, part: String, cells: Cells, patience: PostgreSQLPatience) {
+    self.cells = cells
     self.patience = patience
     self.url = url
     self.part = part
@@ -148,7 +151,7 @@ final class PostgreSQLPool: Sendable {
     _ report: @Sendable (StorageError?) -> Void
   ) async {
     do throws(StorageError) {
-      let connection = try PostgreSQLConnection(url, part: part, patience: patience)
+      let connection = try PostgreSQLConnection(url, part: part, cells: cells, patience: patience)
       try await preparation(connection)
       state.withLock { $0.connected += 1 }
       report(nil)
@@ -159,7 +162,7 @@ final class PostgreSQLPool: Sendable {
     }
     while waitForAttempt(wake) {
       do throws(StorageError) {
-        let connection = try PostgreSQLConnection(url, part: part, patience: patience)
+        let connection = try PostgreSQLConnection(url, part: part, cells: cells, patience: patience)
         state.withLock { $0.connected += 1 }
         await serve(connection, thread, wake)
       } catch {

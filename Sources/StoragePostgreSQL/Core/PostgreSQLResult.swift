@@ -1,12 +1,16 @@
 import CPostgreSQL
+import LatchkeyModel
 
 /// What the server answered to one statement.
 @safe final class PostgreSQLResult {
   // Given up by libpq to us, cleared in `deinit`, never handed out.
   private let handle: OpaquePointer
   let count: Int32
+  /// Of the ids that rows are read with.
+  let cell: Cell
 
-  init(_ handle: OpaquePointer) {
+  init(_ handle: OpaquePointer, idsOf cell: Cell) {
+    self.cell = cell
     unsafe self.handle = handle
     // Reads a live result.
     count = unsafe PQntuples(handle)

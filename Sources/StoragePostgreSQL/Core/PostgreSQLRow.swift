@@ -11,6 +11,9 @@ package struct PostgreSQLRow {
     self.row = row
   }
 
+  /// Of the ids in the database.
+  package var cell: Cell { result.cell }
+
   package func isNull(_ column: Int32) -> Bool { result.isNull(row, column) }
 
   /// 0 for NULL. A sum is cast to `bigint` by its statement.
@@ -57,7 +60,7 @@ package struct PostgreSQLRow {
 
   /// An id that the schema says is there and has 16 bytes.
   package func id<ID: OpaqueID>(_ column: Int32) throws(StorageError) -> ID {
-    guard let id = ID(bytes: blob(column)) else {
+    guard let id = ID(bytes: blob(column), in: cell) else {
       throw StorageError(.corrupt, operation: "read an id", detail: "column \(column) is no id")
     }
     return id

@@ -45,7 +45,7 @@ struct PostgreSQLLineage: LineageRows {
   }
 
   private static func map(_ row: PostgreSQLRow) throws(StorageError) -> LineageMember {
-    guard let member = LineageMember(bytes: row.bytes(0)) else {
+    guard let member = LineageMember(bytes: row.bytes(0), in: row.cell) else {
       throw StorageError(.corrupt, operation: "read a lineage", detail: "unknown member")
     }
     return member

@@ -51,7 +51,7 @@ struct PostgreSQLTickets: LinkTicketRows {
         scope: try row.parsed(7), method: method, provenBy: method.proofReferences.isEmpty ? nil : method,
         provenAt: row.timestamp(8), keyThumbprint: row.optionalText(9),
         expiry: row.timestamp(10)),
-      credential: row.isNull(11) ? nil : LineageMember(bytes: row.bytes(11)),
+      credential: row.isNull(11) ? nil : LineageMember(bytes: row.bytes(11), in: row.cell),
       accountMask: row.text(4),
       qrSession: try row.optionalID(6),
       expiry: row.timestamp(5)

@@ -9,7 +9,7 @@ struct PostgreSQLUpkeep: UpkeepRows {
     try await db.lock("upkeep", .text(chore))
     return try await db.first("SELECT holder, until FROM upkeep WHERE chore = $1 FOR UPDATE", .text(chore)) {
       row throws(StorageError) in
-      guard let holder = OpaqueIDValue(bytes: row.bytes(0)) else {
+      guard let holder = OpaqueIDValue(bytes: row.bytes(0), in: row.cell) else {
         throw StorageError(.corrupt, operation: "read a row", detail: "no valid holder in its column")
       }
       return UpkeepClaim(holder: holder, until: row.timestamp(1))

@@ -31,7 +31,7 @@ struct PostgreSQLMigrations: MigrationRows {
   private static func map(_ row: PostgreSQLRow) throws(StorageError) -> StoredMigration {
     var claim: StoredMigration.Claim?
     if let bytes = row.optionalBlob(17) {
-      guard let holder = OpaqueIDValue(bytes: bytes) else {
+      guard let holder = OpaqueIDValue(bytes: bytes, in: row.cell) else {
         throw StorageError(.corrupt, operation: "read a row", detail: "no valid lease in its column")
       }
       claim = StoredMigration.Claim(holder: holder, until: row.timestamp(18))

@@ -137,7 +137,7 @@ enum PostgreSQLQRSessionRow {
       app: row.optionalText(10).flatMap(DisplayText.init),
       address: row.text(11),
       keyThumbprint: row.optionalText(12),
-      sessionID: row.optionalBytes(13).flatMap(SessionID.init(bytes:))
+      sessionID: row.optionalBytes(13).flatMap { SessionID(bytes: $0, in: row.cell) }
     )
     return QRSessionRequest(
       purpose: purpose,
@@ -178,8 +178,8 @@ enum PostgreSQLQRSessionRow {
   }
 
   private static func claim(_ row: PostgreSQLRow) -> QRSession.Claim? {
-    guard let subject = SubjectID(bytes: row.bytes(19)),
-      let sessionID = SessionID(bytes: row.bytes(20)),
+    guard let subject = SubjectID(bytes: row.bytes(19), in: row.cell),
+      let sessionID = SessionID(bytes: row.bytes(20), in: row.cell),
       let ticket = Digest256(row.bytes(21)),
       let ticketExpires = row.optionalInteger(22)
     else { return nil }

@@ -17,7 +17,7 @@ extension PostgreSQLQRSessionStore {
   /// In milliseconds after an instance's last sign of life: none of its codes lives longer. With a minute for what it had in
   /// hand, and for what clocks differ.
   private static let lastEnd = (QRLimits.maximumLifetime + QRLimits.redeemWindow + .seconds(60)).wholeMilliseconds
-  /// An id begins with the number of its instance. With those of the last moment, so that none of it is left out.
+  /// An id begins with its cell and the number of its instance. With those of the last moment, so that none of it is left out.
   private static let selectExpired = """
     SELECT id, expires_at FROM qr_sessions
     WHERE id BETWEEN $1 AND $2 AND expires_at > $3 AND expires_at <= $4 AND state IN (\(unfinished))
@@ -48,7 +48,7 @@ extension PostgreSQLQRSessionStore {
       ) { row in (instance: row.integer(0), boot: row.bytes(1), told: row.integer(2)) }
       var ids: [QRSessionID] = []
       for one in gone {
-        let (first, last) = Self.ids(of: UInt16(clamping: one.instance))
+        let (first, last) = Self.ids(of: UInt16(clamping: one.instance), in: db.cells.own)
         let expired = try await db.all(
           Self.selectExpired, .bytes(first), .bytes(last), .integer(one.told), .integer(now), .integer(limit)
         ) { row in (id: QRSessionID(bytes: row.bytes(0)), time: row.integer(1)) }
@@ -62,8 +62,8 @@ extension PostgreSQLQRSessionStore {
   }
 
   /// The lowest id that an instance may have issued, and the highest.
-  private static func ids(of instance: UInt16) -> (first: [UInt8], last: [UInt8]) {
-    let number = [UInt8(instance >> 8), UInt8(instance & 0xFF)]
-    return (number + [UInt8](repeating: 0, count: 14), number + [UInt8](repeating: 0xFF, count: 14))
+  private static func ids(of instance: UInt16, in cell: Cell) -> (first: [UInt8], last: [UInt8]) {
+    let number = cell.bytes + [UInt8(instance >> 8), UInt8(instance & 0xFF)]
+    return (number + [UInt8](repeating: 0, count: 12), number + [UInt8](repeating: 0xFF, count: 12))
   }
 }

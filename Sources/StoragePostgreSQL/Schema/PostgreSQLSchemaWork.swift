@@ -1,3 +1,4 @@
+import LatchkeyModel
 import Storage
 import Synchronization
 
@@ -41,7 +42,7 @@ package struct PostgreSQLSchemaWork: Sendable {
     _ body: @escaping @Sendable (PostgreSQLConnection) async throws(StorageError) -> Value
   ) async throws(StorageError) -> Value {
     let pool = PostgreSQLPool(
-      url, part: schema.part,
+      url, part: schema.part, cells: Cells(),
       patience: PostgreSQLPatience(
         queue: nil, statement: Limits.schemaStatement, lockMilliseconds: patience.lockMilliseconds))
     let value = Mutex<Value?>(nil)

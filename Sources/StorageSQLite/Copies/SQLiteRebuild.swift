@@ -1,3 +1,4 @@
+import LatchkeyModel
 import Storage
 
 /// A new database file that is filled with rows from elsewhere. Nobody uses it before it is whole, so that nothing waits
@@ -9,16 +10,18 @@ package final class SQLiteRebuild {
   package let tables: [SQLiteTable]
   private let triggers: [(name: String, sql: String)]
 
-  /// - Parameter version: of the schema, as the rows were written under; services go on from there.
+  /// - Parameters:
+  ///   - version: of the schema, as the rows were written under; services go on from there.
+  ///   - cell: whose rows they are.
   ///
   /// Errors: `newerSchema` when this release does not know that version.
-  package init(path: String, schema: SQLiteSchema, version: Int) throws(StorageError) {
+  package init(path: String, schema: SQLiteSchema, version: Int, cell: Cell = .first) throws(StorageError) {
     guard (1...schema.latest).contains(version) else {
       throw StorageError(.newerSchema(found: version, known: schema.latest), operation: "make \(path)")
     }
     try DatabaseFile.create(path)
     connection = try SQLiteConnection(path: path, mode: .copy)
-    try SchemaUpgrade.run(SQLiteSchema(versions: Array(schema.versions[..<version])), on: connection)
+    try SchemaUpgrade.run(SQLiteSchema(versions: Array(schema.versions[..<version])), in: cell, on: connection)
     // Rows come table by table; what refers to what is looked at once all are there.
     try connection.run("PRAGMA foreign_keys = OFF")
     tables = try SQLiteTable.all(in: connection)

@@ -1,3 +1,4 @@
+import LatchkeyModel
 import Storage
 
 /// What a database file holds at one moment. Its service may go on writing meanwhile; the write-ahead log grows for as
@@ -8,6 +9,8 @@ package final class SQLiteSnapshot {
   private let connection: SQLiteConnection
   /// The version of the schema.
   package let version: Int
+  /// Which cell the file belongs to.
+  package let cell: Cell
   package let tables: [SQLiteTable]
 
   /// Errors: `unavailable` when there is no such file.
@@ -16,6 +19,7 @@ package final class SQLiteSnapshot {
     try connection.run("BEGIN")
     // The first reading is what the transaction stays with.
     version = Int(try connection.first("PRAGMA user_version") { $0.integer(0) } ?? 0)
+    cell = try DatabaseCell.read(on: connection)
     tables = try SQLiteTable.all(in: connection)
   }
 

@@ -1,4 +1,5 @@
 import CSQLite
+import LatchkeyModel
 import Storage
 
 /// One connection to a database file, used by one thread.
@@ -21,8 +22,11 @@ import Storage
   /// What the running operation is called, for errors.
   var operation: String
   let interrupt: SQLiteInterrupt
+  /// Of the ids that rows are read with.
+  private let cell: Cell
 
-  init(path: String, mode: Mode) throws(StorageError) {
+  init(path: String, mode: Mode, idsOf cell: Cell = .first) throws(StorageError) {
+    self.cell = cell
     operation = "open \(path)"
     var opened: OpaquePointer?
     let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
@@ -255,7 +259,8 @@ import Storage
     }
     // The same SQL used inside its own loop, or a full cache: a statement for this once.
     let isCached = cache[sql] == nil && cache.count < Limits.cachedStatements
-    let statement = try unsafe SQLiteStatement(sql: sql, database: handle, isCached: isCached, operation: operation)
+    let statement = try unsafe SQLiteStatement(
+      sql: sql, database: handle, cell: cell, isCached: isCached, operation: operation)
     statement.isLent = true
     if isCached { cache[sql] = statement }
     return statement

@@ -1,5 +1,6 @@
 import Callers
 import Glibc
+import LatchkeyModel
 import Storage
 import Synchronization
 
@@ -25,18 +26,21 @@ package final class SQLiteDatabase: Sendable {
   ///
   /// `isPatient`: what waits is never refused because of what has waited for long. For those whose work comes all at
   /// once and in a bounded amount, such as tests; a service is not.
+  ///
+  /// Errors: `otherCell` for a file that was made in another cell than `cells.own`, before it is changed in any way.
   package static func open(
     path: String,
     schema: SQLiteSchema,
+    cells: Cells = Cells(),
     readers: Int? = nil,
     isPatient: Bool = false
   ) throws(StorageError) -> SQLiteDatabase {
     try DatabaseFile.create(path)
-    let writer = try SQLiteConnection(path: path, mode: .writer)
-    try SchemaUpgrade.run(schema, on: writer)
+    let writer = try SQLiteConnection(path: path, mode: .writer, idsOf: cells.identity)
+    try SchemaUpgrade.run(schema, in: cells.own, on: writer)
     var readConnections: [Handover] = []
     for _ in 0..<max(1, readers ?? Limits.readers) {
-      readConnections.append(Handover(try SQLiteConnection(path: path, mode: .reader)))
+      readConnections.append(Handover(try SQLiteConnection(path: path, mode: .reader, idsOf: cells.identity)))
     }
     return try SQLiteDatabase(
       writer: Handover(writer), readers: readConnections,

@@ -1,3 +1,4 @@
+import LatchkeyModel
 import Storage
 
 /// The row that a statement stands on. Columns count from 0, in the order that the statement names them.
@@ -9,6 +10,9 @@ package struct SQLiteRow {
   init(_ statement: SQLiteStatement) {
     self.statement = statement
   }
+
+  /// Of the ids in the database.
+  package var cell: Cell { statement.cell }
 
   package func isNull(_ column: Int32) -> Bool { statement.isNull(column) }
 

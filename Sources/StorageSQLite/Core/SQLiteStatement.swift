@@ -1,4 +1,5 @@
 import CSQLite
+import LatchkeyModel
 import Storage
 
 /// One prepared statement. Belongs to its connection and its connection's thread; `SQLiteConnection` resets it when
@@ -7,11 +8,14 @@ import Storage
   // Made in `init`, finalised in `deinit`, never handed out.
   private let handle: OpaquePointer
   let sql: String
+  let cell: Cell
   /// Some caller uses it, so that the same SQL asked for again needs another one.
   var isLent = false
 
   /// `database` outlives the statement: the connection finalises its statements first.
-  init(sql: String, database: OpaquePointer, isCached: Bool, operation: String) throws(StorageError) {
+  init(
+    sql: String, database: OpaquePointer, cell: Cell, isCached: Bool, operation: String
+  ) throws(StorageError) {
     var prepared: OpaquePointer?
     let flags = isCached ? UInt32(SQLITE_PREPARE_PERSISTENT) : 0
     // The text lives through the call and its length is not needed: SQLite stops at the NUL that Swift appends.
@@ -22,6 +26,7 @@ import Storage
     }
     unsafe self.handle = prepared
     self.sql = sql
+    self.cell = cell
   }
 
   deinit {

@@ -145,7 +145,7 @@ final class SharedStatistics: Sendable {
     switch error.fault {
     case .full, .unavailable, .corrupt: writing.withLock { $0 = (error, $0?.tried ?? .now) }
     case .constraint, .cancelled, .overloaded, .superseded, .closed, .outcomeUnknown, .newerSchema, .olderSchema,
-      .oldInstances, .forbidden, .misuse:
+      .oldInstances, .forbidden, .otherCell, .misuse:
       break
     }
   }

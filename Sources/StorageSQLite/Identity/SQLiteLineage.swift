@@ -38,7 +38,7 @@ struct SQLiteLineage: LineageRows {
   }
 
   private static func map(_ row: SQLiteRow) throws(StorageError) -> LineageMember {
-    guard let member = LineageMember(bytes: row.blob(0)) else {
+    guard let member = LineageMember(bytes: row.blob(0), in: row.cell) else {
       throw StorageError(.corrupt, operation: "read a lineage", detail: "unknown member")
     }
     return member

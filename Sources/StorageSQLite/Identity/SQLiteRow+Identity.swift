@@ -6,7 +6,7 @@ extension SQLiteRow {
 
   /// An id that the schema says is there and has 16 bytes.
   func id<ID: OpaqueID>(_ column: Int32) throws(StorageError) -> ID {
-    guard let id = ID(bytes: blob(column)) else {
+    guard let id = ID(bytes: blob(column), in: cell) else {
       throw StorageError(.corrupt, operation: "read an id", detail: "column \(column) is no id")
     }
     return id

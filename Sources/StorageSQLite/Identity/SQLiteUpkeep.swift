@@ -7,7 +7,7 @@ struct SQLiteUpkeep: UpkeepRows {
 
   func lock(_ chore: String) throws(StorageError) -> UpkeepClaim? {
     try db.first("SELECT holder, until FROM upkeep WHERE chore = ?", .text(chore)) { row throws(StorageError) in
-      guard let holder = OpaqueIDValue(bytes: row.blob(0)) else {
+      guard let holder = OpaqueIDValue(bytes: row.blob(0), in: row.cell) else {
         throw StorageError(.corrupt, operation: "read a row", detail: "no valid holder in its column")
       }
       return UpkeepClaim(holder: holder, until: row.timestamp(1))

@@ -4,7 +4,7 @@ import Storage
 extension SQLiteRow {
   /// The 16 bytes of an id. Anything else in such a column means that the file is damaged.
   func opaqueID<ID: OpaqueID>(_ column: Int32, as type: ID.Type = ID.self) throws(StorageError) -> ID {
-    guard let id = ID(bytes: blob(column)) else { throw damaged("id") }
+    guard let id = ID(bytes: blob(column), in: cell) else { throw damaged("id") }
     return id
   }
 

@@ -121,7 +121,7 @@ enum QRSessionRow {
       app: row.optionalText(10).flatMap(DisplayText.init),
       address: row.text(11),
       keyThumbprint: row.optionalText(12),
-      sessionID: row.optionalBlob(13).flatMap(SessionID.init(bytes:))
+      sessionID: row.optionalBlob(13).flatMap { SessionID(bytes: $0, in: row.cell) }
     )
     return QRSessionRequest(
       purpose: purpose,
@@ -162,8 +162,8 @@ enum QRSessionRow {
   }
 
   private static func claim(_ row: SQLiteRow) -> QRSession.Claim? {
-    guard let subject = SubjectID(bytes: row.blob(19)),
-      let sessionID = SessionID(bytes: row.blob(20)),
+    guard let subject = SubjectID(bytes: row.blob(19), in: row.cell),
+      let sessionID = SessionID(bytes: row.blob(20), in: row.cell),
       let ticket = Digest256(row.blob(21)),
       let ticketExpires = row.optionalInteger(22)
     else { return nil }

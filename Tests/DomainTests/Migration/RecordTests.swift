@@ -157,7 +157,7 @@ struct RecordTests {
     let stores = try await engine.openMigrator(in: try TemporaryFolder())
     let seed = SeededRandom.seed()
     var random = SeededRandom(seed: seed)
-    let subjects = (1...6).map { SubjectID(bytes: [UInt8](repeating: $0, count: 16))! }
+    let subjects = (1...6).map { SubjectID(bytes: [UInt8](repeating: $0, count: 16), in: .first)! }
     let most = 3000
     var model: [SubjectID: [RecordName: Int]] = [:]
     var guests = Set(subjects.prefix(4))

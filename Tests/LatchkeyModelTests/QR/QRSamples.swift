@@ -21,7 +21,7 @@ enum QRSamples {
 
   /// The account of that name: its first letter, 16 times.
   static func subject(_ name: String) -> SubjectID {
-    guard let id = SubjectID(bytes: [UInt8](repeating: name.utf8.first ?? 0, count: 16)) else {
+    guard let id = SubjectID(bytes: [UInt8](repeating: name.utf8.first ?? 0, count: 16), in: .first) else {
       preconditionFailure("16 bytes")
     }
     return id
@@ -29,7 +29,7 @@ enum QRSamples {
 
   /// The signed-in session of that name.
   static func signedIn(_ name: String) -> SessionID {
-    guard let id = SessionID(bytes: [UInt8](repeating: name.utf8.first ?? 0, count: 16)) else {
+    guard let id = SessionID(bytes: [UInt8](repeating: name.utf8.first ?? 0, count: 16), in: .first) else {
       preconditionFailure("16 bytes")
     }
     return id

@@ -76,11 +76,14 @@ import Testing
     }
   }
 
-  @Test("A session id names its owner instance and reads back")
-  func sessionID() {
-    let id = QRSessionID(instance: 0xABCD, from: RandomSource { _ in Array(1...14) })
-    #expect(id.instance == 0xABCD)
-    #expect(id.bytes == [0xAB, 0xCD] + Array(1...14))
+  @Test("A session id names its cell and the instance that issued it, and reads back", arguments: [0, 3, 0xFEDC])
+  func sessionID(cell: UInt16) throws {
+    let id = QRSessionID(instance: 0xABCD, from: RandomSource(in: Cell(cell)) { _ in Array(1...12) })
+    #expect(id.instance == 0xABCD && id.cell == Cell(cell))
+    #expect(id.bytes == Cell(cell).bytes + [0xAB, 0xCD] + Array(1...12))
+    let before = try #require(QRSessionID.last(before: 0xABCD, in: Cell(cell)))
+    #expect(before.bytes.lexicographicallyPrecedes(id.bytes))
+    #expect(before.instance == 0xABCC && before.cell == Cell(cell))
     #expect(QRSessionID(text: id.description) == id)
     #expect(QRSessionID(bytes: id.bytes) == id)
     #expect(QRSessionID(text: "short") == nil)

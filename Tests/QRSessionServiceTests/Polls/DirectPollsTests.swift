@@ -34,7 +34,8 @@ import Testing
 
   @Test("a poll that was foreseen is answered by its own code, in whatever order they come", arguments: UInt64(0)..<20)
   func foreseen(seed: UInt64) async throws {
-    let harness = try Harness { $0.interval = .zero }
+    let cell = seed % 2 == 0 ? Cell.first : Cell(UInt16(seed) * 777)
+    let harness = try Harness(in: TemporaryFolder(), cell: cell) { $0.interval = .zero }
     // Two that no answer of another could be taken for: one scanned, one denied.
     let issued = [try await harness.issue(), try await harness.issue(), try await harness.issue()]
     _ = try await harness.scan(issued[1])
@@ -73,6 +74,30 @@ import Testing
       code[place] = code[place] == 0x42 ? 0x43 : 0x42
       #expect(foresee(polls, try message(issued.deviceCode)))
       #expect(try answer(polls, message(String(decoding: code, as: UTF8.self))) == nil, "place \(place)")
+    }
+  }
+
+  @Test(
+    "C16: a poll by a code that names another cell, or none, is left to the way that refuses it",
+    arguments: [0, 3, 65_535])
+  func cells(number: UInt16) async throws {
+    let harness = try Harness(in: TemporaryFolder(), cell: Cell(number)) { $0.interval = .zero }
+    let code = try await harness.issue().deviceCode
+    let rest = String(code.dropFirst(Cell(number).prefix.count))
+    let polls = DirectPolls(harness.api, fetchedPieces: 0)
+    let expected = try await slow(harness, code)
+    for isForeseen in [false, true] {
+      if isForeseen { #expect(foresee(polls, try message(code))) }
+      #expect(try answer(polls, message(code)) == expected)
+    }
+    for prefix in ["", "4.", "33.", "3.", "3", "65535.", "65534."] where prefix != Cell(number).prefix {
+      let other = try message(prefix + rest)
+      #expect(foresee(polls, other))
+      #expect(try answer(polls, other) == nil, "\(prefix)")
+      let refusal = await #expect(throws: RPCError.self) { try await slow(harness, prefix + rest) }
+      let isCode = prefix.isEmpty || prefix.hasSuffix(".")
+      #expect(refusal?.details.reason == (isCode ? "OTHER_CELL" : nil), "\(prefix)")
+      if isCode { #expect(refusal?.details.info.first?.value == "\(prefix.isEmpty ? "0" : prefix.dropLast())") }
     }
   }
 

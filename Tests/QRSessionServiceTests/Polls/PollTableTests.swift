@@ -51,8 +51,8 @@ import Testing
 
   private func claim() throws -> QRSession.Claim {
     QRSession.Claim(
-      subject: try #require(SubjectID(bytes: [UInt8](repeating: 1, count: 16))),
-      sessionID: try #require(SessionID(bytes: [UInt8](repeating: 2, count: 16))),
+      subject: try #require(SubjectID(bytes: [UInt8](repeating: 1, count: 16), in: .first)),
+      sessionID: try #require(SessionID(bytes: [UInt8](repeating: 2, count: 16), in: .first)),
       ticket: try digest(5),
       ticketExpires: start + .seconds(60),
       mask: DisplayText("a•••@example.org")

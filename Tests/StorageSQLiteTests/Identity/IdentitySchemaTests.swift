@@ -56,7 +56,7 @@ struct IdentitySchemaTests {
       }
       await old.close()
       let database = try SQLiteDatabase.open(path: folder.file("test.db"), schema: .identity)
-      let id = try #require(SessionID(bytes: [UInt8](repeating: 0, count: 16)))
+      let id = try #require(SessionID(bytes: [UInt8](repeating: 0, count: 16), in: .first))
       let session = try await database.read { db throws(StorageError) in try SQLiteSessions(db: db).find(id) }
       #expect(session?.family.generation == 3 && session?.confirmedAt == nil)
       let device = try await database.read { db throws(StorageError) in try SQLiteDevices(db: db).find("key") }

@@ -3,6 +3,7 @@ import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import ServiceRuntime
 
 /// Signs in by what a confirmed QR code brought to this device, so that its guest's data gets a say. The new session
 /// takes the place of the code's, and is allowed no more and lasts no longer.

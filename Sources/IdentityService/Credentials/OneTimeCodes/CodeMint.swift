@@ -7,6 +7,9 @@ import Storage
 /// hash without a key.
 package struct CodeMint: Sendable {
   private let key: RedactedSecret
+  /// What a handle begins with, before its cell.
+  static let handlePrefix = "lko_"
+
   private let random: RandomSource
 
   package init(key: RedactedSecret, random: RandomSource) {
@@ -25,7 +28,9 @@ package struct CodeMint: Sendable {
   }
 
   /// A name for a code, which tells it from the others of its identifier.
-  package func makeHandle() -> String { "lko_\(Base64URL.encode(random.bytes(16)))" }
+  package func makeHandle() -> String {
+    "\(Self.handlePrefix)\(random.cell.prefix)\(Base64URL.encode(random.bytes(16)))"
+  }
 
   package func hashed(
     _ code: String, for identifier: AccountIdentifier, _ purpose: CodePurpose, handle: String

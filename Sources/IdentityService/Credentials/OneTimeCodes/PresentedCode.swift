@@ -25,7 +25,7 @@ struct PresentedCode: Sendable {
     guard credential.code.utf8.count == digits, credential.code.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
       throw .invalid("\(field).code", "must be \(digits) digits")
     }
-    let handle = try RequestFields.codeHandle(credential.handle, "\(field).handle")
+    let handle = try RequestFields.codeHandle(credential.handle, "\(field).handle", in: codes.cell)
     let known = try await codes.look(FindAccount(for: identifier))
     let found = known?.isProven == true ? known : nil
     // Beside the tries of each code: new codes must not make endless tries (R24).

@@ -8,7 +8,7 @@ extension AdminHandlers {
     _ request: IdentityV1.DeleteSubjectRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.DeleteSubjectResponse {
-    let id = try RequestFields.subjectID(request.sub, "sub")
+    let id = try RequestFields.subjectID(request.sub, "sub", in: cell)
     let detail = try detail("by an administrator", reason: request.reason)
     let now = clock.now()
     let deletion = DeleteSubject(

@@ -9,7 +9,7 @@ extension AdminHandlers {
     _ request: IdentityV1.DisableSubjectRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.DisableSubjectResponse {
-    let id = try RequestFields.subjectID(request.sub, "sub")
+    let id = try RequestFields.subjectID(request.sub, "sub", in: cell)
     let detail = try detail("", reason: request.reason)
     let ended = try await perform(SetDisabled(true, id, detail: detail, at: clock.now()))
     guard let ended else { throw .subjectNotFound }

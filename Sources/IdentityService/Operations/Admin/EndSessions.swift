@@ -13,7 +13,7 @@ extension AdminHandlers {
     let begun = clock.now()
     switch request.whose {
     case .sub(let text):
-      let id = try RequestFields.subjectID(text, "sub")
+      let id = try RequestFields.subjectID(text, "sub", in: cell)
       let detail = try detail("", reason: request.reason)
       let ended = try await perform(EndSessionsOf(id, detail: detail, at: begun))
       guard let ended else { throw .subjectNotFound }

@@ -10,7 +10,7 @@ extension AdminHandlers {
   ) async throws(RPCError) -> IdentityV1.GetSubjectResponse {
     let id: SubjectID
     switch request.who {
-    case .sub(let text): id = try RequestFields.subjectID(text, "sub")
+    case .sub(let text): id = try RequestFields.subjectID(text, "sub", in: cell)
     case .identifier(let text):
       let identifier = try RequestFields.identifier(text, "identifier")
       guard let owner = try await look(FindOwner(of: identifier)) else { throw .subjectNotFound }

@@ -14,7 +14,7 @@ extension AuditHandlers {
     guard (0...Int32(Limits.auditPage)).contains(request.limit) else {
       throw .invalid("limit", "must be at most \(Limits.auditPage)")
     }
-    let subject = request.sub.isEmpty ? nil : try RequestFields.subjectID(request.sub, "sub")
+    let subject = request.sub.isEmpty ? nil : try RequestFields.subjectID(request.sub, "sub", in: cell)
     let limit = request.limit == 0 ? 100 : Int(request.limit)
     let events = try await look(ListEvents(after: request.after, of: subject, limit: limit))
     return IdentityV1.ListAuditEventsResponse(

@@ -3,7 +3,7 @@ import LatchkeyModel
 
 /// A refresh token as it was presented: which session it names and which of the session's tokens it says it is.
 ///
-/// The text is `lkr_` and base64url of session (16 bytes), generation (8 bytes) and an HMAC-SHA256 (32 bytes) over both
+/// The text is `lkr_`, the prefix of the session's cell and base64url of session (16 bytes), generation (8 bytes) and an HMAC-SHA256 (32 bytes) over both
 /// and the session's seed, under the service's secret. So the same token can be made again when its answer was lost,
 /// and no token is ever stored.
 package struct RefreshToken: Sendable {
@@ -16,9 +16,10 @@ package struct RefreshToken: Sendable {
 
   /// Nil for what is no refresh token by its form.
   package init?(_ text: String) {
-    guard text.utf8.count <= Limits.tokenCharacters, text.hasPrefix(Self.prefix),
-      let bytes = Base64URL.decode(text.dropFirst(Self.prefix.count)), bytes.count == Self.byteCount,
-      let session = SessionID(bytes: Array(bytes[..<16]))
+    guard text.utf8.count <= Limits.tokenCharacters, text.hasPrefix(Self.prefix) else { return nil }
+    let (cell, rest) = Cell.read(text.dropFirst(Self.prefix.count))
+    guard let bytes = Base64URL.decode(rest), bytes.count == Self.byteCount,
+      let session = SessionID(bytes: Array(bytes[..<16]), in: cell)
     else { return nil }
     let generation = bytes[16..<24].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
     guard let generation = Int64(exactly: generation) else { return nil }
@@ -39,7 +40,7 @@ package struct RefreshToken: Sendable {
     /// The newest token of a session.
     package func newest(of session: Session) -> String {
       let named = Self.name(session.id, session.family.generation)
-      return prefix + Base64URL.encode(named + authenticator(named, session.refreshSeed))
+      return prefix + session.id.cell.prefix + Base64URL.encode(named + authenticator(named, session.refreshSeed))
     }
 
     package func isGenuine(_ token: RefreshToken, of session: Session) -> Bool {

@@ -117,7 +117,7 @@ package struct TokenIssuer: Sendable {
   ///
   /// Errors: `UNAUTHENTICATED`, and `UNAVAILABLE` while nobody knows.
   package func verify(_ token: String, at now: Timestamp) throws(RPCError) -> AccessTokenClaims {
-    let verifier = AccessTokenVerifier(keys: try publishedKeys(), issuer: issuer, audience: audiences[0])
+    let verifier = try verifier()
     do throws(TokenError) {
       return try verifier.verify(token, at: now)
     } catch {
@@ -127,9 +127,18 @@ package struct TokenIssuer: Sendable {
 
   /// The same; nil for a token that does not hold.
   ///
-  /// Errors: `UNAVAILABLE` while nobody knows.
+  /// Errors: `OTHER_CELL` for one of another cell, `UNAVAILABLE` while nobody knows.
   package func genuine(_ token: String, at now: Timestamp) throws(RPCError) -> AccessTokenClaims? {
-    let keys = try publishedKeys()
-    return try? AccessTokenVerifier(keys: keys, issuer: issuer, audience: audiences[0]).verify(token, at: now)
+    let verifier = try verifier()
+    do throws(TokenError) {
+      return try verifier.verify(token, at: now)
+    } catch {
+      if case .otherCell(let cell) = error { throw .otherCell(cell) }
+      return nil
+    }
+  }
+
+  private func verifier() throws(RPCError) -> AccessTokenVerifier {
+    AccessTokenVerifier(keys: try publishedKeys(), issuer: issuer, audience: audiences[0], cell: random.cell)
   }
 }

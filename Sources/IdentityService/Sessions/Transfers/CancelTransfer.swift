@@ -12,6 +12,7 @@ extension TransferHandlers {
     guard let id = TransferID(request.transferID) else {
       throw .invalid("transfer_id", "must be the transfer_id of CreateTransfer")
     }
+    try cell.requireSame(id.cell)
     let subject = try context.callerSubject()
     let isCancelled = try await perform(CancelTransfer(id, of: subject, at: clock.now()))
     return IdentityV1.CancelTransferResponse(cancelled: isCancelled)

@@ -3,6 +3,7 @@ import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import ServiceRuntime
 
 /// Answers `latchkey.identity.v1.TransferService`, one file for each method.
 package struct TransferHandlers: IdentityV1.TransferService, Deciding {
@@ -18,6 +19,7 @@ package struct TransferHandlers: IdentityV1.TransferService, Deciding {
     guard let code = TransferCode(typed: code) else {
       throw .invalid("code", "must be the \(TransferCode.length) letters of a transfer's code")
     }
+    try cell.requireSame(code.cell)
     return SHA256Hash.hash(code.bytes)
   }
 
@@ -25,6 +27,7 @@ package struct TransferHandlers: IdentityV1.TransferService, Deciding {
     guard let payload = TransferPayload(reading: payload, issuer: tokens.issuer) else {
       throw .invalid("qr_payload", "is no transfer's code of this installation")
     }
+    try cell.requireSame(payload.reference.cell)
     return SHA256Hash.hash(payload.reference.bytes)
   }
 

@@ -3,7 +3,7 @@ import LatchkeyModel
 
 /// Makes and recognises the cookies by which a browser acts in the name of a session, without remembering them.
 ///
-/// A cookie's value is `lkw_` and base64url of the session's id (16 bytes), the time it expires (8, milliseconds since
+/// A cookie's value is `lkw_`, the prefix of the session's cell and base64url of the session's id (16 bytes), the time it expires (8, milliseconds since
 /// the epoch) and an HMAC-SHA256 over both (16, truncated as RFC 2104 section 5 allows). It says nothing of itself:
 /// the session is looked up, and must be live.
 package struct WebCookies: Sendable {
@@ -43,21 +43,26 @@ package struct WebCookies: Sendable {
     for shift in stride(from: Int64(56), through: 0, by: -8) {
       head.append(UInt8(truncatingIfNeeded: expiry.millisecondsSinceEpoch >> shift))
     }
-    let value = Self.prefix + Base64URL.encode(head + authenticator(head))
+    let value = Self.prefix + session.id.cell.prefix + Base64URL.encode(head + authenticator(head))
     return Cookie(value: value, expiry: expiry, maximumAge: expiry - now)
   }
 
   /// The session, if we made the value and it has not expired.
   package func recognise(_ value: String, at now: Timestamp) -> (session: SessionID, expiry: Timestamp)? {
-    guard value.utf8.count <= 64, value.utf8.starts(with: Self.prefix.utf8),
-      let bytes = Base64URL.decode(value.dropFirst(Self.prefix.count)), bytes.count == Self.byteCount
-    else { return nil }
+    guard value.utf8.count <= 64, value.utf8.starts(with: Self.prefix.utf8) else { return nil }
+    let (cell, rest) = Cell.read(value.dropFirst(Self.prefix.count))
+    guard let bytes = Base64URL.decode(rest), bytes.count == Self.byteCount else { return nil }
     let head = Array(bytes[..<Self.headBytes])
     guard ConstantTime.equals(Array(bytes[Self.headBytes...]), authenticator(head)),
-      let session = SessionID(bytes: Array(head[..<16]))
+      let session = SessionID(bytes: Array(head[..<16]), in: cell)
     else { return nil }
     let expiry = Timestamp(millisecondsSinceEpoch: head[16...].reduce(Int64(0)) { $0 << 8 | Int64($1) })
     return now < expiry ? (session, expiry) : nil
+  }
+
+  /// Which cell a value names, whoever made it.
+  package func cell(of value: String) -> Cell {
+    value.utf8.starts(with: Self.prefix.utf8) ? Cell.read(value.dropFirst(Self.prefix.count)).cell : .first
   }
 
   /// The value in a Cookie header (RFC 6265 section 4.2).

@@ -15,9 +15,14 @@ package struct WebSessionPage: Surrounded {
   package var page: Page {
     Page("GET", "/web-session") { request in
       let now = clock.now()
+      let value = request.header("cookie").flatMap { cookies.value(in: $0) }
+      if let other = value.map({ cookies.cell(of: $0) }), other != cell {
+        return Self.answer(
+          401, ["active": false, "reason": "OTHER_CELL", "cell": .integer(Int64(other.number))])
+      }
       let found: Found?
       do throws(StorageError) {
-        found = try await find(request.header("cookie"), at: now)
+        found = try await find(value, at: now)
       } catch {
         logger.error("storage failed", metadata: ["cause": "\(error)"])
         return Self.answer(503, ["active": false])
@@ -42,9 +47,8 @@ package struct WebSessionPage: Surrounded {
     var expiry: Timestamp
   }
 
-  private func find(_ header: String?, at now: Timestamp) async throws(StorageError) -> Found? {
-    guard let header, let value = cookies.value(in: header),
-      let (id, expiry) = cookies.recognise(value, at: now), !endedSessions.hasEnded(id),
+  private func find(_ value: String?, at now: Timestamp) async throws(StorageError) -> Found? {
+    guard let value, let (id, expiry) = cookies.recognise(value, at: now), !endedSessions.hasEnded(id),
       let session = try await domain.look(FindSession(id)), session.isLive(at: now),
       let subject = try await domain.look(FindSubject(session.subject)), subject.isUsable
     else { return nil }

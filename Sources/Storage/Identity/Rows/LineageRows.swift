@@ -40,17 +40,17 @@ package enum LineageMember: Sendable, Hashable {
     }
   }
 
-  /// Nil for what no member is stored as.
-  package init?(bytes: [UInt8]) {
+  /// Nil for what no member is stored as in a database of this cell.
+  package init?(bytes: [UInt8], in cell: Cell) {
     let name = Array(bytes.dropFirst())
     let words = { String(decoding: name, as: UTF8.self).split(separator: " ", maxSplits: 1).map(String.init) }
     switch bytes.first {
     case UInt8(ascii: "s"):
-      guard let id = SessionID(bytes: name) else { return nil }
+      guard let id = SessionID(bytes: name, in: cell) else { return nil }
       self = .session(id)
     case UInt8(ascii: "q"): self = .code(String(decoding: name, as: UTF8.self))
     case UInt8(ascii: "t"):
-      guard let id = TransferID(bytes: name) else { return nil }
+      guard let id = TransferID(bytes: name, in: cell) else { return nil }
       self = .transfer(id)
     case UInt8(ascii: "u"):
       let words = words()

@@ -33,7 +33,7 @@ struct AdminExportCommand: DataCommand {
     var done: Int64 = 0
     var manifest = ExportManifest()
     for (service, snapshot) in snapshots {
-      var written = ExportManifest.Service(service: service, schema: snapshot.version)
+      var written = ExportManifest.Service(service: service, schema: snapshot.version, cell: snapshot.cell)
       for table in snapshot.tables {
         let reading = TableReading(snapshot: snapshot, table: table) {
           done += 1

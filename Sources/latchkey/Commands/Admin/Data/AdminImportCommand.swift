@@ -131,6 +131,25 @@ struct ImportTarget: ParsableArguments {
 
   /// Nil where files are to be made.
   func url() throws -> PostgreSQLURL? {
-    try to.map { try DatabaseOption.url($0, passwordFile: databasePasswordFile) }
+    try to.map { try PostgreSQLURL($0, of: "--to", passwordFile: databasePasswordFile) }
+  }
+}
+
+extension PostgreSQLURL {
+  /// What an option says. The text is not repeated in errors: it may hold a password, which it must not.
+  init(_ text: String, of option: String, passwordFile: String?) throws {
+    guard let url = try? PostgreSQLURL(text) else {
+      throw CommandFailure(.invalid, "\(option) must be postgresql://USER@HOST:PORT/DATABASE")
+    }
+    guard !url.hasPassword else {
+      throw CommandFailure(
+        .invalid, "\(option) must not hold a password: --database-password-file names the file that does")
+    }
+    guard let passwordFile else {
+      self = url
+      return
+    }
+    self = url.with(
+      password: try PasswordOption.read(passwordFile, "database's password", option: "--database-password-file"))
   }
 }

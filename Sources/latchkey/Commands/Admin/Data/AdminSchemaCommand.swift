@@ -140,20 +140,7 @@ struct DatabaseOption: ParsableArguments {
   @Option(help: ArgumentHelp("A file with the password for it.", valueName: "file"))
   var databasePasswordFile: String?
 
-  func url() throws -> PostgreSQLURL { try Self.url(to, passwordFile: databasePasswordFile) }
-
-  /// The text is not repeated in errors: it may hold a password, which it must not.
-  static func url(_ text: String, passwordFile: String?) throws -> PostgreSQLURL {
-    guard let url = try? PostgreSQLURL(text) else {
-      throw CommandFailure(.invalid, "--to must be postgresql://USER@HOST:PORT/DATABASE")
-    }
-    guard !url.hasPassword else {
-      throw CommandFailure(.invalid, "--to must not hold a password: --database-password-file names the file that does")
-    }
-    guard let passwordFile else { return url }
-    let password = try PasswordOption.read(passwordFile, "database's password", option: "--database-password-file")
-    return url.with(password: password)
-  }
+  func url() throws -> PostgreSQLURL { try PostgreSQLURL(to, of: "--to", passwordFile: databasePasswordFile) }
 }
 
 /// What `status` shows, and `apply` at its end.

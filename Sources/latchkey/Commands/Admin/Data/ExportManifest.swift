@@ -18,6 +18,8 @@ struct ExportManifest {
     let service: StoredService
     /// The version of the schema that the rows are of.
     let schema: Int
+    /// Whose rows they are.
+    var cell = Cell.first
     var tables: [Table] = []
 
     func file(of table: Table) -> String { "\(service.rawValue).\(table.name).jsonl" }
@@ -49,6 +51,7 @@ struct ExportManifest {
         services.map { service in
           [
             "service": .string(service.service.rawValue), "schema": .integer(Int64(service.schema)),
+            "cell": .integer(Int64(service.cell.number)),
             "tables": .array(service.tables.map { Self.json($0, file: service.file(of: $0)) }),
           ]
         }),
@@ -78,9 +81,12 @@ struct ExportManifest {
     for service in services {
       guard let name = service["service"]?.string.flatMap({ StoredService(rawValue: $0) }),
         let schema = service["schema"]?.integer, let tables = service["tables"]?.array?.map({ Self.table($0) }),
-        !tables.contains(nil)
+        !tables.contains(nil),
+        // Exports of before there were cells say none.
+        let cell = UInt16(exactly: service["cell"].map { $0.integer ?? -1 } ?? 0)
       else { throw CommandFailure(.invalid, "\(folder)/\(Self.file) is not that of an export") }
-      self.services.append(Service(service: name, schema: Int(schema), tables: tables.compactMap(\.self)))
+      self.services.append(
+        Service(service: name, schema: Int(schema), cell: Cell(cell), tables: tables.compactMap(\.self)))
     }
   }
 

@@ -1,4 +1,5 @@
 import Cryptography
+import LatchkeyModel
 import Storage
 import StoragePostgreSQL
 import StorageSQLite
@@ -21,7 +22,7 @@ struct PostgreSQLImport {
         hint: "start this release over the data directory once, then export again")
     }
     let database = try await PostgreSQLDatabase.open(
-      url: url, schema: service.service.sharedSchema, connections: 1, isPatient: true)
+      url: url, schema: service.service.sharedSchema, cells: Cells(own: service.cell), connections: 1, isPatient: true)
     let result: Result<Bool, any Error>
     do {
       result = .success(try await store(in: database, work))
@@ -86,6 +87,7 @@ struct PostgreSQLImport {
   }
 
   private func fill(_ db: PostgreSQLConnection, _ work: ImportProgress) async throws {
+    try await db.claimCell()
     let fillings = try await fillings(db)
     for (_, filling) in fillings {
       try await filling.hold(in: db)
@@ -107,6 +109,7 @@ struct PostgreSQLImport {
     }
     let expected = read
     try await reading(database) { db in
+      try await db.checkCell()
       for (rows, filling) in try await fillings(db) {
         let found = try await sum(of: filling, rows.table, in: db, work)
         guard found == expected[rows.table.name] else { throw holdsOthers(filling) }
@@ -176,9 +179,8 @@ struct PostgreSQLImport {
 
   /// Tables that only several instances need, and that begin empty.
   private static let ownTables: Set = [
-    "latchkey_schema", "members", "guess_counts", "qr_changes", "qr_expiries", "qr_redemptions", "qr_secrets",
-    "signing_keys",
-    "documents", "news",
+    "latchkey_schema", "latchkey_cell", "members", "guess_counts", "qr_changes", "qr_expiries", "qr_redemptions",
+    "qr_secrets", "signing_keys", "documents", "news",
   ]
 
   /// Which type takes which.

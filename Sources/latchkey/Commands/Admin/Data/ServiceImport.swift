@@ -14,7 +14,8 @@ struct ServiceImport {
     // What an import left that was ended is of no use.
     for suffix in ["", "-journal", "-wal", "-shm"] { try Folder.removeFile(path + suffix) }
     do {
-      let database = try SQLiteRebuild(path: path, schema: service.service.schema, version: service.schema)
+      let database = try SQLiteRebuild(
+        path: path, schema: service.service.schema, version: service.schema, cell: service.cell)
       let named = service.tables.map { [$0.name] + $0.columns.map { "\($0.name) \($0.type)" } }
       guard named == database.tables.map({ [$0.name] + $0.columns.map { "\($0.name) \($0.type)" } }) else {
         throw CommandFailure(

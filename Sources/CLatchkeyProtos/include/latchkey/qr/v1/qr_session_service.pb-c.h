@@ -180,7 +180,8 @@ struct  Latchkey__Qr__V1__IssueSessionResponse
    */
   ProtobufCBinaryData device_code;
   /*
-   * For a person to type when there is no camera: 8 consonants as XXXX-XXXX.
+   * For a person to type when there is no camera: 8 consonants as XXXX-XXXX, in another cell
+   * than 0 behind its number and a hyphen.
    */
   ProtobufCBinaryData user_code;
   ProtobufCBinaryData verification_uri;

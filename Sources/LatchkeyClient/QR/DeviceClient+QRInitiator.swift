@@ -35,7 +35,7 @@ extension DeviceClient {
       supersedes: old?.deviceCode ?? ""
     )
     let answer = try await open { options throws(RPCError) in
-      try await service.issueSession(request, options: options)
+      try await service.issueSession(request, options: options.naming(old.map { Cell.read($0.deviceCode).cell }))
     }
     guard !answer.qrPayload.isEmpty, !answer.deviceCode.isEmpty else {
       throw .incompleteAnswer("IssueSessionResponse.qr_payload")
@@ -157,7 +157,9 @@ extension DeviceClient {
   public func cancelQRCode(_ ticket: QRTicket) async throws(ClientError) {
     let service = QRV1.QrSessionServiceClient(channel: qr)
     _ = try await open { options throws(RPCError) in
-      try await service.cancelSession(QRV1.CancelSessionRequest(deviceCode: ticket.deviceCode), options: options)
+      try await service.cancelSession(
+        QRV1.CancelSessionRequest(deviceCode: ticket.deviceCode),
+        options: options.naming(Cell.read(ticket.deviceCode).cell))
     }
   }
 
@@ -176,7 +178,7 @@ extension DeviceClient {
       deviceProof: ticket.needsDeviceProof ? try signature(over: signed) : []
     )
     return try await open(timeout: wait + Limits.longPollMargin) { options throws(RPCError) in
-      try await service.pollSession(request, options: options)
+      try await service.pollSession(request, options: options.naming(Cell.read(ticket.deviceCode).cell))
     }
   }
 

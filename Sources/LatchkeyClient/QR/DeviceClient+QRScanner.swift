@@ -18,12 +18,12 @@ extension DeviceClient {
     } catch {
       throw .foreignCode
     }
-    return try await scan(.qrPayload(payload.text), beacons)
+    return try await scan(.qrPayload(payload.text), payload.reference.cell, beacons)
   }
 
   /// The same for the code that a person typed.
   public func scanUserCode(_ code: String, beacons: [String] = []) async throws(ClientError) -> QRScan {
-    try await scan(.userCode(code), beacons)
+    try await scan(.userCode(code), UserCode(typed: code)?.cell, beacons)
   }
 
   /// The person agreed. `checkCode` is what they typed when ``QRScan/needsCheckCode`` asked for it.
@@ -44,7 +44,7 @@ extension DeviceClient {
       reauthProof: try unlocked.map { unlock throws(ClientError) in try proof(of: unlock, ticket) }
     )
     _ = try await authorized { options throws(RPCError) in
-      try await service.confirmSession(request, options: options)
+      try await service.confirmSession(request, options: options.naming(Cell.read(ticket).cell))
     }
   }
 
@@ -71,14 +71,17 @@ extension DeviceClient {
     let service = QRV1.QrSessionServiceClient(channel: qr)
     let request = QRV1.DenySessionRequest(confirmTicket: ticket, reportAbuse: reportAbuse)
     _ = try await authorized { options throws(RPCError) in
-      try await service.denySession(request, options: options)
+      try await service.denySession(request, options: options.naming(Cell.read(ticket).cell))
     }
   }
 
-  private func scan(_ code: QRV1.ScanSessionRequest.Code, _ beacons: [String]) async throws(ClientError) -> QRScan {
+  private func scan(
+    _ code: QRV1.ScanSessionRequest.Code, _ cell: Cell?, _ beacons: [String]
+  ) async throws(ClientError) -> QRScan {
     let service = QRV1.QrSessionServiceClient(channel: qr)
     let answer = try await authorized { options throws(RPCError) in
-      try await service.scanSession(QRV1.ScanSessionRequest(code: code, heardBeacons: beacons), options: options)
+      try await service.scanSession(
+        QRV1.ScanSessionRequest(code: code, heardBeacons: beacons), options: options.naming(cell))
     }
     return QRScan(
       confirmTicket: answer.confirmTicket,

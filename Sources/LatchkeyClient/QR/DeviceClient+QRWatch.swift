@@ -13,6 +13,7 @@ extension DeviceClient {
   ) async throws(ClientError) {
     let service = QRV1.QrSessionServiceClient(channel: qr)
     let request = QRV1.WatchSessionRequest(deviceCode: ticket.deviceCode)
+    let cell = Cell.read(ticket.deviceCode).cell
     var seen: Int64 = 0
     var pause = Backoff()
     while true {
@@ -21,7 +22,7 @@ extension DeviceClient {
       let failure: CallFailure
       do throws(ClientError) {
         let end = try await open(timeout: Limits.watchTimeout) { options throws(RPCError) in
-          try await service.watchSession(request, options: options) { stream throws(RPCError) in
+          try await service.watchSession(request, options: options.naming(cell)) { stream throws(RPCError) in
             var latest = (version: last, isOver: false)
             for try await message in stream {
               guard message.version > latest.version else { continue }

@@ -19,10 +19,16 @@ enum ScreenScript {
         btoa(String.fromCharCode(...new Uint8Array(bytes))).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
       const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
+      // The cell that has a code, which balancers bring the call to; nothing where there are no others.
+      const cell = (text) => (/^([1-9][0-9]*)\./.exec(text || '') || ['', ''])[1];
+
       async function call(path, body) {
+        const headers = { 'content-type': 'application/json' };
+        const there = cell(body.device_code || body.supersedes);
+        if (there) headers['x-latchkey-cell'] = there;
         const answer = await fetch(path, {
           method: 'POST', cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer',
-          headers: { 'content-type': 'application/json' }, body: JSON.stringify(body),
+          headers, body: JSON.stringify(body),
         });
         const told = await answer.json();
         if (told === null || typeof told !== 'object') throw new TypeError('an object is expected');
@@ -100,6 +106,8 @@ enum ScreenScript {
         try {
           answer = await call('/signin/code', { code_challenge: challenge, supersedes: deviceCode });
         } catch {
+          // Another cell may be there when this one is not; the old code is over by itself soon.
+          if (cell(deviceCode)) deviceCode = '';
           return failed('The service cannot be reached.', mine);
         }
         if (mine !== round) return;
@@ -130,6 +138,10 @@ enum ScreenScript {
           away = !answer || (answer.status !== 429 && !answer.body.state);
           if (away) {
             lost();
+            if (cell(deviceCode) && performance.now() > ends) {
+              deviceCode = '';
+              return begin();
+            }
             await pause(2000);
             continue;
           }

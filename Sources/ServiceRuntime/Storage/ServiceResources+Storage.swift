@@ -1,3 +1,4 @@
+internal import LatchkeyModel
 internal import Logging
 internal import Storage
 package import StoragePostgreSQL

@@ -76,7 +76,7 @@ struct MembershipTests {
   func lost() async throws {
     let rows = try await Rows()
     let one = try await rows.join("one:7402")
-    try rows.server.run(sql: "UPDATE qr.members SET heartbeat = heartbeat - 600001", in: rows.url)
+    try rows.server.run(sql: "UPDATE qr.members SET heartbeat = heartbeat - 750001", in: rows.url)
     let two = try await rows.join("two:7402")
     #expect(two.number == one.number)
     await #expect(throws: Membership.NumberLost.self) { try await one.task.run() }

@@ -153,7 +153,11 @@ extension SigningKeyRing {
       return
     }
     let store = SealedKeyStore(rows, secret: secret.key(for: "signing-keys"), membership: resources.membership)
-    try await store.adopt(directory)
+    if !(try await store.adopt(directory, period: configuration.signingKeyPeriod)) {
+      resources.surroundings.logger.warning(
+        "the signing keys of a folder are too old to be taken over: remove it",
+        metadata: ["folder": "\(directory.path)"])
+    }
     try await self.init(store, policy: policy, clock: clock)
   }
 }

@@ -74,9 +74,14 @@ struct SharedKeysTests {
     )
     let first = try one.create(notBefore: SystemClock().now())
     _ = try other.create(notBefore: SystemClock().now())
-    try await store().adopt(one)
-    try await store().adopt(other)
-    try await store().adopt(SigningKeyDirectory(path: "\(folder.path)/none"))
+    let old = SigningKeyDirectory(path: "\(folder.path)/old")
+    _ = try old.create(notBefore: SystemClock().now() - .seconds(2 * 86_400 + 60))
+    // Whoever found a folder that was left from before signs nothing with it.
+    #expect(try await !store().adopt(old, period: .seconds(86_400)))
+    #expect(try await query("SELECT count(*)::text FROM signing_keys") == "0")
+    #expect(try await store().adopt(one, period: .seconds(86_400)))
+    try await store().adopt(other, period: .seconds(86_400))
+    try await store().adopt(SigningKeyDirectory(path: "\(folder.path)/none"), period: .seconds(86_400))
     #expect(ids(try await ring()) == [first.entry.id])
     #expect(FileLook.mode(of: "\(folder.path)/none") == 0)
   }

@@ -2,7 +2,6 @@ import Cryptography
 import LatchkeyModel
 import ServiceRuntime
 import Storage
-import Synchronization
 
 /// The signing keys as rows that all instances have, each sealed by the secret that is mounted at all of them: whoever reads
 /// or copies the database signs nothing, and a row that was changed there is not believed.
@@ -53,11 +52,19 @@ struct SealedKeyStore: SigningKeyStore {
     return (try found.outcome.get(), try opened(found.keys, since: start))
   }
 
-  /// Takes over the keys of a directory where there are none yet: of an installation that had them in files.
-  func adopt(_ directory: SigningKeyDirectory) async throws(SigningKeyError) {
-    guard try await load().keys.isEmpty, FileContents.exists(directory.path) else { return }
+  /// Takes over the keys of a directory where there are none yet: of an installation that had them in files until now. False
+  /// for one that was left from long ago: whoever found it since would sign with its keys.
+  ///
+  /// - Parameter period: how long a key signs.
+  @discardableResult
+  func adopt(_ directory: SigningKeyDirectory, period: Duration) async throws(SigningKeyError) -> Bool {
+    let reading = try await load()
+    guard reading.keys.isEmpty, FileContents.exists(directory.path) else { return true }
     let found = try directory.load()
+    guard let newest = found.map(\.entry.notBefore).max() else { return true }
+    guard reading.time < newest + period + period else { return false }
     _ = try await change { keys, _ in SigningKeyChange(new: keys.isEmpty ? found : []) }
+    return true
   }
 
   private var start: (moment: ContinuousClock.Instant, server: String?) {

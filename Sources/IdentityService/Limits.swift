@@ -50,6 +50,11 @@ package enum Limits {
 
   /// How often it is looked which policies and guides hold for all instances: an index of a few rows.
   static let sharedDocumentsInterval: Duration = .milliseconds(500)
+  /// After how many looks what holds is read and put in force whether it seems to have changed or not: every ten seconds.
+  static let sharedDocumentsAnew = 20
+
+  /// Far more than anybody changes policies, and far from the end of numbers: after the highest there is no other.
+  static let highestPolicyVersion: Int64 = 1 << 53
 
   /// Keys in the directory beyond which no more are made at somebody's wish: something is wrong, such as a loop that
   /// rotates. However many there are, they are read.
@@ -80,10 +85,10 @@ package enum Limits {
   /// clocks of instances may be apart.
   static let endingsDelay: Duration = .seconds(60)
 
-  /// For how long what was told to watchers is kept: far longer than an instance looks back. And after how many looks it is
-  /// forgotten: once a minute.
+  /// For how long what was told to watchers is kept: far longer than an instance looks back. And how often it is looked for
+  /// what is older.
   static let newsKept: Duration = .seconds(3600)
-  static let newsForgottenRounds = 240
+  static let newsForgottenInterval: Duration = .seconds(60)
 
   /// How often a service hears that nothing ended: well below `ServiceRuntime.Limits.revocationSilence`.
   static let revocationBeat: Duration = .seconds(1)

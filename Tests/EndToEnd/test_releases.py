@@ -164,6 +164,18 @@ def test_rows_of_the_next_release(pair, server):
         INSERT INTO migration.migrations SELECT * FROM new
         """
     )
+    # A session that began in a way of its own, and news of a kind of its own: what follows is heard of all the same.
+    strange = pair.account()
+    now = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    server.query(
+        f"""
+        ALTER TABLE identity.news DROP CONSTRAINT news_kind_check;
+        UPDATE identity.sessions SET method = 'smoke' WHERE sub = '{uuid.UUID(bytes=from_base64url(strange.subject.sub))}';
+        INSERT INTO identity.news (written_in, kind, at, sub, sid)
+          SELECT pg_current_xact_id()::text::bigint, 0, {now}, sub, sid FROM identity.sessions WHERE method = 'smoke';
+        INSERT INTO identity.news (written_in, kind, at) VALUES (pg_current_xact_id()::text::bigint, 99, {now})
+        """
+    )
     # A session that ends for a reason of its own.
     server.query(
         f"""

@@ -30,10 +30,12 @@ final class SessionNews: SessionListener {
 
   /// What was done, as the rows say.
   func found(_ changes: SessionChanges) {
-    guard !changes.ended.isEmpty else { return tell(changes) }
+    guard !changes.ended.isEmpty || !changes.began.isEmpty else { return tell(changes) }
     turn.withLock { _ in
       var news = changes
       news.ended.removeAll { endedSessions.hasEnded($0.id) }
+      // Found before this instance ended it: then it was told as that.
+      news.began.removeAll { endedSessions.hasEnded($0.id) }
       if !news.isEmpty { tell(news) }
     }
   }

@@ -17,7 +17,7 @@ package struct SessionUpkeep: Deciding {
       BackgroundTask("signing keys") { await keepSigningKeys() },
       BackgroundTask("purge") { await purge() },
       BackgroundTask("revocation beat") { await beat() },
-    ] + (tail.map { [$0.task] } ?? [])
+    ] + (tail?.tasks ?? [])
   }
 
   private func keepSigningKeys() async {

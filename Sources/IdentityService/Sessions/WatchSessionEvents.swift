@@ -19,9 +19,12 @@ extension SessionHandlers {
       IdentityV1.WatchSessionEventsResponse(
         event: .watching, sid: caller.description, at: GoogleProtobuf.Timestamp(clock.now())))
     for await event in watch.events {
+      // Who watches knows of its own session, however late its beginning is heard of.
+      if case .started(let session) = event, session.id == caller { continue }
       guard let message = message(event, for: caller) else {
         throw RPCError(
-          .unavailable, "events may be missing: list the sessions, and watch again", retryAfter: .seconds(1))
+          .unavailable, "events may be missing: list the sessions, and watch again",
+          retryAfter: .milliseconds(.random(in: 1000...5000)))
       }
       try await responses.write(message)
       if case .ended(let session) = event, session.id == caller { throw .sessionRevoked }

@@ -44,9 +44,10 @@ struct PostgreSQLNews {
     ) AS found ORDER BY written_in, place LIMIT $2
     """
   private static let selectSessions = "SELECT \(PostgreSQLSessions.columns) FROM sessions WHERE sid = ANY ($1::uuid[])"
+  /// Nothing that others may not have read yet, whatever this instance's clock says.
   private static let remove = """
     DELETE FROM news WHERE ctid = ANY (ARRAY (
-      SELECT ctid FROM news WHERE at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED))
+      SELECT ctid FROM news WHERE at < LEAST($1, \(now) - 60000) ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED))
     """
 
   func append(_ news: SessionChanges) async throws(StorageError) {
@@ -79,13 +80,17 @@ struct PostgreSQLNews {
           FailedMerge(target: try row.id(2), migration: row.optionalText(4), at: row.timestamp(1)))
       case .guide:
         news.guides.append(GuideChange(row.optionalText(4).flatMap { GuideID($0) }, of: try row.id(2)))
-      case nil: throw StorageError(.corrupt, operation: "read the news", detail: "unknown kind")
+      // Of a newer release: nobody watches for it here.
+      case nil: break
       }
     }
     guard count <= limit else { return nil }
+    // What only a newer release can read is passed over: it must not hold up which sessions ended.
+    let found =
+      began.isEmpty
+      ? [] : try await db.all(Self.selectSessions, .uuids(began)) { row in try? PostgreSQLSessions.map(row) }
     // One that has ended again is told as that.
-    let found = began.isEmpty ? [] : try await db.all(Self.selectSessions, .uuids(began), map: PostgreSQLSessions.map)
-    news.began = found.filter { $0.ended == nil }.sorted { ($0.beganAt, $0.id) < ($1.beganAt, $1.id) }
+    news.began = found.compactMap { $0 }.filter { $0.ended == nil }.sorted { ($0.beganAt, $0.id) < ($1.beganAt, $1.id) }
     return news
   }
 

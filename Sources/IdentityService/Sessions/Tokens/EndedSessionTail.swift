@@ -3,8 +3,8 @@ import Logging
 import ServiceRuntime
 import Storage
 
-/// Finds in the rows which sessions ended, and what else those who watch want to know, several times a second, where other instances end them too: so this instance
-/// refuses them, and tells those that listen to it, within that time.
+/// Finds in the rows which sessions ended, and what else those who watch want to know, several times a second, where other
+/// instances end them too: so this instance refuses them, and tells those that listen to it, within that time.
 ///
 /// The same finds what this instance ended itself with a commit whose answer never came.
 package struct EndedSessionTail: Surrounded {
@@ -31,15 +31,19 @@ package struct EndedSessionTail: Surrounded {
     start = try await look(after: nil)
   }
 
-  var task: BackgroundTask { BackgroundTask("ended sessions of all instances") { await run() } }
+  var tasks: [BackgroundTask] {
+    [
+      BackgroundTask("ended sessions of all instances") { await run() },
+      // By itself, for it may take long, and no token is accepted for long without a look.
+      BackgroundTask("old news") { while await pause(Limits.newsForgottenInterval) { await forget() } },
+    ]
+  }
 
   /// Looks again and again until cancelled.
   private func run() async {
-    var (mark, rounds) = (start, 0)
+    var mark = start
     var warning = PatientWarning()
     while await pause(Limits.endingsInterval) {
-      rounds += 1
-      if rounds % Limits.newsForgottenRounds == 0 { await forget() }
       do throws(StorageError) {
         mark = try await look(after: mark)
         warning.succeeded()

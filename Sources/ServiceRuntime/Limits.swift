@@ -14,6 +14,8 @@ package enum Limits {
   /// identity's own, and a look that was just missed, a change holds everywhere within two seconds.
   static let policyFollowingInterval: Duration = .milliseconds(500)
   static let policyFollowingTimeout: Duration = .seconds(5)
+  /// Answers in a row with a lower version before that is believed: ten seconds, longer than an instance of identity lags.
+  static let policyStepsBack = 20
 
   /// How often a service that waits for its tables looks whether they are there: one connection each.
   static let waitingInterval: Duration = .seconds(1)

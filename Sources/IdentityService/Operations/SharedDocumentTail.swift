@@ -3,7 +3,6 @@ import LatchkeyModel
 import Logging
 import ServiceRuntime
 import Storage
-import Synchronization
 
 /// What operators write where all instances have it: found in the rows twice a second, and put in force here.
 ///
@@ -33,7 +32,8 @@ package struct SharedDocumentTail: Surrounded {
     guides.share()
     try await offerFiles(&state)
     for document in Document.allCases { take(nil, as: document) }
-    try await look(&state)
+    // An instance that cannot read what holds does not begin: what it would do instead may permit more.
+    try await look(&state, isFirst: true)
   }
 
   /// What is known of the rows and of the files.
@@ -47,8 +47,11 @@ package struct SharedDocumentTail: Surrounded {
 
   private func run() async {
     // What is in force already is put in force once more, which changes nothing.
-    var (state, warning) = (State(), PatientWarning())
+    var (state, warning, rounds) = (State(), PatientWarning(), 0)
     while await pause(Limits.sharedDocumentsInterval) {
+      rounds += 1
+      // Once in a while everything is taken anew: a change that was made here may have overtaken a later one.
+      if rounds % Limits.sharedDocumentsAnew == 0 { state.numbers = [:] }
       do throws(StorageError) {
         try await look(&state)
         try await offerFiles(&state)
@@ -66,26 +69,34 @@ package struct SharedDocumentTail: Surrounded {
     try await look(&state)
   }
 
-  private func look(_ state: inout State) async throws(StorageError) {
+  private func look(_ state: inout State, isFirst: Bool = false) async throws(StorageError) {
     let numbers = try await rows.numbers()
     for document in Document.allCases where numbers[document.rawValue] != state.numbers[document.rawValue] {
       guard let found = try await rows.find(document.rawValue) else { continue }
-      take(found.contents, as: document)
+      if let problem = take(found.contents, as: document), isFirst {
+        throw StorageError(
+          .corrupt, operation: "read the \(document) that hold",
+          detail: "\(problem); were they written by a newer release?")
+      }
       state.numbers[document.rawValue] = found.number
     }
   }
 
-  private func take(_ bytes: [UInt8]?, as document: Document) {
+  /// Nil, or why it is not in force here.
+  @discardableResult
+  private func take(_ bytes: [UInt8]?, as document: Document) -> (any Error)? {
     do {
       switch document {
       case .policies: try policies.take(bytes)
       case .guides: if try guides.take(bytes) { guideWatches.definitionsChanged() }
       }
+      return nil
     } catch {
       // Another release may know more than this one.
       logger.error(
         "a document that all instances have is not used here",
         metadata: ["document": "\(document)", "cause": "\(error)"])
+      return error
     }
   }
 
@@ -110,17 +121,24 @@ package struct SharedDocumentTail: Surrounded {
     }
   }
 
+  private static let unreadable = "what holds was written by a newer release: change it there"
+
   /// Why a document cannot follow another one.
   private static func problem(_ bytes: [UInt8], as document: Document, after current: [UInt8]?) -> String? {
     do {
       switch document {
       case .policies:
         let version = try Policies(parsing: bytes).version
-        // One that cannot be read here stands in nobody's way.
-        let least = current.flatMap { try? Policies(parsing: $0) } ?? .builtIn
-        return version > least.version ? nil : "version must be above \(least.version)"
+        guard version <= Limits.highestPolicyVersion else {
+          return "version must be at most \(Limits.highestPolicyVersion)"
+        }
+        guard let current else {
+          return version > Policies.builtIn.version ? nil : "version must be above \(Policies.builtIn.version)"
+        }
+        guard let least = (try? Policies(parsing: current))?.version else { return unreadable }
+        return version > least ? nil : "version must be above \(least)"
       case .guides:
-        let old = current.flatMap { try? GuideCatalog(parsing: $0) } ?? GuideCatalog()
+        guard let old = current.map({ try? GuideCatalog(parsing: $0) }) ?? GuideCatalog() else { return unreadable }
         return try GuideCatalog(parsing: bytes).unannounced(since: old).map {
           "guide \($0) is changed and needs a higher version"
         }

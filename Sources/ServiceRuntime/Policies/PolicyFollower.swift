@@ -14,6 +14,8 @@ package final class PolicyFollower: Sendable {
   private let logger: Logger
   /// The version that holds; 0 before any is known.
   private let version = Atomic<Int64>(0)
+  /// Answers in a row with a lower version.
+  private let lower = Atomic<Int>(0)
 
   /// The file of `policies` changes nothing any more.
   ///
@@ -45,13 +47,15 @@ package final class PolicyFollower: Sendable {
   }
 
   /// Asks once. Instances of identity learn of a change at different times, so that an older version than the one that holds
-  /// is of one that has yet to.
+  /// is of one that has yet to; unless all say so for long, after identity's rows were restored from before.
   package func look() async throws {
     let options = CallOptions(timeout: Limits.policyFollowingTimeout)
     let known = version.load(ordering: .acquiring)
     let answer = try await gates.getGatePolicy(
       IdentityV1.GetGatePolicyRequest(clientID: "latchkey", knownVersion: known), options: options)
-    guard answer.version > known else { return }
+    if answer.version < known { lower.add(1, ordering: .relaxed) } else { lower.store(0, ordering: .relaxed) }
+    let wentBack = lower.load(ordering: .relaxed) > Limits.policyStepsBack
+    guard answer.version > known || wentBack else { return }
     if answer.version <= Policies.builtIn.version {
       try policies.take(nil)
       version.store(answer.version, ordering: .releasing)
@@ -62,7 +66,7 @@ package final class PolicyFollower: Sendable {
         IdentityV1.GetDocumentRequest(document: .policies), options: options
       ).json.utf8)
     let found = try Policies(parsing: bytes).version
-    guard found > known else { return }
+    guard found > known || wentBack else { return }
     try policies.take(bytes)
     version.store(found, ordering: .releasing)
     logger.notice("the policies changed", metadata: ["version": "\(found)"])

@@ -48,7 +48,10 @@ struct PostgreSQLDocuments: SharedDocuments {
       ) { $0.bool(0) }
       let (isWanted, outcome) = decide(current, wasThere ?? false)
       guard isWanted else { return outcome }
-      let number = (current?.number ?? 0) + 1
+      let highest = try await db.first(
+        "SELECT COALESCE(max(number), 0) FROM documents WHERE name = $1", .text(name)
+      ) { $0.integer(0) }
+      let number = (highest ?? 0) + 1
       try await db.execute(
         "UPDATE documents SET contents = NULL WHERE name = $1 AND contents IS NOT NULL", .text(name))
       try await db.execute(

@@ -8,12 +8,12 @@ package struct ConfirmTicket: Sendable, CustomStringConvertible, CustomDebugStri
   /// Where the session is, as the text says: the ids of an earlier release do not begin with it.
   package let cell: Cell
 
-  /// `secret` is 32 fresh random bytes.
-  package init(session: QRSessionID, secret: [UInt8]) {
+  /// `secret` is 32 fresh random bytes, `cell` where the session is.
+  package init(session: QRSessionID, secret: [UInt8], in cell: Cell) {
     precondition(secret.count == ConfirmTicket.secretByteCount, "a confirm ticket takes 32 random bytes")
     self.session = session
     self.secret = secret
-    cell = session.cell
+    self.cell = cell
   }
 
   /// Nil for anything but the 64 characters of a ticket, behind the prefix of its cell.

@@ -42,7 +42,7 @@ extension QRSessionAPI {
     }
     try await check(outcome, session, attempt, confirmer, context)
     record(.scanned, session, subject: confirmer.subject, address: context.peer.address)
-    var answer = response(session, ConfirmTicket(session: session.id, secret: secret), risk, confirmer)
+    var answer = response(session, ConfirmTicket(session: session.id, secret: secret, in: cell), risk, confirmer)
     answer.needsStepUp = answer.needsReauth && !description.provesByKey
     return answer
   }

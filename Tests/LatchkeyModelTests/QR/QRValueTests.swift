@@ -63,7 +63,7 @@ import Testing
     let secrets: [(any CustomStringConvertible & CustomReflectable, String)] = [
       (PollSecret(from: QRSamples.constant(7)), Base64URL.encode(bytes)),
       (QRReference(from: QRSamples.constant(7)), Base64URL.encode(Array(bytes.prefix(16)))),
-      (ConfirmTicket(session: QRSamples.id, secret: bytes), Base64URL.encode(bytes)),
+      (ConfirmTicket(session: QRSamples.id, secret: bytes, in: .first), Base64URL.encode(bytes)),
       (UserCode(random: QRSamples.constant(0)), "BBBB"),
     ]
     for (secret, text) in secrets {
@@ -92,7 +92,7 @@ import Testing
 
   @Test("A confirm ticket carries its session's id and reads back")
   func confirmTicket() {
-    let ticket = ConfirmTicket(session: QRSamples.id, secret: [UInt8](repeating: 3, count: 32))
+    let ticket = ConfirmTicket(session: QRSamples.id, secret: [UInt8](repeating: 3, count: 32), in: .first)
     let read = ConfirmTicket(text: ticket.text)
     #expect(read?.session == ticket.session)
     #expect(read?.secret == ticket.secret)

@@ -12,7 +12,7 @@ struct CellTests {
     return [
       "subject": SubjectID(from: random).description, "session": SessionID(from: random).description,
       "device code": PollSecret(from: random).text, "reference": QRReference(from: random).text,
-      "ticket": ConfirmTicket(session: session, secret: random.bytes(32)).text,
+      "ticket": ConfirmTicket(session: session, secret: random.bytes(32), in: random.cell).text,
       "user code": UserCode(random: random).text, "transfer code": TransferCode(random: random).text,
       "page": position.pageToken,
     ]

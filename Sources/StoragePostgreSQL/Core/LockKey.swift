@@ -1,6 +1,6 @@
 /// The number under which instances agree on a row that may not be there: an advisory lock's.
 ///
-/// All instances must come to the same one, whatever their release: FNV-1a of table and key, and a mixing of its bits. Two
+/// All instances must come to the same one, whatever their release: FNV-1a of table, part and key, and a mixing of its bits. Two
 /// keys with one number wait for each other, and nothing else happens.
 enum LockKey {
   static func number(_ table: StaticString, _ key: [PostgreSQLValue]) -> Int64 {

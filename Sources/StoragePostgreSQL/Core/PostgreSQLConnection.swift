@@ -13,6 +13,7 @@ import Storage
   private let notices = PostgreSQLNotices()
   private let patience: PostgreSQLPatience
   let cells: Cells
+  private let part: String
   private var names: [String: String] = [:]
   /// The chain of the audit log that this connection appends to, of its own.
   let chain = Int64.random(in: 1...Int64.max)
@@ -28,6 +29,7 @@ import Storage
     _ url: PostgreSQLURL, part: String, cells: Cells, patience: PostgreSQLPatience
   ) throws(StorageError) {
     self.cells = cells
+    self.part = part
     self.patience = patience
     guard let handle = unsafe Self.connect(url.connectionOptions) else {
       throw StorageError(.unavailable, operation: "connect", detail: "no memory for a connection")
@@ -80,6 +82,9 @@ import Storage
       ("lock_timeout", "\(patience.lockMilliseconds)"),
       ("idle_in_transaction_session_timeout", "\(Limits.silenceMilliseconds)"),
       ("client_connection_check_interval", "\(Limits.clientCheckMilliseconds)"),
+      // Where this machine vanishes the server gives up what the connection holds, as this side does.
+      ("tcp_keepalives_idle", "5"), ("tcp_keepalives_interval", "5"), ("tcp_keepalives_count", "2"),
+      ("tcp_user_timeout", "15000"),
       // A statement is given up by closing the connection: a cancelled COMMIT says that it is done when it is not.
       ("statement_timeout", "0"),
       ("default_transaction_isolation", "read committed"),
@@ -153,7 +158,7 @@ import Storage
 
   /// Holds the key of a table, whether a row has it or not, to the end of the transaction: whoever else locks it waits.
   package func lock(_ table: StaticString, _ key: PostgreSQLValue...) async throws(StorageError) {
-    _ = try rows("SELECT pg_advisory_xact_lock($1)", [.integer(LockKey.number(table, key))])
+    _ = try rows("SELECT pg_advisory_xact_lock($1)", [.integer(LockKey.number(table, [.text(part)] + key))])
   }
 
   private static func all<Value>(

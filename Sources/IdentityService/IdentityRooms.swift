@@ -42,7 +42,7 @@ package struct IdentityRooms: Sendable {
         domain: domain, guides: parts.guides, records: parts.records, surroundings: surroundings),
       removal: parts.removal, tokens: tokens, callers: callers, surroundings: surroundings)
     grants = GrantHandlers(
-      domain: domain, endedSessions: parts.endedSessions, guideWatches: parts.guideWatches, notices: parts.notices,
+      domain: domain, endedSessions: parts.endedSessions, notices: parts.notices,
       tokens: tokens, surroundings: surroundings)
     sessions = SessionHandlers(
       domain: domain, sessionEvents: parts.sessionEvents, endedSessions: parts.endedSessions, callers: callers,

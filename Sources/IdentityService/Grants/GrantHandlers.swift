@@ -5,7 +5,6 @@ import LatchkeyProtos
 package struct GrantHandlers: IdentityV1.GrantService, Deciding {
   let domain: IdentityDomain
   let endedSessions: EndedSessions
-  let guideWatches: GuideWatches
   let notices: NoticeCourier
   let tokens: TokenIssuer
   let surroundings: Surroundings

@@ -11,13 +11,14 @@ import sys
 import time
 
 import accounts
+import engines
 import identity
 import idle
 import machine
 import polls
 import report
 
-PARTS = {"poll": polls, "idle": idle, "identity": identity, "accounts": accounts}
+PARTS = {"poll": polls, "idle": idle, "identity": identity, "accounts": accounts, "engines": engines}
 
 
 def shape(text):

@@ -62,7 +62,7 @@ Connection::~Connection() {
   close(socket_);
 }
 
-void Connection::call(const std::string& path, const std::string& message, Done done) {
+void Connection::call(const std::string& path, const std::string& message, Done done, const std::string& authorization) {
   Stream stream;
   const auto length = static_cast<uint32_t>(message.size());
   stream.request = {0, char(length >> 24), char(length >> 16), char(length >> 8), char(length)};
@@ -75,10 +75,11 @@ void Connection::call(const std::string& path, const std::string& message, Done 
   };
   const std::string post = "POST", scheme = scheme_, type = "application/grpc", trailers = "trailers";
   nghttp2_nv headers[] = {field(":method", post),        field(":scheme", scheme),     field(":path", path),
-                          field(":authority", authority_), field("content-type", type), field("te", trailers)};
+                          field(":authority", authority_), field("content-type", type), field("te", trailers),
+                          field("authorization", authorization)};
   nghttp2_data_provider provider{};
   provider.read_callback = on_read_request;
-  int32_t id = nghttp2_submit_request(session_, nullptr, headers, 6, &provider, nullptr);
+  int32_t id = nghttp2_submit_request(session_, nullptr, headers, authorization.empty() ? 6 : 7, &provider, nullptr);
   if (id < 0) fail(std::string("submit: ") + nghttp2_strerror(id));
   streams_.emplace(id, std::move(stream));
 }

@@ -35,7 +35,7 @@ class Connection {
   ~Connection();
   Connection(const Connection&) = delete;
 
-  void call(const std::string& path, const std::string& message, Done done);
+  void call(const std::string& path, const std::string& message, Done done, const std::string& authorization = "");
   // Reads and writes what can be without waiting.
   void work();
   bool is_ready() const { return ready_; }

@@ -9,6 +9,8 @@
 //   passwords N sign-ins by password as user-<number>@example.com, numbers below --devices drawn at random
 //   issue     N QR sessions; writes their device codes to --out
 //   poll      N polls of the device codes in --in, drawn at random
+//   scan      N QR sessions issued and scanned by who has --authorization; writes their tickets and check codes to --out
+//   confirm   N confirmations of the tickets in --in by the same
 //   idle      C connections that made S calls each, at once; says "ready", and ends when standard input does
 //   keys      prints the public keys of devices 0 to N-1: key thumbprint, x, y, a line each; needs no server
 //
@@ -44,7 +46,7 @@ using load::fail;
 const std::string kClient = "latchkey-demo";
 
 struct Options {
-  std::string mode, host, log, in, out;
+  std::string mode, host, log, in, out, authorization;
   uint16_t port = 0;
   bool tls = false;
   int connections = 1, streams = 1;
@@ -78,6 +80,8 @@ Options parse(int count, char** arguments) {
       options.devices = std::stol(value);
     } else if (name == "--log") {
       options.log = value;
+    } else if (name == "--authorization") {
+      options.authorization = value;
     } else if (name == "--in") {
       options.in = value;
     } else if (name == "--out") {
@@ -250,6 +254,8 @@ const char* kIssueGuest = "/latchkey.identity.v1.GuestService/IssueGuest";
 const char* kAuthenticate = "/latchkey.identity.v1.AuthService/Authenticate";
 const char* kRefresh = "/latchkey.identity.v1.AuthService/Refresh";
 const char* kIssueSession = "/latchkey.qr.v1.QrSessionService/IssueSession";
+const char* kScanSession = "/latchkey.qr.v1.QrSessionService/ScanSession";
+const char* kConfirmSession = "/latchkey.qr.v1.QrSessionService/ConfirmSession";
 const char* kPollSession = "/latchkey.qr.v1.QrSessionService/PollSession";
 
 // Proves a device's key and starts as its guest.
@@ -347,20 +353,60 @@ void passwords(const Options& options) {
   });
 }
 
-void issue(const Options& options) {
+std::string issue_request() {
   latchkey::qr::v1::IssueSessionRequest request;
   request.set_client_id(kClient);
   request.set_purpose(latchkey::qr::v1::PURPOSE_LOGIN);
   request.set_code_challenge("E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");  // RFC 7636 appendix B.
   request.set_code_challenge_method("S256");
   request.mutable_initiator()->set_label("bench");
-  const std::string message = text_of(request);
+  return text_of(request);
+}
+
+void issue(const Options& options) {
+  const std::string message = issue_request();
   Run run(options);
   run.all([&](Connection& connection, size_t, std::function<void()> done) {
     connection.call(kIssueSession, message, [&run, done](const Answer& answer) {
       run.out() << parse<latchkey::qr::v1::IssueSessionResponse>(answer, "IssueSession").device_code() << "\n";
       done();
     });
+  });
+}
+
+void scan(const Options& options) {
+  const std::string message = issue_request();
+  Run run(options);
+  run.all([&](Connection& connection, size_t, std::function<void()> done) {
+    connection.call(kIssueSession, message, [&, done](const Answer& answer) {
+      const auto code = parse<latchkey::qr::v1::IssueSessionResponse>(answer, "IssueSession");
+      latchkey::qr::v1::ScanSessionRequest request;
+      request.set_qr_payload(code.qr_payload());
+      const std::string digits = code.check_code();
+      connection.call(kScanSession, text_of(request), [&run, digits, done](const Answer& answer) {
+        const auto scanned = parse<latchkey::qr::v1::ScanSessionResponse>(answer, "ScanSession");
+        run.out() << scanned.confirm_ticket() << " " << (scanned.needs_check_code() ? digits : "") << "\n";
+        done();
+      }, options.authorization);
+    });
+  });
+}
+
+void confirm(const Options& options) {
+  auto tickets = lines(options.in);
+  if (tickets.size() < size_t(options.requests)) fail("fewer tickets than requests");
+  Run run(options);
+  run.all([&](Connection& connection, size_t, std::function<void()> done) {
+    const std::string line = std::move(tickets.back());
+    tickets.pop_back();
+    const size_t space = line.find(' ');
+    latchkey::qr::v1::ConfirmSessionRequest request;
+    request.set_confirm_ticket(line.substr(0, space));
+    request.set_check_code(line.substr(space + 1));
+    connection.call(kConfirmSession, text_of(request), [done](const Answer& answer) {
+      parse<latchkey::qr::v1::ConfirmSessionResponse>(answer, "ConfirmSession");
+      done();
+    }, options.authorization);
   });
 }
 
@@ -414,7 +460,8 @@ int main(int count, char** arguments) {
   const Options options = parse(count, arguments);
   const std::map<std::string, void (*)(const Options&)> modes = {
       {"guests", guests}, {"returning", returning}, {"refresh", refresh}, {"passwords", passwords},
-      {"issue", issue},   {"poll", poll},           {"idle", idle},       {"keys", keys}};
+      {"issue", issue},   {"scan", scan},           {"confirm", confirm}, {"poll", poll},
+      {"idle", idle},     {"keys", keys}};
   const auto mode = modes.find(options.mode);
   if (mode == modes.end()) fail("no mode " + options.mode);
   mode->second(options);

@@ -195,7 +195,7 @@ def test_damaged_exports(own_world, copies, tmp_path):
     refused(accounts.unlink, 74, "identity.subjects.jsonl")
     refused((tmp_path / "exported" / "manifest.json").unlink, 74, "manifest.json")
     manifest = tmp_path / "exported" / "manifest.json"
-    refused(lambda: manifest.write_bytes(good[manifest].replace(b'"schema":', b'"schema":9', 1)), 74, "newer release")
+    refused(lambda: manifest.write_bytes(good[manifest].replace(b'"schema":', b'"schema":9', 1)), 74, "use a newer one")
     for number in (b"9223372036854775807", b"-1"):
         wrong = re.sub(rb'"rows":\d+', b'"rows":' + number, good[manifest])
         refused(lambda wrong=wrong: manifest.write_bytes(wrong), 65, "manifest.json")

@@ -3,9 +3,9 @@ import LatchkeyModel
 
 /// A refresh token as it was presented: which session it names and which of the session's tokens it says it is.
 ///
-/// The text is `lkr_`, the prefix of the session's cell and base64url of session (16 bytes), generation (8 bytes) and an HMAC-SHA256 (32 bytes) over both
-/// and the session's seed, under the service's secret. So the same token can be made again when its answer was lost,
-/// and no token is ever stored.
+/// The text is `lkr_`, the prefix of the session's cell and base64url of session (16 bytes), generation (8 bytes) and an
+/// HMAC-SHA256 (32 bytes) over both and the session's seed, under the service's secret. So the same token can be made again
+/// when its answer was lost, and no token is ever stored.
 package struct RefreshToken: Sendable {
   package static let prefix = "lkr_"
   private static let byteCount = 16 + 8 + 32

@@ -11,6 +11,8 @@ class DatabaseProxy:
     def __init__(self, port):
         self.target = port
         self.commits_to_lose = 0
+        # How many go through before.
+        self.commits_to_pass = 0
         self.lost = 0
         # Whether the database gets a commit whose answer is lost: then it happens, and otherwise it does not.
         self.delivers_lost = True
@@ -51,6 +53,9 @@ class DatabaseProxy:
     def takes_commit(self):
         with self.lock:
             if self.commits_to_lose == 0:
+                return False
+            if self.commits_to_pass > 0:
+                self.commits_to_pass -= 1
                 return False
             self.commits_to_lose -= 1
             self.lost += 1

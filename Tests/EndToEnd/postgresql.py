@@ -65,6 +65,21 @@ class PostgreSQL:
 
     def start(self):
         assert self.process is None
+        end = time.monotonic() + 30
+        self.launch()
+        while True:
+            with contextlib.suppress(subprocess.CalledProcessError):
+                self.query("SELECT 1", database="postgres")
+                return
+            log = (self.folder / "log").read_text()
+            assert time.monotonic() < end, log
+            if self.process.poll() is not None:
+                # A child of one that was killed, begun at that very moment, has yet to notice.
+                assert any("shared memory block" in line for line in log.splitlines()[-6:]), log
+                self.launch()
+            time.sleep(0.02)
+
+    def launch(self):
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(
                 # Ends with the tests, however they end: asked for last, because a change of user forgets it.
@@ -72,13 +87,6 @@ class PostgreSQL:
                  str(self.tools / "postgres"), "-D", str(self.data)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=os.environ | self.environment,
             )  # fmt: skip
-        end = time.monotonic() + 30
-        while True:
-            with contextlib.suppress(subprocess.CalledProcessError):
-                self.query("SELECT 1", database="postgres")
-                return
-            assert self.process.poll() is None and time.monotonic() < end, (self.folder / "log").read_text()
-            time.sleep(0.02)
 
     def kill(self):
         """All of its processes, at once."""

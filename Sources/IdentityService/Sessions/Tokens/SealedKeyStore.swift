@@ -76,7 +76,7 @@ struct SealedKeyStore: SigningKeyStore {
     _ found: SealedSigningKeys, since start: (moment: ContinuousClock.Instant, server: String?)
   ) throws(SigningKeyError) -> SigningKeyReading {
     if let server = start.server, server != found.server { throw .otherServer }
-    return SigningKeyReading(keys: try found.keys.map(open), time: found.time, asOf: start.moment)
+    return SigningKeyReading(keys: try found.keys.map(open), time: found.time, asOf: start.moment, heard: .now)
   }
 
   private func seal(_ key: SigningKey) throws(SigningKeyError) -> SealedSigningKey {

@@ -112,7 +112,7 @@ package struct SigningKeyFiles: SigningKeyStore {
   /// Blocks on the disk.
   package func load() throws(SigningKeyError) -> SigningKeyReading {
     let start = ContinuousClock.now
-    return SigningKeyReading(keys: try directory.load(), time: clock.now(), asOf: start)
+    return SigningKeyReading(keys: try directory.load(), time: clock.now(), asOf: start, heard: .now)
   }
 
   /// Blocks on the disk. What is new is stored before anything goes.

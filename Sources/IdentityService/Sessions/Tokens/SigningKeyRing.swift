@@ -35,6 +35,7 @@ package final class SigningKeyRing: Sendable {
     var time: Timestamp
     var wall: Timestamp
     var asOf: ContinuousClock.Instant
+    var heard: ContinuousClock.Instant
   }
 
   /// Whether other instances have the keys too.
@@ -98,7 +99,7 @@ package final class SigningKeyRing: Sendable {
     let signer = state.withLock { state -> AccessTokenSigner? in
       guard isKnown(state, instant, wall) else { return nil }
       // Instances whose clocks differ go by the keys' own, and change to the next one together.
-      let now = isShared ? state.time + (instant - state.asOf) : wall
+      let now = isShared ? state.time + (instant - state.heard) : wall
       return state.schedule.signing(at: now).flatMap { state.signers[$0.id] }
     }
     guard let signer else { throw .unknown }
@@ -123,7 +124,7 @@ package final class SigningKeyRing: Sendable {
   private func take(_ reading: SigningKeyReading, wall: Timestamp) {
     let fresh = Self.state(reading, policy, wall: wall)
     // Of two that were read at the same time the later one counts, whichever comes first.
-    state.withLock { if fresh.asOf >= $0.asOf { $0 = fresh } }
+    state.withLock { if (fresh.asOf, fresh.heard) >= ($0.asOf, $0.heard) { $0 = fresh } }
   }
 
   private static func state(_ reading: SigningKeyReading, _ policy: Policy, wall: Timestamp) -> State {
@@ -136,7 +137,8 @@ package final class SigningKeyRing: Sendable {
     let schedule = schedule(reading.keys, policy)
     let published = JSONWebKeySet(schedule.published(at: reading.time).compactMap { keys[$0.id]?.publicKey })
     return State(
-      schedule: schedule, signers: signers, published: published, time: reading.time, wall: wall, asOf: reading.asOf)
+      schedule: schedule, signers: signers, published: published, time: reading.time, wall: wall, asOf: reading.asOf,
+      heard: reading.heard)
   }
 
   // MARK: What changes of the keys

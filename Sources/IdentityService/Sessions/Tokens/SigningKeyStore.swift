@@ -52,4 +52,6 @@ package struct SigningKeyReading: Sendable {
   package let time: Timestamp
   /// They are those of this moment, or of a later one.
   package let asOf: ContinuousClock.Instant
+  /// When `time` was known here, not before it was.
+  package let heard: ContinuousClock.Instant
 }

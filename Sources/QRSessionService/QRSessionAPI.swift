@@ -33,7 +33,7 @@ package final class QRSessionAPI: QRV1.QrSessionService {
   /// What scans of codes that are nobody's are judged by: a code that is over, of a screen that is elsewhere.
   let nobodys: QRSession
   /// The framed answer to a poll of a session as it was issued: the same for all of them.
-  let untouchedAnswer: ByteBuffer
+  let untouchedAnswer: [UInt8]
 
   /// - Parameter followUpNotes: a file for what a call leaves to be done after its answer; nil where that may be lost with
   ///   the process.
@@ -127,7 +127,7 @@ package final class QRSessionAPI: QRV1.QrSessionService {
     )
   }
 
-  private static func untouchedAnswer(interval: Duration) -> ByteBuffer {
+  private static func untouchedAnswer(interval: Duration) -> [UInt8] {
     let answer = QRV1.PollSessionResponse(
       state: .pending, version: PollEntry.untouchedVersion, interval: interval.secondsRoundedUp)
     var frame = ByteBuffer()
@@ -136,7 +136,7 @@ package final class QRSessionAPI: QRV1.QrSessionService {
     } catch {
       preconditionFailure("three small numbers fit a message")
     }
-    return frame
+    return Array(frame.readableBytesView)
   }
 
   static func digest(_ bytes: [UInt8]) -> Digest256 {

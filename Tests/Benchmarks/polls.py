@@ -53,10 +53,10 @@ def check_pending(server, poll):
         raise SystemExit(f"bench: {server.name} did not answer PENDING but {answer!r}")
 
 
-def issue_sessions(server, count):
+def issue_sessions(server, count, connections=50, streams=10):
     """Fills the table through the front door. Returns the file with the device codes."""
     codes = machine.OUT / f"codes-{count}"
-    loads.own("issue", server, "--out", codes, connections=min(50, count), streams=10, requests=count)
+    loads.own("issue", server, "--out", codes, connections=min(connections, count), streams=streams, requests=count)
     return codes
 
 

@@ -2,8 +2,8 @@
 package enum Base64URL {
   private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 
-  private static let values: [UInt8] = {
-    var table = [UInt8](repeating: 0xFF, count: 256)
+  private static let values: InlineArray<256, UInt8> = {
+    var table = InlineArray<256, UInt8>(repeating: 0xFF)
     for (value, character) in alphabet.enumerated() { table[Int(character)] = UInt8(value) }
     return table
   }()
@@ -58,23 +58,22 @@ package enum Base64URL {
   package static func decode32(_ text: Span<UInt8>) -> InlineArray<32, UInt8>? {
     guard text.count == 43 else { return nil }
     var bytes = InlineArray<32, UInt8>(repeating: 0)
-    let table = values.span
     // Takes up what is no value of six bits.
     var seen: UInt32 = 0
     for group in 0..<10 {
-      let first = UInt32(table[Int(text[group * 4])])
-      let second = UInt32(table[Int(text[group * 4 + 1])])
-      let third = UInt32(table[Int(text[group * 4 + 2])])
-      let fourth = UInt32(table[Int(text[group * 4 + 3])])
+      let first = UInt32(values[Int(text[group * 4])])
+      let second = UInt32(values[Int(text[group * 4 + 1])])
+      let third = UInt32(values[Int(text[group * 4 + 2])])
+      let fourth = UInt32(values[Int(text[group * 4 + 3])])
       seen |= first | second | third | fourth
       let three = first << 18 | second << 12 | third << 6 | fourth
       bytes[group * 3] = UInt8(truncatingIfNeeded: three >> 16)
       bytes[group * 3 + 1] = UInt8(truncatingIfNeeded: three >> 8)
       bytes[group * 3 + 2] = UInt8(truncatingIfNeeded: three)
     }
-    let first = UInt32(table[Int(text[40])])
-    let second = UInt32(table[Int(text[41])])
-    let third = UInt32(table[Int(text[42])])
+    let first = UInt32(values[Int(text[40])])
+    let second = UInt32(values[Int(text[41])])
+    let third = UInt32(values[Int(text[42])])
     seen |= first | second | third
     let last = first << 12 | second << 6 | third
     bytes[30] = UInt8(truncatingIfNeeded: last >> 10)

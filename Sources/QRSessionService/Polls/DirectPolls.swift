@@ -48,7 +48,10 @@ final class DirectPolls: DirectAnswers {
     case .slowDown(let retryAfter, let interval): throw .slowDown(retryAfter: retryAfter, interval: interval)
     case .untouched(let interval):
       if interval == api.settings.interval {
-        answer.writeImmutableBuffer(api.untouchedAnswer)
+        unsafe answer.writeWithUnsafeMutableBytes(minimumWritableBytes: api.untouchedAnswer.count) { room in
+          unsafe room.copyBytes(from: api.untouchedAnswer)
+          return api.untouchedAnswer.count
+        }
       } else {
         try QRSessionAPI.untouched(interval).encodeFrame(into: &answer)
       }

@@ -26,6 +26,8 @@ struct PollShard {
   private var firstFreeWaiter = PollEntry.none
   private(set) var waiterCount = 0
   private var timeouts = Heap<PollTimeout>()
+  /// Whether a time is known at which somebody may have waited long enough.
+  var hasTimeouts: Bool { !timeouts.isEmpty }
   private var isStopping = false
 
   init(now: Timestamp, memory: PollMemory) {

@@ -9,8 +9,31 @@ import Synchronization
 final class PollTable: Sendable {
   private final class Shard: Sendable {
     let state: Mutex<PollShard>
+    /// Whether anybody waits here until some time. Written under the lock; read without, since nearly always nobody does.
+    private let hasTimeouts = Atomic(false)
 
     init(now: Timestamp, memory: PollMemory) { state = Mutex(PollShard(now: now, memory: memory)) }
+
+    func wait(
+      _ secret: Digest256,
+      after version: Int64,
+      until due: ContinuousClock.Instant?,
+      at now: Timestamp,
+      waiter: PollWaiter
+    ) -> PollShard.Registration {
+      state.withLock { state in
+        defer { hasTimeouts.store(state.hasTimeouts, ordering: .releasing) }
+        return state.wait(secret, after: version, until: due, at: now, waiter: waiter)
+      }
+    }
+
+    func takeTimedOut(at instant: ContinuousClock.Instant) -> [PollWaiter] {
+      guard hasTimeouts.load(ordering: .acquiring) else { return [] }
+      return state.withLock { state in
+        defer { hasTimeouts.store(state.hasTimeouts, ordering: .releasing) }
+        return state.takeTimedOut(at: instant)
+      }
+    }
   }
 
   private let shards: [Shard]
@@ -82,16 +105,8 @@ final class PollTable: Sendable {
     let shard = shard(secret)
     return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
-        let registration = shard.state.withLock {
-          $0.wait(
-            secret,
-            after: version,
-            until: due,
-            at: now,
-            waiter: PollWaiter(number: number, sleeper: .task(continuation))
-          )
-        }
-        switch registration {
+        let waiter = PollWaiter(number: number, sleeper: .task(continuation))
+        switch shard.wait(secret, after: version, until: due, at: now, waiter: waiter) {
         case .notNeeded:
           continuation.resume(returning: .changed)
         case .stopping:
@@ -120,7 +135,7 @@ final class PollTable: Sendable {
     at now: Timestamp
   ) -> PollWake? {
     let waiter = PollWaiter(number: number, sleeper: .watch(watch))
-    switch shard(secret).state.withLock({ $0.wait(secret, after: version, until: due, at: now, waiter: waiter) }) {
+    switch shard(secret).wait(secret, after: version, until: due, at: now, waiter: waiter) {
     case .notNeeded: return .changed
     case .stopping: return .stopping
     case .waiting(let displaced):
@@ -141,9 +156,7 @@ final class PollTable: Sendable {
   /// Answers the waiters whose time is over. Called every `Limits.tick`.
   func wakeTimedOut(at instant: ContinuousClock.Instant) {
     for shard in shards {
-      for waiter in shard.state.withLock({ $0.takeTimedOut(at: instant) }) {
-        waiter.resume(.timedOut)
-      }
+      for waiter in shard.takeTimedOut(at: instant) { waiter.resume(.timedOut) }
     }
   }
 

@@ -56,6 +56,7 @@ struct SchemaTests {
       work.patience.lockMilliseconds = 50
       work.patience.pauseMilliseconds = 1...5
       work.patience.standstill = standstill
+      work.patience.signMilliseconds = 1
       return work
     }
 
@@ -130,6 +131,18 @@ struct SchemaTests {
     #expect(refused?.fault == .oldInstances)
     #expect(refused?.detail.contains("instance 0 at old:1 knows step 5") == true)
     #expect(try await place.work(Self.third).state().users == [.init(instance: 0, address: "old:1", knows: 5)])
+    // After a failover nobody was heard of for a while. It is given the time to say that it lives.
+    try place.run("UPDATE test.members SET heartbeat = heartbeat - 6000")
+    let waits = Mutex<[String]>([])
+    let refusedAgain = await #expect(throws: StorageError.self) {
+      try await place.work(Self.third).apply(contracting: true) { news in
+        guard case .waits(step: 6, let holders) = news else { return }
+        waits.withLock { $0 += holders }
+        try? place.run("UPDATE test.members SET heartbeat = heartbeat + 6000")
+      }
+    }
+    #expect(refusedAgain?.fault == .oldInstances)
+    #expect(waits.withLock { $0 } == ["a sign of instance 0 at old:1"])
     // It stands still, is taken for dead, and wakes again.
     try place.run("UPDATE test.members SET heartbeat = heartbeat - 6000")
     try await place.work(Self.third).apply(contracting: true)

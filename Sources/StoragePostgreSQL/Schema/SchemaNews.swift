@@ -18,6 +18,9 @@ package struct SchemaPatience: Sendable {
   package var pauseMilliseconds: ClosedRange<UInt32> = Limits.schemaPauseMilliseconds
   /// After which it is given up, while nothing moves on.
   package var standstill: Duration = Limits.schemaPatience
+  /// How long an instance that was silent and did not say good-bye has to give a sign before something that it needs is
+  /// taken away, in milliseconds: after a failover nobody was heard of for a while.
+  package var signMilliseconds = Limits.memberSilenceMilliseconds
 
   package init() {}
 }

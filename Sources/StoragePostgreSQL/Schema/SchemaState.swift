@@ -85,15 +85,32 @@ package struct SchemaState: Sendable {
     ) { $0.text(0) }
   }
 
+  private static let now = "extract(epoch FROM clock_timestamp()) * 1000"
+
   private static func users(
     of part: String, on connection: PostgreSQLConnection
   ) async throws(StorageError) -> [User] {
     try await connection.all(
+      "SELECT instance, address, knows FROM \(part).members WHERE heartbeat > \(now) - $1::bigint ORDER BY instance",
+      .integer(Limits.memberSilenceMilliseconds), map: user)
+  }
+
+  /// Instances that do not know a step, gave no sign of life lately, and did not say good-bye.
+  static func silentStrangers(
+    to step: Int, of part: String, on connection: PostgreSQLConnection
+  ) async throws(StorageError) -> [User] {
+    try await connection.all(
       """
       SELECT instance, address, knows FROM \(part).members
-      WHERE heartbeat > extract(epoch FROM clock_timestamp()) * 1000 - $1::bigint ORDER BY instance
-      """, .integer(Limits.memberSilenceMilliseconds)
-    ) { User(instance: Int($0.integer(0)), address: $0.text(1), knows: Int($0.integer(2))) }
+      WHERE knows < $1 AND NOT has_left AND heartbeat <= \(now) - $2::bigint AND heartbeat > \(now) - $3::bigint
+      ORDER BY instance
+      """,
+      .integer(step), .integer(Limits.memberSilenceMilliseconds), .integer(Limits.memberLeaseMilliseconds),
+      map: user)
+  }
+
+  private static func user(_ row: PostgreSQLRow) -> User {
+    User(instance: Int(row.integer(0)), address: row.text(1), knows: Int(row.integer(2)))
   }
 
   /// Errors: `newerSchema` when no release as old as this one works here, `olderSchema` when steps are missing.

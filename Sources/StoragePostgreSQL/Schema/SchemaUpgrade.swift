@@ -23,6 +23,7 @@ struct SchemaUpgrade {
       try await prepare()
       let isNew = try await look().records.isEmpty
       while let step = work(try await look(), contracting || isNew).first {
+        if schema.steps[step - 1].kind == .contract { try await awaitSigns(before: step) }
         try await patiently(step) { () throws(StorageError) in try await make(step) }
       }
     }
@@ -141,6 +142,16 @@ struct SchemaUpgrade {
       for statement in statements { try connection.run(statement) }
       try await finish(number)
     }
+  }
+
+  /// Lets whoever is silent and does not know the step say that it lives. Each does so once a second.
+  private func awaitSigns(before number: Int) async throws(StorageError) {
+    connection.operation = "step \(number) of the schema \(schema.part)"
+    let silent = try await SchemaState.silentStrangers(to: number, of: schema.part, on: connection)
+    guard !silent.isEmpty else { return }
+    report(.waits(step: number, holders: silent.map { "a sign of instance \($0.instance) at \($0.address)" }))
+    // As above.
+    usleep(UInt32(clamping: patience.signMilliseconds) * 1000)
   }
 
   /// From here to the transaction's end no instance joins, and after it none that does not know the step.

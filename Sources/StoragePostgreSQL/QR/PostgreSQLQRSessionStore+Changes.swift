@@ -7,11 +7,13 @@ extension PostgreSQLQRSessionStore {
   private static let selectMark =
     "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint::text, pg_current_snapshot()::text"
   private static let columns = "SELECT poll_hash, version, state, issued_at, expires_at, account_mask"
+  /// What is shown of a row's place has another name than the place, or the rows would be in the order of its text.
+  ///
   /// Those that had not begun when the mark was given, and those that were running, of what the end's snapshot sees. However
   /// old the oldest running one is, nothing that was told is looked at again. Rows of numbers that the server has not come
   /// to are from a dump of another.
   private static let selectAfter = """
-    SELECT poll_hash, version, state, issued_at, expires_at, account_mask, number, place::text FROM (
+    SELECT poll_hash, version, state, issued_at, expires_at, account_mask, number, place::text AS shown FROM (
       (\(columns), xid::text::bigint AS number, ctid AS place FROM qr_changes
         WHERE xid >= pg_snapshot_xmax($1::text::pg_snapshot) AND xid < pg_snapshot_xmax($2::text::pg_snapshot)
           AND pg_visible_in_snapshot(xid, $2::text::pg_snapshot)
@@ -27,10 +29,10 @@ extension PostgreSQLQRSessionStore {
     """
   private static let youngest = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint - $1::bigint"
   private static let selectFirstPage = """
-    \(columns), at, ctid::text FROM qr_changes WHERE at >= \(youngest) ORDER BY at, ctid LIMIT $2
+    \(columns), at, ctid::text AS shown FROM qr_changes WHERE at >= \(youngest) ORDER BY at, ctid LIMIT $2
     """
   private static let selectPage = """
-    \(columns), at, ctid::text FROM qr_changes
+    \(columns), at, ctid::text AS shown FROM qr_changes
     WHERE at >= \(youngest) AND at >= $3 AND (at > $3 OR ctid > $4::text::tid) ORDER BY at, ctid LIMIT $2
     """
   private static let remove = """

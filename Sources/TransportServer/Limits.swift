@@ -177,8 +177,9 @@ enum Limits {
   static let quietTime = TimeAmount.seconds(5)
   static let streamsKeptWhenQuiet = 4
 
-  /// The largest buffer for reading that a connection keeps: some dozens of short calls.
-  static let keptReadBytes = 4 * 1024
+  /// The largest buffer for reading that a connection keeps: a dozen of short calls, and a client's hello. Each connection
+  /// has it, also one that does nothing.
+  static let keptReadBytes = 2 * 1024
 
   /// Bytes that one read may take: two full bursts of a connection's streams, and the largest TLS record.
   static let readBytes = 64 * 1024

@@ -100,7 +100,8 @@ extension ServerConnection {
     timer = nil
     timerDeadline = nil
     now = eventLoop.now
-    session?.decideAll()
+    // A timer of something else decides nothing.
+    if let waits = session?.decide(openedUpTo: now - shortestDirectLimit) { watch(waits + shortestDirectLimit) }
     for stream in streams.all {
       if let deadline = stream.deadline, deadline <= now { stream.expire() }
     }

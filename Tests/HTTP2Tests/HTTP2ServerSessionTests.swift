@@ -98,9 +98,13 @@ import Testing
     #expect(pair.server.undecided == 0)
     #expect(pair.server.openStreams == 0)
 
+    let now = pair.server.now
     _ = try pair.request(RecordingHandler(), endStream: false)
     try pair.run()
-    pair.server.decideAll()
+    // It has not waited for as long.
+    #expect(pair.server.decide(openedUpTo: now - .nanoseconds(1)) == now)
+    #expect(pair.server.undecided == 1)
+    #expect(pair.server.decide(openedUpTo: now) == nil)
     #expect(pair.server.undecided == 0)
     #expect(pair.serverEvents.opened.count == 2)
   }

@@ -320,14 +320,21 @@ package import NIOCore
     hasBegunCall = true
   }
 
-  /// Gives every stream that waits for its body a handler of its own.
-  package func decideAll() {
-    guard undecided > 0 else { return }
+  /// Gives every stream a handler of its own that has waited for its body since `latest` or longer. Answers since when
+  /// the first of the others waits.
+  package func decide(openedUpTo latest: NIODeadline) -> NIODeadline? {
+    guard undecided > 0 else { return nil }
+    var first: NIODeadline?
     for stream in table.all where stream.isUndecided {
+      guard stream.opened <= latest else {
+        first = min(first ?? stream.opened, stream.opened)
+        continue
+      }
       stream.isUndecided = false
       undecided -= 1
       decide(stream)
     }
+    return first
   }
 
   /// Takes a stream out of the session and tells its handler.

@@ -83,15 +83,16 @@ struct WorkerThreadsTests {
     threads.stop()
   }
 
-  @Test("Who could not be served by its deadline is refused at once, and whoever could is taken")
+  @Test("Who would wait for half of its time is refused at once, and whoever would wait for less is taken")
   func deadlineThatCannotBeMet() async throws {
     let (clock, gate) = (StandingClock(), ThreadGate())
     let threads = try await timedThreads(clock, gate)
-    // One runs: it and the work itself take 40 ms, and what comes after it 5.
-    #expect(throws: WorkerThreads.Refusal.late) { try threads.reserve(until: clock.now + .milliseconds(44)) }
-    let place = try threads.reserve(until: clock.now + .milliseconds(45))
-    // The place counts as well, before its work is there.
+    // One runs for 20 ms, for which one with 40 may wait; the work itself takes 20, and what comes after it 5.
     #expect(throws: WorkerThreads.Refusal.late) { try threads.reserve(until: clock.now + .milliseconds(64)) }
+    let place = try threads.reserve(until: clock.now + .milliseconds(65))
+    // The place counts as well, before its work is there.
+    #expect(throws: WorkerThreads.Refusal.late) { try threads.reserve(until: clock.now + .milliseconds(104)) }
+    #expect(throws: Never.self) { try threads.check(until: clock.now + .milliseconds(105)) }
     #expect(threads.waiting == 0)
     gate.open()
     try await threads.run(in: place) {}
@@ -116,13 +117,13 @@ struct WorkerThreadsTests {
     let (clock, gate) = (StandingClock(), ThreadGate())
     let threads = try await timedThreads(clock, gate)
     let isDone = Atomic(false)
-    let place = try threads.reserve(until: clock.now + .milliseconds(50))
+    let place = try threads.reserve(until: clock.now + .milliseconds(65))
     let caller = Task {
       try await threads.run(in: place) { isDone.store(true, ordering: .relaxed) }
     }
     while threads.waiting == 0 { await Task.yield() }
-    // It would be over after 51 ms.
-    clock.advance(.milliseconds(26))
+    // It would be over after 66 ms.
+    clock.advance(.milliseconds(41))
     gate.open()
     await #expect(throws: WorkerThreads.Refusal.late) { try await caller.value }
     let wasDone = isDone.load(ordering: .relaxed)

@@ -204,7 +204,9 @@ import Synchronization
     if let deadline {
       let left = now().duration(to: deadline)
       if left <= .zero { return .late }
-      if ahead > 0, usual * (ahead / threads) + needed > left { return .late }
+      // Twice what it will wait, as far as is known: no more than half of its time goes by in the queue. A queue that is
+      // filled to the brim answers each just before its end, and does much for those who have gone by then.
+      if ahead > 0, usual * (ahead / threads) * 2 + needed > left { return .late }
     }
     return isFull ? .full : nil
   }

@@ -5,7 +5,8 @@
 //
 // A call that finds no stream free is never sent. It stands for a person with a connection of their own to which the server
 // does not come: waiting here for somebody else's stream, as calls of one program do, it would be sent when its time is
-// nearly over, and so would all after it. Prints how many were due, what became of them, and then, in lines of their own, how
+// nearly over, and so would all after it. Prints how many were due, what became of them, how busy this client was, in percent
+// of its core, and how many microseconds after they were due 99 % of the calls were begun; then, in lines of their own, how
 // many microseconds each took that was answered in time. The first second is only a beginning: what is answered in it, or
 // after the last call, is not among those.
 #define _GNU_SOURCE
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,6 +47,9 @@ static struct { unsigned char *bytes; size_t count; } *messages;
 static size_t messageCount, nextMessage;
 static int64_t windowBegin, windowEnd, measured, served, unanswered, unsent, reset, statuses[STATUSES];
 static int32_t *times;
+// How many calls were begun so many steps of 100 µs after they were due, but for the first second's.
+enum { LAG_STEPS = 10001, LAG_STEP = 100000 };
+static int64_t lags[LAG_STEPS];
 
 _Noreturn static void fail(const char *why) {
   fprintf(stderr, "offer: %s\n", why);
@@ -99,6 +104,24 @@ static void literal(unsigned char *block, size_t *end, const char *text) {
   block[(*end)++] = (unsigned char)length;
   memcpy(block + *end, text, length);
   *end += length;
+}
+
+static int64_t processor_time(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * INT64_C(1000000000) +
+         (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * INT64_C(1000);
+}
+
+// The lag that 99 % of the calls had at most, in microseconds.
+static int64_t usual_lag(void) {
+  int64_t count = 0, passed = 0;
+  for (int step = 0; step < LAG_STEPS; step++) count += lags[step];
+  for (int step = 0; step < LAG_STEPS; step++) {
+    passed += lags[step];
+    if (passed * 100 >= count * 99) return (int64_t)step * LAG_STEP / 1000;
+  }
+  return 0;
 }
 
 // Sends a call that was due at `due` and has `left` nanoseconds.
@@ -293,12 +316,14 @@ int main(int count, char **arguments) {
   if (!times) fail("no memory");
   poller = epoll_create1(0);
   for (size_t index = 0; index < CONNECTIONS; index++) begin(&connections[index], atoi(arguments[1]));
+  const int64_t before = processor_time();
   const int64_t start = now(), end = start + (int64_t)(seconds * 1e9);
   windowBegin = start + deadline;
   windowEnd = end;
-  int64_t due = 0;
+  int64_t due = 0, busy = 0;
   for (;;) {
     int64_t time = now(), open = 0;
+    if (time < end) busy = processor_time();
     for (size_t index = 0; index < CONNECTIONS; index++) open += connections[index].open;
     if (isClosedLoop) {
       for (; time < end && open < waiting; open++, due++) call(with_room(), time, deadline);
@@ -316,6 +341,7 @@ int main(int count, char **arguments) {
         }
         call(it, was, left);
         open++;
+        if (was >= windowBegin) lags[time - was < deadline ? (time - was) / LAG_STEP : LAG_STEPS - 1]++;
       }
     }
     for (size_t index = 0; index < CONNECTIONS; index++) {
@@ -334,7 +360,7 @@ int main(int count, char **arguments) {
   for (int index = 1; index < STATUSES; index++) {
     if (statuses[index]) printf(" status-%d %lld", index, (long long)statuses[index]);
   }
-  printf("\n");
+  printf(" busy %lld lag %lld\n", (long long)((busy - before) * 100 / (end - start)), (long long)usual_lag());
   for (int64_t index = 0; index < measured; index++) printf("%d\n", times[index]);
   return 0;
 }

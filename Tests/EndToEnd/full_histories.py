@@ -326,6 +326,8 @@ def gather(options, verdict, tell, workers, kill):
         return time.monotonic() + chance.uniform(0.5, 1.5) * options.kill_every
 
     kills, next_kill, next_line = 0, pause(), time.monotonic() + 10
+    # One code at least ends between two kills: a slow machine would never be done.
+    done_at_kill = -1
     while verdict.done < options.codes:
         try:
             verdict.add(*tell.get(timeout=0.2))
@@ -333,8 +335,8 @@ def gather(options, verdict, tell, workers, kill):
             if not any(worker.is_alive() for worker in workers):
                 break
         now = time.monotonic()
-        if now > next_kill:
-            kills, next_kill = kill(), pause()
+        if now > next_kill and verdict.done > done_at_kill:
+            kills, next_kill, done_at_kill = kill(), pause(), verdict.done
         if now > next_line:
             print(f"{verdict}; {kills} kills", flush=True)
             next_line = now + 10

@@ -120,6 +120,20 @@ class PostgreSQL:
         shutil.rmtree(self.folder)
 
 
+def serving(scope="function"):
+    """A fixture: a server for that long."""
+    # Benchmarks start servers where there is no pytest.
+    import pytest
+
+    @pytest.fixture(scope=scope)
+    def server():
+        server = PostgreSQL()
+        yield server
+        server.stop()
+
+    return server
+
+
 def make_secrets(binaries, directory):
     """The secrets that all instances share, in `directory`: a service over SQLite makes them at its first start."""
     scratch = services.Fleet(binaries, directory.parent / "scratch")
@@ -169,3 +183,11 @@ def fleet(binaries, directory, server, arguments, instances=1, peers=True, secre
         shutil.copytree(data, directory / f"data-{number}")
         fleet.arguments[f"qr-{number}"] = ["--instance", str(number), *arguments.get(f"qr-{number}", [])]
     return fleet
+
+
+def ask_each_other(fleet, number):
+    """Before they start: the instances of that number ask one another, where all others ask the first."""
+    peers = [(f"--{peer}-address", f"{fleet.host}:{fleet.ports[f'{peer}-{number}'][0]}") for peer in services.NAMES]
+    for name in services.NAMES:
+        own = fleet.arguments.get(f"{name}-{number}", [])
+        fleet.arguments = fleet.arguments | {f"{name}-{number}": [*own, *(part for peer in peers for part in peer)]}

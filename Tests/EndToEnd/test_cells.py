@@ -555,7 +555,7 @@ class Balancer:
         self.process.terminate()
         self.process.wait(10)
 
-    def stub(self):
+    def client(self):
         credentials = grpc.ssl_channel_credentials(self.files.authority.read_bytes())
         channel = grpc.secure_channel(f"localhost:{self.port}", credentials, [("grpc.use_local_subchannel_pool", 1)])
         grpc.channel_ready_future(channel).result(20)
@@ -576,7 +576,7 @@ def test_a_balancer_routes(binaries, tmp_path):
     }  # fmt: skip
     with services.Fleet(binaries, tmp_path / "fleet", arguments=arguments, instances=2) as fleet:
         with Balancer(fleet, tmp_path) as balancer:
-            stub = balancer.stub()
+            client = balancer.client()
             challenge = base64url(secrets.token_bytes(32))
             request = pb.IssueSessionRequest(
                 client_id=CLIENT_ID, purpose=pb.PURPOSE_LOGIN, code_challenge=challenge, code_challenge_method="S256"
@@ -585,18 +585,18 @@ def test_a_balancer_routes(binaries, tmp_path):
             end = time.monotonic() + 30
             while not all(len(some) >= 3 for some in codes.values()):
                 assert time.monotonic() < end, f"both cells are asked for codes: {codes}"
-                code = stub.IssueSession(request, timeout=10, wait_for_ready=True)
+                code = client.IssueSession(request, timeout=10, wait_for_ready=True)
                 codes[int(code.device_code.split(".")[0])].append(code)
             refusals = 0
             for number, some in codes.items():
                 for code in some * 3:
                     poll = pb.PollSessionRequest(device_code=code.device_code)
-                    assert stub.PollSession(poll, metadata=numbered(number), timeout=10).state == pb.SESSION_STATE_PENDING
+                    assert client.PollSession(poll, metadata=numbered(number), timeout=10).state == pb.SESSION_STATE_PENDING
                     with refused(grpc.StatusCode.FAILED_PRECONDITION, "OTHER_CELL") as failure:
-                        stub.PollSession(poll, metadata=numbered(3 - number), timeout=10)
+                        client.PollSession(poll, metadata=numbered(3 - number), timeout=10)
                     assert failure[0].info == {"cell": str(number)}
                     try:
-                        stub.PollSession(poll, timeout=10)
+                        client.PollSession(poll, timeout=10)
                     except grpc.RpcError as error:
                         assert Failure(error).info == {"cell": str(number)}
                         refusals += 1
@@ -604,15 +604,15 @@ def test_a_balancer_routes(binaries, tmp_path):
             # One cell is gone: its codes with it, and new ones are the other's.
             fleet["qr-2"].kill()
             time.sleep(2)
-            assert {stub.IssueSession(request, timeout=10).device_code.split(".")[0] for _ in range(8)} == {"1"}
+            assert {client.IssueSession(request, timeout=10).device_code.split(".")[0] for _ in range(8)} == {"1"}
             lost = pb.PollSessionRequest(device_code=codes[2][0].device_code)
             with refused(grpc.StatusCode.UNAVAILABLE):
-                stub.PollSession(lost, metadata=numbered(2), timeout=10)
+                client.PollSession(lost, metadata=numbered(2), timeout=10)
             fleet["qr-2"].start()
             until = time.monotonic() + 20
             while True:
                 try:
-                    answer = stub.PollSession(lost, metadata=numbered(2), timeout=10)
+                    answer = client.PollSession(lost, metadata=numbered(2), timeout=10)
                     break
                 except grpc.RpcError as error:
                     assert error.code() == grpc.StatusCode.UNAVAILABLE and time.monotonic() < until

@@ -12,12 +12,7 @@ from latchkey.qr.v1 import qr_session_service_pb2 as pb
 from test_instances_feed import eventually, readiness
 from world import UNTHROTTLED, Failure, World
 
-
-@pytest.fixture
-def server():
-    server = postgresql.PostgreSQL()
-    yield server
-    server.stop()
+server = postgresql.serving()
 
 
 @pytest.fixture

@@ -24,12 +24,7 @@ from world import CLIENT_ID, UNTHROTTLED, World, bearer, refused
 # Within which a change has to be in force everywhere.
 PROMISED = 2
 
-
-@pytest.fixture(scope="module")
-def server():
-    server = postgresql.PostgreSQL()
-    yield server
-    server.stop()
+server = postgresql.serving("module")
 
 
 @pytest.fixture(scope="module")

@@ -24,12 +24,7 @@ from world import CLIENT_ID, UNTHROTTLED, World, refused
 # Where the second migrator says that others reach it.
 ELSEWHERE = "migrator-2.internal:7403"
 
-
-@pytest.fixture(scope="module")
-def server():
-    server = postgresql.PostgreSQL()
-    yield server
-    server.stop()
+server = postgresql.serving("module")
 
 
 @pytest.fixture

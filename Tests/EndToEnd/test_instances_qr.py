@@ -16,12 +16,7 @@ from latchkey.qr.v1 import qr_session_service_pb2 as pb
 from test_qr_flows import patiently
 from world import UNTHROTTLED, World, refused
 
-
-@pytest.fixture(scope="module")
-def server():
-    server = postgresql.PostgreSQL()
-    yield server
-    server.stop()
+server = postgresql.serving("module")
 
 
 @pytest.fixture(scope="module")

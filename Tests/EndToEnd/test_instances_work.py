@@ -9,7 +9,6 @@ import uuid
 import grpc
 import postgresql
 import pytest
-import services
 from latchkey.identity.v1 import audit_service_pb2, audit_service_pb2_grpc, auth_service_pb2
 from latchkey.migration.v1 import migration_service_pb2 as migration
 from latchkey.qr.v1 import qr_session_service_pb2
@@ -18,12 +17,7 @@ from world import UNTHROTTLED, World, bearer, from_base64url, record, unique_ide
 
 UNDER_WAY = ("snapshot", "apply", "verify", "switch", "purge")
 
-
-@pytest.fixture(scope="module")
-def server():
-    server = postgresql.PostgreSQL()
-    yield server
-    server.stop()
+server = postgresql.serving("module")
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +25,7 @@ def pair(binaries, tmp_path_factory, server):
     """Two instances of each service; the first ask each other, and so do the second."""
     folder = tmp_path_factory.mktemp("pair")
     fleet = postgresql.fleet(binaries, folder / "fleet", server, UNTHROTTLED, instances=2)
-    for name in services.NAMES:
-        peers = [(f"--{peer}-address", f"{fleet.host}:{fleet.ports[f'{peer}-2'][0]}") for peer in services.NAMES]
-        own = fleet.arguments.get(f"{name}-2", [])
-        fleet.arguments = fleet.arguments | {f"{name}-2": [*own, *(part for peer in peers for part in peer)]}
+    postgresql.ask_each_other(fleet, 2)
     with fleet:
         yield World(fleet)
 

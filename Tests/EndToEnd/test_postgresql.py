@@ -17,12 +17,7 @@ from world import UNTHROTTLED, World, record
 # What one service may have of the database.
 POOL = 8
 
-
-@pytest.fixture
-def server():
-    server = postgresql.PostgreSQL()
-    yield server
-    server.stop()
+server = postgresql.serving()
 
 
 @pytest.fixture

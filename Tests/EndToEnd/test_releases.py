@@ -23,22 +23,14 @@ from world import UNTHROTTLED, World, from_base64url
 PARTS = {"identity": "identity", "qr": "qr", "migrator": "migration"}
 WAITS = {"*": ["--storage-schema", "wait"]}
 
-
-@pytest.fixture
-def server():
-    server = postgresql.PostgreSQL()
-    yield server
-    server.stop()
+server = postgresql.serving()
 
 
 @pytest.fixture
 def pair(binaries, tmp_path, server):
     """Two instances of each service; the second ones ask each other."""
     fleet = postgresql.fleet(binaries, tmp_path / "fleet", server, UNTHROTTLED, instances=2)
-    for name in services.NAMES:
-        peers = [(f"--{peer}-address", f"{fleet.host}:{fleet.ports[f'{peer}-2'][0]}") for peer in services.NAMES]
-        own = fleet.arguments.get(f"{name}-2", [])
-        fleet.arguments = fleet.arguments | {f"{name}-2": [*own, *(part for peer in peers for part in peer)]}
+    postgresql.ask_each_other(fleet, 2)
     with fleet:
         yield World(fleet)
 

@@ -15,12 +15,7 @@ LOST = 12
 # Between two of them: a pool makes one connection a second anew.
 PAUSE = 1.3
 
-
-@pytest.fixture
-def server():
-    server = postgresql.PostgreSQL()
-    yield server
-    server.stop()
+server = postgresql.serving()
 
 
 @pytest.fixture

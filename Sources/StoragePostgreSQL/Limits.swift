@@ -41,6 +41,38 @@ enum Limits {
   /// While what came first has waited for this long nothing more is queued.
   static let longestWait: Duration = .seconds(1)
 
+  /// Operations in one transaction, or in one go. With a commit of some hundred microseconds each has a few of them, and a
+  /// failure has no more to be done over.
+  static let groupOperations = 64
+
+  /// Connections that have groups of changes at once: while one waits for the disk, or for a standby, the next one gathers
+  /// and goes on its way. More would make smaller groups.
+  static let changeLanes = 4
+
+  /// Connections that have lookups in groups. With those above they leave two to what is done by itself.
+  static let lookupLanes = 2
+
+  /// After which a group takes on no more of those that it was to have, which then wait for the next: a transaction's locks
+  /// are held to its end. Some milliseconds are usual.
+  static let groupDuration: Duration = .milliseconds(20)
+
+  /// For a lock that another transaction holds, in milliseconds, while others wait for the same commit. Longer than some
+  /// groups take, so that those with a row in common get by each other.
+  static let groupLockMilliseconds = 100
+
+  /// After which the server ends a group whose process stands still, in milliseconds: it holds rows of many.
+  static let groupSilenceMilliseconds = 2000
+
+  /// For how long changes are done by themselves after a group found others in its way: these may go on for a while.
+  static let groupPause: Duration = .milliseconds(500)
+
+  /// How often an operation is begun on another connection after one was lost under it.
+  static let losses = 3
+
+  /// For how long a connection knows where its chain of the audit log ends. Nothing is forgotten so soon after it was
+  /// recorded.
+  static let chainEndAge: Duration = .seconds(10)
+
   /// How often an operation is run again after a serialization failure or a deadlock.
   static let retries = 3
 

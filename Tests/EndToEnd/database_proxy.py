@@ -7,6 +7,51 @@ import threading
 import services
 
 
+class Asked:
+    """What one connection is asked, as its messages say it: https://www.postgresql.org/docs/15/protocol-message-formats.html"""
+
+    CHANGES = ("INSERT", "UPDATE", "DELETE", "WITH")
+
+    def __init__(self):
+        self.rest = b""
+        self.is_begun = self.is_in_transaction = False
+        self.prepared = {}
+        # Changes in the running transaction, or in the last one.
+        self.changes = 0
+
+    def commits(self, data):
+        """Whether something is committed by what came: a transaction, or a change that is one by itself."""
+        self.rest += data
+        return any([self.commits_by(kind, body) for kind, body in self.messages()])
+
+    def messages(self):
+        while True:
+            kind = self.rest[:1] if self.is_begun else b""
+            length = int.from_bytes(self.rest[len(kind) : len(kind) + 4], "big")
+            if len(self.rest) < len(kind) + 4 or len(self.rest) < len(kind) + length:
+                return
+            body, self.rest = self.rest[len(kind) + 4 : len(kind) + length], self.rest[len(kind) + length :]
+            # Who asks for encryption first begins after that.
+            self.is_begun = self.is_begun or body[:2] == b"\x00\x03"
+            if kind:
+                yield kind, body
+
+    def commits_by(self, kind, body):
+        if kind == b"P":
+            name, statement = body.split(b"\0")[:2]
+            self.prepared[name] = statement.decode().split()[0]
+        if kind != b"B":
+            return False
+        word = self.prepared.get(body.split(b"\0")[1], "")
+        was_in_transaction = self.is_in_transaction
+        if word in ("BEGIN", "COMMIT", "ROLLBACK"):
+            self.is_in_transaction = word == "BEGIN"
+        if word == "BEGIN" or not was_in_transaction:
+            self.changes = 0
+        self.changes += word in self.CHANGES
+        return word == "COMMIT" or (word in self.CHANGES and not was_in_transaction)
+
+
 class DatabaseProxy:
     def __init__(self, port):
         self.target = port
@@ -14,6 +59,8 @@ class DatabaseProxy:
         # How many go through before.
         self.commits_to_pass = 0
         self.lost = 0
+        # How many changes of rows were in those that the database did not get.
+        self.undelivered = 0
         # Whether the database gets a commit whose answer is lost: then it happens, and otherwise it does not.
         self.delivers_lost = True
         self.open = threading.Event()
@@ -36,13 +83,15 @@ class DatabaseProxy:
             threading.Thread(target=self.copy, args=(server, client), daemon=True).start()
 
     def forward(self, client, server):
-        """What the service says. The commit of a transaction is its own message, sent when everything before is answered."""
+        """What the service says. The commit of a transaction comes with what was not waited for, in one piece."""
+        asked = Asked()
         with contextlib.suppress(OSError):
             while data := client.recv(65536):
-                if data == b"Q\x00\x00\x00\x0bCOMMIT\x00" and self.takes_commit():
+                if asked.commits(data) and self.takes_commit():
                     # Its answer goes nowhere, whether there was one or not.
                     client.shutdown(socket.SHUT_RDWR)
                     if not self.delivers_lost:
+                        self.undelivered += asked.changes
                         break
                     server.sendall(data)
                     continue

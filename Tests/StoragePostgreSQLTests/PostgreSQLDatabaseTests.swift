@@ -13,7 +13,7 @@ struct PostgreSQLDatabaseTests {
     try await test.put("a", -7)
     let failure = await #expect(throws: StorageError.self) {
       try await test.database.write("fail") { db throws(StorageError) in
-        _ = try await db.execute("INSERT INTO numbers VALUES ('b', 1)")
+        try await db.execute("INSERT INTO numbers VALUES ('b', 1)")
         throw StorageError(.misuse, operation: "fail")
       }
     }
@@ -27,7 +27,7 @@ struct PostgreSQLDatabaseTests {
     let test = try await TestDatabase()
     let id = [UInt8](0..<16)
     try await test.database.write { db throws(StorageError) in
-      _ = try await db.execute(
+      try await db.execute(
         "INSERT INTO kinds VALUES ($1, $2, $3, $4, $5), (NULL, NULL, NULL, NULL, NULL)",
         .integer(Int64.min), .text("ü\"\\{}"), .bytes([0, 255]), .bytes(id), .bool(true))
     }
@@ -78,14 +78,14 @@ struct PostgreSQLDatabaseTests {
     try await test.put("secret", 1)
     let failure = await #expect(throws: StorageError.self) {
       try await test.database.write { db throws(StorageError) in
-        _ = try await db.execute("INSERT INTO numbers VALUES ($1, 2)", .text("secret"))
+        try await db.execute("INSERT INTO numbers VALUES ($1, 2)", .text("secret"))
       }
     }
     #expect(failure?.isUniqueViolation == true)
     #expect(failure?.description.contains("secret") == false)
     let second = await #expect(throws: StorageError.self) {
       try await test.database.write { db throws(StorageError) in
-        _ = try await db.execute("INSERT INTO numbers VALUES ($1, NULL)", .text("x"))
+        try await db.execute("INSERT INTO numbers VALUES ($1, NULL)", .text("x"))
       }
     }
     #expect(second?.fault == .constraint(.notNull))
@@ -98,7 +98,7 @@ struct PostgreSQLDatabaseTests {
     let failure = await #expect(throws: StorageError.self) {
       try await test.database.write { db throws(StorageError) in
         try await db.execute("INSERT INTO numbers VALUES ('b', 1)")
-        _ = try? await db.execute("INSERT INTO numbers VALUES ('a', 1)")
+        _ = try? await db.change("INSERT INTO numbers VALUES ('a', 1)")
       }
     }
     #expect(failure?.fault == .misuse)
@@ -132,10 +132,10 @@ struct PostgreSQLDatabaseTests {
             try await db.lock("numbers", .text("k"))
             let found = try await db.first("SELECT number FROM numbers WHERE key = 'k'") { $0.integer(0) }
             guard let found else {
-              _ = try await db.execute("INSERT INTO numbers VALUES ('k', 1)")
+              try await db.execute("INSERT INTO numbers VALUES ('k', 1)")
               return
             }
-            _ = try await db.execute("UPDATE numbers SET number = $1 WHERE key = 'k'", .integer(found + 1))
+            try await db.execute("UPDATE numbers SET number = $1 WHERE key = 'k'", .integer(found + 1))
           }
         }
       }
@@ -155,9 +155,9 @@ struct PostgreSQLDatabaseTests {
           try await test.database.write("swap") { db throws(StorageError) in
             let keys = turn.isMultiple(of: 2) ? ["a", "b"] : ["b", "a"]
             for key in keys {
-              _ = try await db.execute("UPDATE numbers SET number = number + 1 WHERE key = $1", .text(key))
+              try await db.execute("UPDATE numbers SET number = number + 1 WHERE key = $1", .text(key))
               // Long enough for the other one to take its first row.
-              _ = try await db.execute("SELECT pg_sleep(0.2)")
+              try await db.execute("SELECT pg_sleep(0.2)")
             }
           }
         }
@@ -175,7 +175,7 @@ struct PostgreSQLDatabaseTests {
     let failure = await #expect(throws: StorageError.self) {
       try await test.database.write { db throws(StorageError) in
         runs.add()
-        _ = try await db.execute("DO $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$")
+        try await db.execute("DO $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$")
       }
     }
     #expect(failure?.fault == .overloaded)
@@ -190,7 +190,7 @@ struct PostgreSQLDatabaseTests {
       try await test.database.write("hold") { db throws(StorageError) in
         entered.open()
         gate.wait()
-        _ = try await db.execute("INSERT INTO numbers VALUES ('held', 1)")
+        try await db.execute("INSERT INTO numbers VALUES ('held', 1)")
       }
     }
     entered.wait()

@@ -86,9 +86,9 @@ struct PostgreSQLOutageTests {
     let test = try await TestDatabase()
     let failure = await #expect(throws: StorageError.self) {
       try await test.database.write { db throws(StorageError) in
-        try await db.execute("INSERT INTO numbers VALUES ('a', 1)")
+        _ = try await db.change("INSERT INTO numbers VALUES ('a', 1)")
         db.breakSocket()
-        try await db.execute("INSERT INTO numbers VALUES ('b', 1)")
+        _ = try await db.change("INSERT INTO numbers VALUES ('b', 1)")
       }
     }
     #expect(failure?.fault == .unavailable)

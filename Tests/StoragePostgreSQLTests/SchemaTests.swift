@@ -106,7 +106,7 @@ struct SchemaTests {
     let oldAgain = try await place.open(Self.first)
     for (id, database) in [old, new, oldAgain].enumerated() {
       try await database.write("insert") { db throws(StorageError) in
-        _ = try await db.execute(insert, .integer(5000 + id))
+        try await db.execute(insert, .integer(5000 + id))
       }
     }
     // The old release finds nothing to do where the new one was.
@@ -263,7 +263,7 @@ struct SchemaTests {
     let old = try await place.open(Self.first)
     let (news, reads) = (News(), Counter())
     let failure = try await old.write("hold the table") { db throws(StorageError) -> StorageError? in
-      _ = try await db.execute("UPDATE people SET name = 'held' WHERE id = 1")
+      try await db.execute("UPDATE people SET name = 'held' WHERE id = 1")
       // A transaction that is older than a second is one that somebody may want to know of.
       _ = try await db.first("SELECT pg_sleep(1.1)") { _ in }
       let (gate, outcome) = (ThreadGate(), Outcome())

@@ -28,7 +28,7 @@ struct TestDatabase {
 
   func put(_ key: String, _ number: Int64) async throws(StorageError) {
     try await database.write("put") { db throws(StorageError) in
-      _ = try await db.execute(
+      try await db.execute(
         "INSERT INTO numbers VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET number = excluded.number",
         .text(key), .integer(number))
     }

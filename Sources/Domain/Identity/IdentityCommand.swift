@@ -12,6 +12,9 @@ package protocol IdentityCommand: Sendable {
   /// What errors and logs call it.
   static var name: String { get }
 
+  /// Whether it asks for a few rows by their keys and seldom fails: see `IdentityOperation`.
+  var isBrief: Bool { get }
+
   /// The network address that it comes from, for the record; empty where it is not told.
   var address: String { get }
 
@@ -25,6 +28,7 @@ package protocol IdentityCommand: Sendable {
 }
 
 extension IdentityCommand {
+  package var isBrief: Bool { false }
   package var address: String { "" }
 }
 
@@ -64,6 +68,7 @@ private struct Recorded<Command: IdentityCommand>: IdentityOperation {
   let audit: AuditChain
 
   static var name: String { Command.name }
+  var isBrief: Bool { command.isBrief }
 
   func run(
     in rows: some IdentityTransaction

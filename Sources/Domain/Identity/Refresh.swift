@@ -13,6 +13,8 @@ package struct Refresh: IdentityCommand {
   /// Whether whose session it is is held as well. One that finds a stolen token has to hold them, because it ends more than
   /// its session, and everybody holds them before their sessions: it is run once more then.
   fileprivate var holdsSubject = false
+  /// Whoever finds a stolen token may have many sessions to end.
+  package var isBrief: Bool { !holdsSubject }
   /// Whether the token was made for this session, by the session's seed; nothing changes unless it says yes.
   package var isGenuine: @Sendable (Session) -> Bool
 

@@ -6,6 +6,7 @@ import Storage
 /// session on the device.
 package struct StartGuest: IdentityCommand {
   package static let name = "start a guest"
+  package var isBrief: Bool { true }
 
   package var device: DeviceRegistration
   /// What the device signed; it holds once.

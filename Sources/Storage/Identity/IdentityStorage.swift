@@ -42,9 +42,16 @@ package protocol IdentityOperation: Sendable {
   /// What the engine calls it in its errors.
   static var name: String { get }
 
+  /// Whether it asks for a few rows by their keys and seldom fails, so that an engine may commit it together with others.
+  var isBrief: Bool { get }
+
   /// Awaits the transaction's methods, one after the other, and nothing else. An engine may call it again from the
   /// beginning when the transaction could not be committed: it depends on the rows and on its own values alone.
   func run(in rows: some IdentityTransaction) async throws(StorageError) -> Outcome
+}
+
+extension IdentityOperation {
+  package var isBrief: Bool { false }
 }
 
 /// One transaction over identity's rows, table by table.

@@ -87,8 +87,12 @@ package final class PostgreSQLDatabase: Sendable {
   ///
   /// `body` may run several times: what it does besides its statements must not matter.
   ///
-  /// - Parameter isUrgent: goes before all that waits, and however much that is: for the little that an instance may not go
-  ///   without, such as its own sign of life.
+  /// - Parameters:
+  ///   - isUrgent: goes before all that waits, and however much that is: for the little that an instance may not go
+  ///     without, such as its own sign of life.
+  ///   - isBrief: what waits at the same time is committed with it, as one transaction. For what asks for a few rows by
+  ///     their keys and seldom fails: what throws undoes all of them, and each is done by itself then. It waits for a lock
+  ///     only in a transaction of its own.
   ///
   /// Errors: `overloaded` at once when too much waits, and when the call's deadline (``CallDeadline``) passed before the work
   /// began, `unavailable` at once while there is no connection, `cancelled` when the calling task is cancelled before the
@@ -96,9 +100,50 @@ package final class PostgreSQLDatabase: Sendable {
   package func write<Value: Sendable>(
     _ name: String = #function,
     isUrgent: Bool = false,
+    isBrief: Bool = false,
     _ body: @escaping @Sendable (PostgreSQLConnection) async throws(StorageError) -> Value
   ) async throws(StorageError) -> Value {
-    try await PostgreSQLOperation(name: name, isReading: false, isUrgent: isUrgent, body: body).perform(in: pool)
+    try await PostgreSQLOperation(
+      name: name, isReading: false, isUrgent: isUrgent, isBrief: isBrief, work: .body(body)
+    ).perform(in: pool)
+  }
+
+  /// Runs one statement that changes rows by their keys, as a brief transaction: see ``write(_:isUrgent:isBrief:_:)``.
+  /// Returns how many rows it changed. Cost: one round trip, which others may share.
+  package func change(
+    _ sql: String, _ values: [PostgreSQLValue], as name: String = #function
+  ) async throws(StorageError) -> Int {
+    let statement = PostgreSQLStatement(sql: sql, values: values) { result in result.changes }
+    return try await PostgreSQLOperation(name: name, isReading: false, isBrief: true, work: .statement(statement))
+      .perform(in: pool)
+  }
+
+  /// The first row that one statement answers, or nil: what it changes is a brief transaction, as above.
+  package func change<Value: Sendable>(
+    _ sql: String, _ values: [PostgreSQLValue], as name: String = #function,
+    map: @escaping @Sendable (PostgreSQLRow) throws(StorageError) -> Value
+  ) async throws(StorageError) -> Value? {
+    try await first(sql, values, as: name, isReading: false, map)
+  }
+
+  /// The first row that one statement finds, or nil. It changes nothing and reads a few rows by their keys. Cost: one round
+  /// trip, which others may share.
+  package func find<Value: Sendable>(
+    _ sql: String, _ values: [PostgreSQLValue], as name: String = #function,
+    map: @escaping @Sendable (PostgreSQLRow) throws(StorageError) -> Value
+  ) async throws(StorageError) -> Value? {
+    try await first(sql, values, as: name, isReading: true, map)
+  }
+
+  private func first<Value: Sendable>(
+    _ sql: String, _ values: [PostgreSQLValue], as name: String, isReading: Bool,
+    _ map: @escaping @Sendable (PostgreSQLRow) throws(StorageError) -> Value
+  ) async throws(StorageError) -> Value? {
+    let statement = PostgreSQLStatement(sql: sql, values: values) { result throws(StorageError) in
+      try result.first(map)
+    }
+    return try await PostgreSQLOperation(name: name, isReading: isReading, isBrief: true, work: .statement(statement))
+      .perform(in: pool)
   }
 
   /// Runs `body` on one state of the database, beside writers and other readers.
@@ -107,7 +152,7 @@ package final class PostgreSQLDatabase: Sendable {
     isUrgent: Bool = false,
     _ body: @escaping @Sendable (PostgreSQLConnection) async throws(StorageError) -> Value
   ) async throws(StorageError) -> Value {
-    try await PostgreSQLOperation(name: name, isReading: true, isUrgent: isUrgent, body: body).perform(in: pool)
+    try await PostgreSQLOperation(name: name, isReading: true, isUrgent: isUrgent, work: .body(body)).perform(in: pool)
   }
 
   /// Why nothing can be read or written; nil while a connection stands.

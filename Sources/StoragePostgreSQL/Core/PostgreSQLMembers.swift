@@ -97,7 +97,7 @@ package struct PostgreSQLMembers: MemberRows {
   package func leave(_ member: Member) async throws(StorageError) {
     try await database.write("leave the members", isUrgent: true) { db throws(StorageError) in
       // As silent as one who died.
-      _ = try await db.execute(
+      try await db.execute(
         """
         UPDATE members SET heartbeat = \(Self.now) - $3, draining = true, has_left = true WHERE instance = $1 AND boot = $2
         """, .integer(Int64(member.number)), .bytes(member.boot), .integer(Limits.memberSilenceMilliseconds))

@@ -5,10 +5,14 @@ final class PostgreSQLNotices {
   /// The last warning since it was forgotten.
   private(set) var warning: String?
 
+  /// The server said that it ends the connection.
+  private(set) var isFarewell = false
+
   func forget() { warning = nil }
 
   private func note(_ notice: PostgreSQLFailure, _ severity: String) {
     if severity == "WARNING" { warning = "\(notice.code): \(notice.message)" }
+    if severity == "FATAL" || severity == "PANIC" { isFarewell = true }
   }
 
   /// libpq's way of handing over a notice.

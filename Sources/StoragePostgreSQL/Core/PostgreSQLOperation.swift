@@ -3,23 +3,68 @@ import Glibc
 import Storage
 import Synchronization
 
+/// How an operation may be done.
+enum OperationKind {
+  /// In a transaction of its own.
+  case alone
+  /// It changes a few rows: in one transaction with others of its kind.
+  case change
+  /// One statement that only reads: sent together with others of its kind.
+  case lookup
+}
+
+/// Why an operation waits once more of which nothing was done.
+enum OperationReturn {
+  /// There was no time for it.
+  case left
+  /// The transaction that it was in with others failed: it is done by itself.
+  case undone
+  /// The connection was lost.
+  case untouched
+}
+
 /// One waiting operation as the pool sees it, whatever its result is.
 protocol QueuedOperation: AnyObject, Sendable {
   /// When it was asked for.
   var asked: ContinuousClock.Instant { get }
   /// Goes before all others, and however many there are.
   var isUrgent: Bool { get }
-  /// Does the work and answers the caller. Never suspends. False: the connection was already lost before the work began,
-  /// and another may do it.
+  /// Does not change while it waits.
+  var kind: OperationKind { get }
+  /// Takes it on, before `run` or `join`. False: the caller went away or became late while it waited, and was answered.
+  func begin() -> Bool
+  /// Does the work by itself and answers the caller. Never suspends. False: the connection was lost before anything was
+  /// done, and another may do it.
   func run(on connection: PostgreSQLConnection) async -> Bool
-  /// Answers the caller that it was not done.
+  /// Does the work in a transaction of several, and keeps the result. Never suspends.
+  func join(_ connection: PostgreSQLConnection) async throws(StorageError)
+  /// Answers the caller: with `failure`, or with the result that `join` kept.
+  func finish(_ failure: StorageError?)
+  /// Has one that was taken on wait once more.
+  func goBack(_ why: OperationReturn)
+  /// Answers the caller that it was not done, if it waits.
   func refuse(_ error: StorageError)
+}
+
+/// One statement that is all of an operation.
+struct PostgreSQLStatement<Value: Sendable>: Sendable {
+  let sql: String
+  let values: [PostgreSQLValue]
+  let read: @Sendable (PostgreSQLResult) throws(StorageError) -> Value
+
+  func value(_ result: PostgreSQLResult) -> Result<Value, StorageError> {
+    do throws(StorageError) {
+      return .success(try read(result))
+    } catch {
+      return .failure(error)
+    }
+  }
 }
 
 /// One operation from the call to its answer.
 ///
 /// ```
-/// new ──▶ waiting ──▶ running ──▶ answered
+/// new ──▶ waiting ◀──▶ running ──▶ answered
 ///  └─────────┴── cancel ──────────────▲
 /// ```
 /// One that runs is finished, whoever went away meanwhile: its caller must learn whether the change was made.
@@ -27,35 +72,52 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
   typealias Body = @Sendable (PostgreSQLConnection) async throws(StorageError) -> Value
   typealias Answer = CheckedContinuation<Result<Value, StorageError>, Never>
 
-  private enum State: Sendable {
+  enum Work: Sendable {
+    case body(Body)
+    case statement(PostgreSQLStatement<Value>)
+  }
+
+  private enum Phase: Sendable {
     case new
     case waiting(Answer)
-    case running(Answer)
+    /// With the result once it is there, which holds when it is committed.
+    case running(Answer, Result<Value, StorageError>?)
     case answered
+  }
+
+  private struct State: Sendable {
+    var phase = Phase.new
+    var isAlone: Bool
+    /// How often a connection was lost under it.
+    var losses = 0
   }
 
   let asked = ContinuousClock.now
   let isUrgent: Bool
   private let name: String
   private let isReading: Bool
-  private let body: Body
+  private let work: Work
   /// After this nobody wants the answer.
   private let deadline: ContinuousClock.Instant?
-  private let state = Mutex<State>(.new)
+  private let state: Mutex<State>
 
   init(
     name: String,
     isReading: Bool,
     isUrgent: Bool = false,
+    isBrief: Bool = false,
     deadline: ContinuousClock.Instant? = CallDeadline.current,
-    body: @escaping Body
+    work: Work
   ) {
     self.name = name
     self.isReading = isReading
     self.isUrgent = isUrgent
     self.deadline = deadline
-    self.body = body
+    self.work = work
+    state = Mutex(State(isAlone: !isBrief || isUrgent))
   }
+
+  var kind: OperationKind { state.withLock { $0.isAlone } ? .alone : isReading ? .lookup : .change }
 
   /// Waits for a connection of `pool` and returns what became of it.
   func perform(in pool: PostgreSQLPool) async throws(StorageError) -> Value {
@@ -69,8 +131,8 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
 
   private func enqueue(_ answer: Answer, in pool: PostgreSQLPool) {
     let isCancelled = state.withLock { state in
-      guard case .new = state else { return true }
-      state = .waiting(answer)
+      guard case .new = state.phase else { return true }
+      state.phase = .waiting(answer)
       return false
     }
     if isCancelled {
@@ -84,12 +146,12 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
 
   private func cancel() {
     let waiter: Answer? = state.withLock { state in
-      switch state {
+      switch state.phase {
       case .new:
-        state = .answered
+        state.phase = .answered
         return nil
       case .waiting(let answer):
-        state = .answered
+        state.phase = .answered
         return answer
       case .running, .answered: return nil
       }
@@ -101,34 +163,78 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
 
   private var late: StorageError { StorageError(.overloaded, operation: name, detail: "the deadline passed") }
 
-  func run(on connection: PostgreSQLConnection) async -> Bool {
+  func begin() -> Bool {
     if isLate {
       refuse(late)
-      return true
-    }
-    let answer: Answer? = state.withLock { state in
-      guard case .waiting(let answer) = state else { return nil }
-      state = .running(answer)
-      return answer
-    }
-    guard let answer else { return true }
-    guard let result = await attempts(on: connection) else {
-      state.withLock { $0 = .waiting(answer) }
       return false
     }
-    state.withLock { $0 = .answered }
-    answer.resume(returning: result)
+    return state.withLock { state in
+      guard case .waiting(let answer) = state.phase else { return false }
+      state.phase = .running(answer, nil)
+      return true
+    }
+  }
+
+  func run(on connection: PostgreSQLConnection) async -> Bool {
+    guard let result = await attempts(on: connection) else { return false }
+    keep(result)
+    finish(nil)
     return true
+  }
+
+  func join(_ connection: PostgreSQLConnection) async throws(StorageError) {
+    connection.operation = name
+    switch work {
+    case .body(let body): keep(.success(try await body(connection)))
+    case .statement(let statement):
+      try connection.send(statement.sql, statement.values) { [self] result in keep(statement.value(result)) }
+    }
+  }
+
+  private func keep(_ result: Result<Value, StorageError>) {
+    state.withLock { state in
+      if case .running(let answer, _) = state.phase { state.phase = .running(answer, result) }
+    }
+  }
+
+  func finish(_ failure: StorageError?) {
+    let ending: (Answer, Result<Value, StorageError>?)? = state.withLock { state in
+      guard case .running(let answer, let result) = state.phase else { return nil }
+      state.phase = .answered
+      return (answer, result)
+    }
+    guard let (answer, result) = ending else { return }
+    if let failure {
+      answer.resume(returning: .failure(StorageError(failure.fault, operation: name, detail: failure.detail)))
+    } else {
+      answer.resume(
+        returning: result ?? .failure(StorageError(.misuse, operation: name, detail: "finished before it ran")))
+    }
+  }
+
+  func goBack(_ why: OperationReturn) {
+    let isTooOften = state.withLock { state in
+      if why == .untouched { state.losses += 1 }
+      if state.losses > Limits.losses { return true }
+      if why == .undone { state.isAlone = true }
+      if case .running(let answer, _) = state.phase { state.phase = .waiting(answer) }
+      return false
+    }
+    if isTooOften {
+      finish(StorageError(.unavailable, operation: name, detail: "connections to the database end again and again"))
+    }
   }
 
   func refuse(_ error: StorageError) {
     let waiter: Answer? = state.withLock { state in
-      guard case .waiting(let answer) = state else { return nil }
-      state = .answered
+      guard case .waiting(let answer) = state.phase else { return nil }
+      state.phase = .answered
       return answer
     }
     waiter?.resume(returning: .failure(StorageError(error.fault, operation: name, detail: error.detail)))
   }
+
+  // MARK: By itself
 
   /// Nil when the connection was lost before anything was done.
   private func attempts(on connection: PostgreSQLConnection) async -> Result<Value, StorageError>? {
@@ -136,21 +242,10 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
     var pause = Limits.retryMilliseconds
     for attempt in 0... {
       do throws(StorageError) {
-        try connection.begin(isReading: isReading)
-      } catch {
-        return connection.isBroken ? nil : .failure(error)
-      }
-      do throws(StorageError) {
-        let value = try await body(connection)
-        if isReading {
-          // There is nothing to keep, and the value is as good whatever becomes of the connection.
-          connection.rollBack()
-        } else {
-          try connection.commit()
-        }
-        return .success(value)
+        return .success(try await self.once(on: connection))
       } catch {
         connection.rollBack()
+        if connection.isUntouched, error.fault != .outcomeUnknown { return nil }
         let isInTheWay = connection.hasConflict || error.fault == .superseded
         guard isInTheWay, !connection.isBroken, attempt < Limits.retries else { return .failure(error) }
       }
@@ -159,5 +254,18 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
       pause *= 2
     }
     preconditionFailure("the last attempt returns")
+  }
+
+  private func once(on connection: PostgreSQLConnection) async throws(StorageError) -> Value {
+    switch work {
+    case .statement(let statement):
+      return try statement.read(try connection.only(statement.sql, statement.values, isReading: isReading))
+    case .body(let body):
+      connection.begin(isReading: isReading)
+      let value = try await body(connection)
+      // What was read is as good whatever becomes of the connection then.
+      if isReading { try connection.endReading() } else { try connection.commit() }
+      return value
+    }
   }
 }

@@ -1,4 +1,4 @@
-import DequeModule
+import Glibc
 import LatchkeyModel
 import Storage
 import Synchronization
@@ -9,17 +9,14 @@ import Synchronization
 /// stands, operations are refused at once; those lost are made anew one after the other, at most one attempt a second
 /// whatever the reason, and each only after the old one is closed.
 final class PostgreSQLPool: Sendable {
-  private struct Slot {
-    let wake: PostgreSQLWake
-    /// Handed over while the thread slept.
-    var operation: (any QueuedOperation)?
-  }
-
   private struct State {
-    var slots: [Slot] = []
+    /// By the threads' numbers.
+    var wakes: [PostgreSQLWake] = []
     /// Numbers of the threads that sleep beside a connection; the last one slept least.
     var idle: [Int] = []
-    var waiting: Deque<any QueuedOperation> = []
+    /// The thread that was woken to fetch work and has not come yet.
+    var called: Int?
+    var queue = PostgreSQLQueue()
     var connected = 0
     var running = 0
     var isClosed = false
@@ -49,62 +46,74 @@ final class PostgreSQLPool: Sendable {
     state.withLock { state in
       if state.isClosed { return .closed }
       if state.connected == 0 { return .unavailable }
-      if handOver(operation, &state) { return nil }
-      if operation.isUrgent {
-        state.waiting.prepend(operation)
-        return nil
+      if !operation.isUrgent {
+        if state.queue.count >= Limits.waiting { return .overloaded }
+        if let longest = patience.queue, let first = state.queue.first, .now - first > longest { return .overloaded }
       }
-      if state.waiting.count >= Limits.waiting { return .overloaded }
-      let first = state.waiting.first { !$0.isUrgent }
-      if let longest = patience.queue, let first, .now - first.asked > longest { return .overloaded }
-      state.waiting.append(operation)
+      state.queue.append(operation)
+      Self.call(&state)
       return nil
     }
   }
 
-  private func handOver(_ operation: any QueuedOperation, _ state: inout State) -> Bool {
-    guard let thread = state.idle.popLast() else { return false }
-    state.slots[thread].operation = operation
-    state.slots[thread].wake.signal()
-    return true
+  /// Wakes a thread when there is work that nobody comes for. One at a time: what else there is then it may take along,
+  /// and it calls the next one.
+  private static func call(_ state: inout State) {
+    guard state.called == nil, !state.idle.isEmpty, state.queue.isReady, let thread = state.idle.popLast() else {
+      return
+    }
+    state.called = thread
+    state.wakes[thread].signal()
   }
 
-  /// Takes an operation back that a lost connection did not begin.
-  private func giveBack(_ operation: any QueuedOperation) {
+  /// Takes operations back of which nothing was done.
+  private func giveBack(_ operations: [any QueuedOperation], as why: OperationReturn) {
+    if operations.isEmpty { return }
+    for operation in operations { operation.goBack(why) }
     let isTaken = state.withLock { state in
+      if why == .undone, operations.count > 1 { state.queue.pauseGroups() }
       if state.connected == 0 { return false }
-      if !handOver(operation, &state) { state.waiting.prepend(operation) }
+      state.queue.prepend(operations)
+      Self.call(&state)
       return true
     }
-    if !isTaken { operation.refuse(Self.nothingStands) }
+    if !isTaken {
+      for operation in operations { operation.refuse(Self.nothingStands) }
+    }
   }
 
   private enum Next {
-    case run(any QueuedOperation)
+    case run(PostgreSQLQueue.Work)
     case sleep
     case end
   }
 
   /// What the thread has to do. `sleep`: it is among the idle now.
+  ///
+  /// When fewer wait than were done together last, it lets other threads run once more: on a busy core those who are about
+  /// to ask get no chance otherwise, because the first of them wakes this thread.
   private func next(_ thread: Int) -> Next {
-    state.withLock { state in
-      if let operation = takeHandedOver(thread, &state) { return .run(operation) }
-      if let first = state.waiting.popFirst() { return .run(first) }
+    // Returns at once when nobody else wants this core.
+    if state.withLock({ $0.queue.isGathering }) { sched_yield() }
+    return state.withLock { state in
+      Self.come(thread, &state)
+      if let work = state.queue.next() {
+        Self.call(&state)
+        return .run(work)
+      }
       if state.isClosed { return .end }
       state.idle.append(thread)
       return .sleep
     }
   }
 
-  /// Leaves the idle; answers what was handed over in the meantime.
-  private func wakeUp(_ thread: Int) -> (any QueuedOperation)? {
-    state.withLock { takeHandedOver(thread, &$0) }
-  }
-
-  private func takeHandedOver(_ thread: Int, _ state: inout State) -> (any QueuedOperation)? {
+  /// Leaves the idle. True when it was called.
+  @discardableResult
+  private static func come(_ thread: Int, _ state: inout State) -> Bool {
     state.idle.removeAll { $0 == thread }
-    defer { state.slots[thread].operation = nil }
-    return state.slots[thread].operation
+    guard state.called == thread else { return false }
+    state.called = nil
+    return true
   }
 
   // MARK: Threads
@@ -120,9 +129,9 @@ final class PostgreSQLPool: Sendable {
       return
     }
     let thread = state.withLock { state in
-      state.slots.append(Slot(wake: wake))
+      state.wakes.append(wake)
       state.running += 1
-      return state.slots.count - 1
+      return state.wakes.count - 1
     }
     let isStarted = WorkerThread.start { [self] in
       // Runs here and now and never suspends: what an operation awaits returns at once. Only so does the connection stay
@@ -173,44 +182,55 @@ final class PostgreSQLPool: Sendable {
 
   /// Returns when the connection is lost, or the pool closed and nothing waits.
   private func serve(_ connection: PostgreSQLConnection, _ thread: Int, _ wake: PostgreSQLWake) async {
-    var undone: (any QueuedOperation)?
+    var untouched: [any QueuedOperation] = []
     while !connection.isBroken {
       switch next(thread) {
-      case .run(let operation): undone = await run(operation, on: connection)
+      case .run(let work): untouched = await run(work, on: connection)
       case .end:
         state.withLock { $0.connected -= 1 }
         return
       case .sleep:
         let event = wake.wait(orReadable: connection.socket, for: Limits.heartbeat)
+        if event == .woken { continue }
         // A server that goes says so, or closes; either can be read.
-        let isAlive = event == .woken || connection.takeIdleInput()
-        if let operation = wakeUp(thread) {
-          undone = await run(operation, on: connection)
-        } else if isAlive && event == .timeout {
-          connection.checkLife()
-        }
+        let isCalled = state.withLock { Self.come(thread, &$0) }
+        if connection.takeIdleInput(), event == .timeout, !isCalled { connection.checkLife() }
       }
     }
-    lost()
-    if let undone { giveBack(undone) }
+    lost(thread)
+    giveBack(untouched, as: .untouched)
   }
 
-  /// Answers the operation when the connection was lost before it began.
+  /// Answers the operations of which nothing was done because the connection was lost.
   private func run(
-    _ operation: any QueuedOperation, on connection: PostgreSQLConnection
-  ) async -> (any QueuedOperation)? {
-    if connection.isBroken { return operation }
-    return await operation.run(on: connection) ? nil : operation
+    _ work: PostgreSQLQueue.Work, on connection: PostgreSQLConnection
+  ) async -> [any QueuedOperation] {
+    defer { state.withLock { $0.queue.finished(work) } }
+    // One that ended while nothing was asked is found here, and not by what is asked next.
+    let isAlive = connection.takeIdleInput()
+    let members = work.operations.filter { $0.begin() }
+    if members.isEmpty { return [] }
+    guard isAlive else { return members }
+    switch await PostgreSQLGroup(kind: work.kind, members: members).run(on: connection) {
+    case .done: return []
+    case .untouched: return members
+    case .left(let operations): giveBack(operations, as: .left)
+    case .undone: giveBack(members, as: .undone)
+    }
+    return []
   }
 
-  private func lost() {
+  private func lost(_ thread: Int) {
     let refused = state.withLock { state in
+      Self.come(thread, &state)
       state.connected -= 1
       let jitter = Duration.milliseconds(Int.random(in: Limits.reconnectJitter))
       state.nextAttempt = max(state.nextAttempt, .now + jitter)
-      guard state.connected == 0 else { return [any QueuedOperation]() }
-      defer { state.waiting.removeAll() }
-      return Array(state.waiting)
+      guard state.connected == 0 else {
+        Self.call(&state)
+        return [any QueuedOperation]()
+      }
+      return state.queue.removeAll()
     }
     for operation in refused { operation.refuse(Self.nothingStands) }
   }
@@ -248,7 +268,7 @@ final class PostgreSQLPool: Sendable {
 
   var connected: Int { state.withLock { $0.connected } }
 
-  var waiting: Int { state.withLock { $0.waiting.count } }
+  var waiting: Int { state.withLock { $0.queue.count } }
 
   /// Why nothing can be done; nil while a connection stands.
   var obstacle: StorageError? {
@@ -261,7 +281,7 @@ final class PostgreSQLPool: Sendable {
   func close() {
     state.withLock { state in
       state.isClosed = true
-      for slot in state.slots { slot.wake.signal() }
+      for wake in state.wakes { wake.signal() }
     }
   }
 

@@ -1,5 +1,6 @@
 import CPostgreSQL
 import LatchkeyModel
+import Storage
 
 /// What the server answered to one statement.
 @safe final class PostgreSQLResult {
@@ -28,6 +29,11 @@ import LatchkeyModel
     return Int(unsafe String(cString: text)) ?? 0
   }
 
+  /// The first row, or nil.
+  func first<Value>(_ map: (PostgreSQLRow) throws(StorageError) -> Value) throws(StorageError) -> Value? {
+    count > 0 ? try map(PostgreSQLRow(self, 0)) : nil
+  }
+
   /// What was done, such as `COMMIT`.
   var command: String {
     // As above.
@@ -35,10 +41,17 @@ import LatchkeyModel
     return unsafe String(cString: text)
   }
 
-  /// Nil when the statement was carried out.
+  /// Whether it says that everything that was sent is answered.
+  var isEnd: Bool {
+    // Reads a live result.
+    unsafe PQresultStatus(handle) == PGRES_PIPELINE_SYNC
+  }
+
+  /// Nil when the statement was carried out, or passed over because one before it was not.
   var failure: PostgreSQLFailure? {
     // Reads a live result.
     let status = unsafe PQresultStatus(handle)
+    if status == PGRES_PIPELINE_ABORTED { return nil }
     if status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_EMPTY_QUERY { return nil }
     return unsafe PostgreSQLFailure(handle)
   }

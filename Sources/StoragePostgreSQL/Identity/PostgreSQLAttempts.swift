@@ -38,6 +38,6 @@ struct PostgreSQLAttempts: AttemptRows {
     """
 
   func remove(lastBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int {
-    try await db.execute(Self.removeOld, .time(time), .integer(limit))
+    try await db.change(Self.removeOld, .time(time), .integer(limit))
   }
 }

@@ -11,7 +11,9 @@ struct PostgreSQLAudit: AuditRows {
 
   private static let columns = "place, kind, at, sub, sid, address, detail, link, chain, seq"
 
+  /// Nobody else appends to the connection's chain.
   func lockEnd() async throws(StorageError) -> AuditEnd {
+    if let end = db.knownChainEnd { return end }
     let last = try await db.first(
       "SELECT chain, seq, link FROM audit_events WHERE chain = $1 ORDER BY seq DESC LIMIT 1", .integer(db.chain),
       map: Self.mapEnd)
@@ -30,8 +32,24 @@ struct PostgreSQLAudit: AuditRows {
     ORDER BY seq
     """
 
+  // Most operations are one event; arrays cost twice as much.
+  private static let insertOne = """
+    INSERT INTO audit_events (chain, seq, kind, at, sub, sid, address, detail, link)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    """
+
+  private func insert(_ event: AuditEvent) async throws(StorageError) {
+    let note = event.note
+    try await db.execute(
+      Self.insertOne, .integer(event.chain), .integer(event.number), .text(note.kind.rawValue), .time(note.at),
+      .optional(note.subject?.bytes), .optional(note.session?.bytes), .text(note.address), .text(note.detail),
+      .bytes(event.link))
+  }
+
   func insert(_ events: [AuditEvent]) async throws(StorageError) {
-    guard let chain = events.first?.chain else { return }
+    guard let chain = events.first?.chain, let last = events.last else { return }
+    db.chainEnds(at: AuditEnd(last))
+    if events.count == 1 { return try await insert(last) }
     try await db.execute(
       Self.insertAll,
       .integers(events.map(\.number)), .texts(events.map(\.note.kind.rawValue)),

@@ -15,7 +15,7 @@ struct PostgreSQLChallenges: ChallengeRows {
   }
 
   func insert(_ challenge: UsedChallenge) async throws(StorageError) -> Bool {
-    try await db.execute(
+    try await db.change(
       "INSERT INTO used_challenges (hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING",
       .bytes(challenge.hash), .time(challenge.expiry)
     ) == 1
@@ -30,6 +30,6 @@ struct PostgreSQLChallenges: ChallengeRows {
     """
 
   func remove(expiredBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int {
-    try await db.execute(Self.removeExpired, .time(time), .integer(limit))
+    try await db.change(Self.removeExpired, .time(time), .integer(limit))
   }
 }

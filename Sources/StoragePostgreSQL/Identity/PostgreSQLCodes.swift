@@ -66,7 +66,7 @@ struct PostgreSQLCodes: OneTimeCodeRows {
 
   func spend(_ code: OneTimeCode, at now: Timestamp) async throws(StorageError) -> Bool {
     // The row stays: it counts what was sent in this hour.
-    try await db.execute(
+    try await db.change(
       """
       UPDATE one_time_codes SET attempts_left = 0, elsewhere_left = 0, code_hash = ''
       WHERE identifier_hash = $1 AND handle_hash = $2 AND code_hash = $3 AND expires_at > $4

@@ -57,6 +57,6 @@ struct PostgreSQLGrants: QRGrantRows {
     """
 
   func remove(emptyBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int {
-    try await db.execute(Self.removeEmpty, .time(time), .integer(limit))
+    try await db.change(Self.removeEmpty, .time(time), .integer(limit))
   }
 }

@@ -60,7 +60,7 @@ struct PostgreSQLIdentities: IdentityRows {
   }
 
   func insert(_ identity: Identity, secretHash: String?, of account: SubjectID) async throws(StorageError) -> Bool {
-    try await db.execute(
+    try await db.change(
       """
       INSERT INTO identities (kind, value, sub, mask, created_at, secret_hash, verified_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
       ON CONFLICT (kind, value) DO NOTHING
@@ -73,7 +73,7 @@ struct PostgreSQLIdentities: IdentityRows {
   func remove(
     _ kind: AccountIdentifier.Kind, _ value: String, of account: SubjectID
   ) async throws(StorageError) -> Bool {
-    try await db.execute(
+    try await db.change(
       "DELETE FROM identities WHERE kind = $1 AND value = $2 AND sub = $3",
       .integer(kind.rawValue), .text(value), .id(account)) > 0
   }

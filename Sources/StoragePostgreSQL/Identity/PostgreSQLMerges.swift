@@ -101,7 +101,7 @@ struct PostgreSQLMerges: MergeRows {
     """
 
   func remove(overBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int {
-    try await db.execute(Self.removeOver, .time(time), .integer(limit))
+    try await db.change(Self.removeOver, .time(time), .integer(limit))
   }
 }
 
@@ -137,7 +137,7 @@ struct PostgreSQLMergedGuests: MergedGuestRows {
     """
 
   func remove(before time: Timestamp, limit: Int) async throws(StorageError) -> Int {
-    try await db.execute(Self.removeOld, .time(time), .integer(limit))
+    try await db.change(Self.removeOld, .time(time), .integer(limit))
   }
 
   func isRecalled(_ migration: String, of guest: SubjectID) async throws(StorageError) -> Bool {

@@ -97,6 +97,6 @@ struct PostgreSQLNews {
   static func forget(
     before time: Timestamp, limit: Int, in db: PostgreSQLConnection
   ) async throws(StorageError) -> Int {
-    try await db.execute(remove, .time(time), .integer(limit))
+    try await db.change(remove, .time(time), .integer(limit))
   }
 }

@@ -44,7 +44,7 @@ struct PostgreSQLOwnerNotices: NoticeRows {
   }
 
   func remove(to recipient: AccountIdentifier, allBut count: Int) async throws(StorageError) -> Int {
-    try await db.execute(
+    try await db.change(
       """
       DELETE FROM notices WHERE recipient = $1 AND key NOT IN
         (SELECT key FROM notices WHERE recipient = $1 ORDER BY at DESC, key DESC LIMIT $2)
@@ -53,7 +53,7 @@ struct PostgreSQLOwnerNotices: NoticeRows {
   }
 
   func remove(before time: Timestamp, limit: Int) async throws(StorageError) -> Int {
-    try await db.execute(
+    try await db.change(
       """
       WITH old AS MATERIALIZED (
         SELECT key FROM notices WHERE at < $1 ORDER BY at, key LIMIT $2 FOR UPDATE SKIP LOCKED)

@@ -89,7 +89,7 @@ struct PostgreSQLSessions: SessionRows {
   func change(
     of subject: SubjectID, onDevice keyThumbprint: String, label: DisplayText, at now: Timestamp
   ) async throws(StorageError) -> Int {
-    try await db.execute(
+    try await db.change(
       """
       UPDATE sessions SET device_label = $1
       WHERE sub = $2 AND device_key = $3 AND ended_at IS NULL AND idle_expires_at > $4
@@ -164,7 +164,7 @@ struct PostgreSQLSessions: SessionRows {
 
   func changeDevice(of subject: SubjectID, _ keyThumbprint: String, to other: String) async throws(StorageError) -> Int
   {
-    try await db.execute(
+    try await db.change(
       """
       UPDATE sessions SET device_key = $2, bound_key = CASE WHEN bound_key = $1 THEN $2 ELSE bound_key END
       WHERE sub = $3 AND device_key = $1 AND ended_at IS NULL

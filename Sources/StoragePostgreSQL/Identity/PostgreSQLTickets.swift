@@ -73,6 +73,6 @@ struct PostgreSQLTickets: LinkTicketRows {
     """
 
   func remove(expiredBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int {
-    try await db.execute(Self.removeExpired, .time(time), .integer(limit))
+    try await db.change(Self.removeExpired, .time(time), .integer(limit))
   }
 }

@@ -96,6 +96,6 @@ struct PostgreSQLTransfers: TransferRows {
     """
 
   func remove(expiredBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int {
-    try await db.execute(Self.removeExpired, .time(time), .integer(limit))
+    try await db.change(Self.removeExpired, .time(time), .integer(limit))
   }
 }

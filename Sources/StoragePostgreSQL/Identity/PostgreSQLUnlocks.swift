@@ -77,20 +77,20 @@ struct PostgreSQLUnlocks: UnlockRows {
   func remove(
     _ kind: Unlock.Kind, _ keyThumbprint: String, of account: SubjectID
   ) async throws(StorageError) -> Bool {
-    try await db.execute(
+    try await db.change(
       "DELETE FROM unlocks WHERE key_thumbprint = $1 AND kind = $2 AND sub = $3",
       .text(keyThumbprint), .integer(kind.rawValue), .id(account)
     ) > 0
   }
 
   func remove(of account: SubjectID, onDevice keyThumbprint: String) async throws(StorageError) -> Int {
-    try await db.execute("DELETE FROM unlocks WHERE sub = $1 AND device_key = $2", .id(account), .text(keyThumbprint))
+    try await db.change("DELETE FROM unlocks WHERE sub = $1 AND device_key = $2", .id(account), .text(keyThumbprint))
   }
 
   static let removeElsewhere = "DELETE FROM unlocks WHERE sub = $1 AND device_key IS DISTINCT FROM $2"
 
   func remove(of account: SubjectID, exceptDevice keyThumbprint: String?) async throws(StorageError) -> Int {
-    try await db.execute(Self.removeElsewhere, .id(account), .optional(keyThumbprint))
+    try await db.change(Self.removeElsewhere, .id(account), .optional(keyThumbprint))
   }
 
   func changeKey(ofBinding keyThumbprint: String, to other: String) async throws(StorageError) {

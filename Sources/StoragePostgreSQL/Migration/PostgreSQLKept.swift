@@ -77,7 +77,7 @@ struct PostgreSQLSetAside: SetAsideRows {
     """
 
   func remove(of id: MigrationID, limit: Int) async throws(StorageError) -> Int {
-    try await db.execute(Self.deleteSome, .id(id), .integer(limit))
+    try await db.change(Self.deleteSome, .id(id), .integer(limit))
   }
 
   private static let deleteOfAccount = """
@@ -88,7 +88,7 @@ struct PostgreSQLSetAside: SetAsideRows {
     """
 
   func remove(into account: SubjectID, limit: Int) async throws(StorageError) -> Int {
-    try await db.execute(Self.deleteOfAccount, .id(account), .integer(limit))
+    try await db.change(Self.deleteOfAccount, .id(account), .integer(limit))
   }
 
   private static let selectSize = """
@@ -149,7 +149,7 @@ struct PostgreSQLMoved: MovedRecordRows {
   func take(
     from guest: SubjectID, for id: MigrationID, count: Int, bytes: Int
   ) async throws(StorageError) -> Int {
-    try await db.execute(Self.take, .id(id), .id(guest), .integer(count), .integer(bytes))
+    try await db.change(Self.take, .id(id), .id(guest), .integer(count), .integer(bytes))
   }
 
   private static let deleteNamed = """
@@ -170,7 +170,7 @@ struct PostgreSQLMoved: MovedRecordRows {
     """
 
   func remove(of id: MigrationID, limit: Int) async throws(StorageError) -> Int {
-    try await db.execute(Self.deleteSome, .id(id), .integer(limit))
+    try await db.change(Self.deleteSome, .id(id), .integer(limit))
   }
 
   private static let deleteOfAccount = """
@@ -181,6 +181,6 @@ struct PostgreSQLMoved: MovedRecordRows {
     """
 
   func remove(into account: SubjectID, limit: Int) async throws(StorageError) -> Int {
-    try await db.execute(Self.deleteOfAccount, .id(account), .integer(limit))
+    try await db.change(Self.deleteOfAccount, .id(account), .integer(limit))
   }
 }

@@ -113,7 +113,7 @@ struct PostgreSQLMerged: MergedRecordRows {
     """
 
   func remove(of id: MigrationID, limit: Int) async throws(StorageError) -> Int {
-    try await db.execute(Self.deleteSome, .id(id), .integer(limit))
+    try await db.change(Self.deleteSome, .id(id), .integer(limit))
   }
 
   private static let deleteOfAccount = """
@@ -124,7 +124,7 @@ struct PostgreSQLMerged: MergedRecordRows {
     """
 
   func remove(into account: SubjectID, limit: Int) async throws(StorageError) -> Int {
-    try await db.execute(Self.deleteOfAccount, .id(account), .integer(limit))
+    try await db.change(Self.deleteOfAccount, .id(account), .integer(limit))
   }
 
   // MARK: Recounting

@@ -183,7 +183,7 @@ struct PostgreSQLRecords: RecordRows {
   private static let deleteOne = "DELETE FROM records WHERE sub = $1 AND collection = $2 AND key = $3"
 
   func remove(_ name: RecordName, of subject: SubjectID) async throws(StorageError) -> Bool {
-    try await db.execute(Self.deleteOne, .id(subject), .name(name.collection), .key(name.key)) == 1
+    try await db.change(Self.deleteOne, .id(subject), .name(name.collection), .key(name.key)) == 1
   }
 
   // Nobody moves the rows in between: whoever removes records has their owner locked.
@@ -193,7 +193,7 @@ struct PostgreSQLRecords: RecordRows {
     """
 
   func remove(of subject: SubjectID, limit: Int) async throws(StorageError) -> Int {
-    try await db.execute(Self.deleteFirst, .id(subject), .integer(limit))
+    try await db.change(Self.deleteFirst, .id(subject), .integer(limit))
   }
 }
 

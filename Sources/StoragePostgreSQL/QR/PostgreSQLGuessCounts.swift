@@ -2,6 +2,8 @@ import LatchkeyModel
 import Storage
 
 /// The table `guess_counts`: of each name the time at which it would be back to nothing spent.
+///
+/// Some rows are everybody's. So each is in a transaction of its own, which holds it no longer than it takes.
 package struct PostgreSQLGuessCounts: GuessCounts {
   private let database: PostgreSQLDatabase
 
@@ -49,7 +51,7 @@ package struct PostgreSQLGuessCounts: GuessCounts {
   ) async throws(StorageError) {
     let step = Self.span(count, window).step
     try await database.write("give a guess back") { db throws(StorageError) in
-      _ = try await db.execute(
+      try await db.execute(
         "UPDATE guess_counts SET spent_until = spent_until - $2 WHERE name = $1", .text(name), .integer(step))
     }
   }

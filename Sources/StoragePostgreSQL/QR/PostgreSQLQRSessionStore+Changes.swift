@@ -105,7 +105,7 @@ extension PostgreSQLQRSessionStore {
 
   package func forgetChanges(olderThan age: Duration, limit: Int) async throws(StorageError) -> Int {
     try await database.write { db throws(StorageError) in
-      try await db.execute(Self.remove, .integer(age.wholeMilliseconds), .integer(limit))
+      try await db.change(Self.remove, .integer(age.wholeMilliseconds), .integer(limit))
     }
   }
 }

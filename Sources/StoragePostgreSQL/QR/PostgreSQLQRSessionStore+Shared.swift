@@ -17,31 +17,28 @@ extension PostgreSQLQRSessionStore: SharedQRSessionStore {
   // MARK: Redemptions
 
   package func redemption(of id: QRSessionID) async throws(StorageError) -> QRRedemption? {
-    try await database.read { db throws(StorageError) in
-      try await db.first("SELECT holder, held_until, answer FROM qr_redemptions WHERE id = $1", .bytes(id.bytes)) {
-        QRRedemption(holder: $0.bytes(0), until: $0.timestamp(1), answer: $0.optionalBytes(2))
-      }
-    }
+    try await database.find(
+      "SELECT holder, held_until, answer FROM qr_redemptions WHERE id = $1", [.bytes(id.bytes)]
+    ) { QRRedemption(holder: $0.bytes(0), until: $0.timestamp(1), answer: $0.optionalBytes(2)) }
   }
 
   /// The clock is read when the row is locked: who waits for another one's commit waits no turn away.
   package func takeRedemption(
     of id: QRSessionID, by holder: [UInt8], for turn: Duration
   ) async throws(StorageError) -> Int64? {
-    try await database.write { db throws(StorageError) in
-      try await db.first(
-        """
-        INSERT INTO qr_redemptions AS held (id, holder, held_until, turn)
-        VALUES ($1, $2, \(Self.now) + $3::bigint, \(Self.now))
-        ON CONFLICT (id) DO UPDATE SET
-          holder = $2, held_until = \(Self.now) + $3::bigint, turn = greatest(held.turn + 1, \(Self.now))
-        WHERE held.answer IS NULL AND (held.held_until <= \(Self.now) OR held.holder = $2)
-        RETURNING turn
-        """, .bytes(id.bytes), .bytes(holder), .integer(turn.wholeMilliseconds)
-      ) { $0.integer(0) }
-    }
+    try await database.change(
+      Self.take, [.bytes(id.bytes), .bytes(holder), .integer(turn.wholeMilliseconds)]
+    ) { $0.integer(0) }
   }
 
+  private static let take = """
+    INSERT INTO qr_redemptions AS held (id, holder, held_until, turn)
+    VALUES ($1, $2, \(now) + $3::bigint, \(now))
+    ON CONFLICT (id) DO UPDATE SET
+      holder = $2, held_until = \(now) + $3::bigint, turn = greatest(held.turn + 1, \(now))
+    WHERE held.answer IS NULL AND (held.held_until <= \(now) OR held.holder = $2)
+    RETURNING turn
+    """
   private static let now = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
   /// The redemption's row is locked before the session's: whoever takes it over finds the one or the other stored.
@@ -49,14 +46,14 @@ extension PostgreSQLQRSessionStore: SharedQRSessionStore {
     _ before: QRSession, for session: QRSession, handingOver redemption: QRRedemption, at now: Timestamp
   ) async throws(StorageError) -> QRRedemption.Outcome {
     let values = Self.exchangeValues(before, session, now)
-    return try await database.write { db throws(StorageError) in
+    return try await database.write(isBrief: true) { db throws(StorageError) in
       let held = try await db.first(
         "SELECT 1::bigint FROM qr_redemptions WHERE id = $1 AND holder = $2 AND answer IS NULL FOR UPDATE",
         .bytes(before.id.bytes), .bytes(redemption.holder)
       ) { $0.integer(0) }
       guard held != nil else { return .superseded }
       if session.version != before.version {
-        guard try await db.execute(PostgreSQLQRSessionRow.exchange, values) == 1 else { return .changed }
+        guard try await db.change(PostgreSQLQRSessionRow.exchange, values) == 1 else { return .changed }
       }
       try await db.execute(
         "UPDATE qr_redemptions SET answer = $2, held_until = $3 WHERE id = $1", .bytes(before.id.bytes),
@@ -67,7 +64,7 @@ extension PostgreSQLQRSessionStore: SharedQRSessionStore {
 
   package func forgetRedemptions(endedBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int {
     try await database.write { db throws(StorageError) in
-      try await db.execute(
+      try await db.change(
         """
         DELETE FROM qr_redemptions WHERE id IN (
           SELECT id FROM qr_redemptions WHERE held_until < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)

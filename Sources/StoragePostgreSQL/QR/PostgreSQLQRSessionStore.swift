@@ -13,10 +13,7 @@ package final class PostgreSQLQRSessionStore: QRSessionStore {
   package var guesses: (any GuessCounts)? { PostgreSQLGuessCounts(database: database) }
 
   package func insert(_ session: QRSession) async throws(StorageError) {
-    let values = PostgreSQLQRSessionRow.values(of: session)
-    _ = try await database.write { db throws(StorageError) in
-      try await db.execute(PostgreSQLQRSessionRow.insert, values)
-    }
+    _ = try await database.change(PostgreSQLQRSessionRow.insert, PostgreSQLQRSessionRow.values(of: session))
   }
 
   package func exchange(
@@ -24,10 +21,7 @@ package final class PostgreSQLQRSessionStore: QRSessionStore {
     for session: QRSession,
     at now: Timestamp
   ) async throws(StorageError) -> Bool {
-    let values = Self.exchangeValues(before, session, now)
-    return try await database.write { db throws(StorageError) in
-      try await db.execute(PostgreSQLQRSessionRow.exchange, values) == 1
-    }
+    try await database.change(PostgreSQLQRSessionRow.exchange, Self.exchangeValues(before, session, now)) == 1
   }
 
   static func exchangeValues(_ before: QRSession, _ session: QRSession, _ now: Timestamp) -> [PostgreSQLValue] {
@@ -77,7 +71,7 @@ package final class PostgreSQLQRSessionStore: QRSessionStore {
     limit: Int
   ) async throws(StorageError) -> Int {
     try await database.write { db throws(StorageError) in
-      try await db.execute(
+      try await db.change(
         PostgreSQLQRSessionRow.remove,
         .integer(max(redeemedBefore, othersBefore).millisecondsSinceEpoch),
         .integer(QRSessionState.consumed.rawValue),
@@ -89,8 +83,7 @@ package final class PostgreSQLQRSessionStore: QRSessionStore {
   }
 
   private func first(_ sql: String, _ key: [UInt8]) async throws(StorageError) -> QRSession? {
-    try await database.read { db throws(StorageError) in
-      try await db.first(sql, .bytes(key), map: PostgreSQLQRSessionRow.session)
-    }
+    try await database.find(
+      sql, [.bytes(key)], as: "find a QR session", map: PostgreSQLQRSessionRow.session)
   }
 }

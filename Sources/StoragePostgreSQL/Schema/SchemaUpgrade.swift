@@ -82,7 +82,7 @@ struct SchemaUpgrade {
   /// Makes the schema and the record of its steps.
   private func prepare() async throws(StorageError) {
     connection.operation = "make the schema \(schema.part)"
-    try connection.begin(isReading: false)
+    connection.begin(isReading: false)
     // Before `IF NOT EXISTS` PostgreSQL asks for the right to make schemas, which a careful operator does not give.
     let isThere = try await connection.first(
       "SELECT count(*) > 0 FROM pg_namespace WHERE nspname = $1", .text(schema.part)
@@ -129,8 +129,9 @@ struct SchemaUpgrade {
     report(.finished(step: number, name: step.name))
   }
 
+  /// Of statements that are waited for, each by itself: what fails, or ends the connection, has changed nothing then.
   private func transaction(_ body: () async throws(StorageError) -> Void) async throws(StorageError) {
-    try connection.begin(isReading: false)
+    connection.begin(isReading: false)
     try await body()
     try connection.commit()
   }
@@ -172,7 +173,7 @@ struct SchemaUpgrade {
   private static let now = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
   private func note(_ number: Int, _ step: SchemaStep) async throws(StorageError) {
-    try await connection.execute(
+    _ = try await connection.change(
       """
       INSERT INTO \(schema.part).latchkey_schema (step, name, needs, began_at) VALUES ($1, $2, $3, \(Self.now))
       ON CONFLICT (step) DO NOTHING
@@ -181,7 +182,7 @@ struct SchemaUpgrade {
   }
 
   private func finish(_ number: Int) async throws(StorageError) {
-    try await connection.execute(
+    _ = try await connection.change(
       "UPDATE \(schema.part).latchkey_schema SET finished_at = \(Self.now) WHERE step = $1", .integer(number))
   }
 
@@ -209,7 +210,7 @@ struct SchemaUpgrade {
     guard place != before else {
       throw StorageError(.misuse, operation: connection.operation, detail: "a batch ends where it began")
     }
-    try await connection.execute(
+    _ = try await connection.change(
       "UPDATE \(table) SET place = $2 WHERE step = $1", .integer(number), .text(place))
     return place
   }

@@ -1,0 +1,74 @@
+import Storage
+
+/// Operations that waited at the same time and are done together: changes in one transaction, lookups in one go.
+///
+/// The changes run one after the other, each seeing those before it, and are answered when all are committed. There is no
+/// savepoint between them. When one fails, all are undone and each is done by itself: so a change may fail only before
+/// anything of a group is committed, and what it decided without failing stands. A lone change is done so as well: it
+/// does not keep others waiting while it waits for a lock.
+struct PostgreSQLGroup {
+  /// What became of them.
+  enum End {
+    /// All were answered.
+    case done
+    /// These were not, for there was no time: they may be in the next group.
+    case left([any QueuedOperation])
+    /// Nothing of them was done, because one of them failed or waits for what others hold.
+    case undone
+    /// Nothing of them was done, because the connection was lost before.
+    case untouched
+  }
+
+  let kind: OperationKind
+  /// At least one; taken on by `begin`.
+  let members: [any QueuedOperation]
+
+  func run(on connection: PostgreSQLConnection) async -> End {
+    switch kind {
+    case .change: await commit(on: connection)
+    case .lookup where members.count > 1: await lookUp(on: connection)
+    case .lookup, .alone: await members[0].run(on: connection) ? .done : .untouched
+    }
+  }
+
+  private func commit(on connection: PostgreSQLConnection) async -> End {
+    let deadline = ContinuousClock.now + Limits.groupDuration
+    var joined = 0
+    connection.begin(isReading: false, isGroup: true)
+    do throws(StorageError) {
+      for member in members {
+        if joined > 0, .now > deadline { break }
+        joined += 1
+        try await member.join(connection)
+      }
+      try connection.commit()
+    } catch {
+      return end(after: error, on: connection, joined)
+    }
+    for member in members[..<joined] { member.finish(nil) }
+    return .left(Array(members[joined...]))
+  }
+
+  private func lookUp(on connection: PostgreSQLConnection) async -> End {
+    do throws(StorageError) {
+      connection.startOver()
+      for member in members { try await member.join(connection) }
+      try connection.settleLookups()
+    } catch {
+      return end(after: error, on: connection, members.count)
+    }
+    for member in members { member.finish(nil) }
+    return .done
+  }
+
+  /// - Parameter joined: how many of them were begun.
+  private func end(after error: StorageError, on connection: PostgreSQLConnection, _ joined: Int) -> End {
+    connection.rollBack()
+    if error.fault != .outcomeUnknown {
+      if connection.isUntouched { return .untouched }
+      guard connection.isBroken else { return .undone }
+    }
+    for member in members[..<joined] { member.finish(error) }
+    return .left(Array(members[joined...]))
+  }
+}

@@ -1,0 +1,118 @@
+import DequeModule
+import Storage
+
+/// What waits for a connection. Changes are taken in groups by a few connections at a time, and lookups by others, so that
+/// groups form while those are busy; a lone one is taken at once.
+struct PostgreSQLQueue {
+  struct Work {
+    /// `alone` for a change that is not to be in a group as well.
+    let kind: OperationKind
+    let operations: [any QueuedOperation]
+  }
+
+  private var urgent: Deque<any QueuedOperation> = []
+  private var alone: Deque<any QueuedOperation> = []
+  private var changes: Deque<any QueuedOperation> = []
+  private var lookups: Deque<any QueuedOperation> = []
+  /// Connections that have a group of each kind.
+  private var lanes: (changes: Int, lookups: Int) = (0, 0)
+  /// How many the last group of each kind had: about as many are likely to come again.
+  private var last: (changes: Int, lookups: Int) = (0, 0)
+  /// Until then each change is done by itself.
+  private var pause = ContinuousClock.now
+
+  var count: Int { urgent.count + alone.count + changes.count + lookups.count }
+
+  /// When what waited longest was asked for, of those that are not urgent.
+  var first: ContinuousClock.Instant? {
+    if count == 0 { return nil }
+    return [alone.first, changes.first, lookups.first].compactMap { $0?.asked }.min()
+  }
+
+  mutating func append(_ operation: any QueuedOperation) {
+    switch operation.kind {
+    case _ where operation.isUrgent: urgent.append(operation)
+    case .alone: alone.append(operation)
+    case .change: changes.append(operation)
+    case .lookup: lookups.append(operation)
+    }
+  }
+
+  /// Puts operations back where they were, behind what is urgent.
+  mutating func prepend(_ operations: [any QueuedOperation]) {
+    for operation in operations.reversed() {
+      switch operation.kind {
+      case _ where operation.isUrgent: urgent.prepend(operation)
+      case .alone: alone.prepend(operation)
+      case .change: changes.prepend(operation)
+      case .lookup: lookups.prepend(operation)
+      }
+    }
+  }
+
+  mutating func removeAll() -> [any QueuedOperation] {
+    defer { (urgent, alone, changes, lookups) = ([], [], [], []) }
+    return Array(urgent) + Array(alone) + Array(changes) + Array(lookups)
+  }
+
+  private enum Source { case urgent, alone, changes, lookups }
+
+  private func source(at now: ContinuousClock.Instant) -> Source? {
+    if !urgent.isEmpty { return .urgent }
+    var found: (source: Source, asked: ContinuousClock.Instant)?
+    func consider(_ operation: (any QueuedOperation)?, _ source: Source) {
+      guard let operation, found.map({ operation.asked < $0.asked }) ?? true else { return }
+      found = (source, operation.asked)
+    }
+    consider(alone.first, .alone)
+    if lanes.changes < Limits.changeLanes || now < pause { consider(changes.first, .changes) }
+    if lanes.lookups < Limits.lookupLanes { consider(lookups.first, .lookups) }
+    return found?.source
+  }
+
+  /// Whether some wait, and fewer than were done together last.
+  var isGathering: Bool {
+    (1..<max(1, last.changes)).contains(changes.count) || (1..<max(1, last.lookups)).contains(lookups.count)
+  }
+
+  /// Whether somebody should come for work.
+  var isReady: Bool { source(at: .now) != nil }
+
+  /// What is to be done next. It is over when ``finished(_:)`` says so.
+  mutating func next() -> Work? {
+    let now = ContinuousClock.now
+    switch source(at: now) {
+    case .urgent: return Work(kind: .alone, operations: Self.take(&urgent, 1))
+    case .alone: return Work(kind: .alone, operations: Self.take(&alone, 1))
+    case .changes where now < pause: return Work(kind: .alone, operations: Self.take(&changes, 1))
+    case .changes:
+      lanes.changes += 1
+      let group = Self.take(&changes, Limits.groupOperations)
+      last.changes = group.count
+      return Work(kind: .change, operations: group)
+    case .lookups:
+      lanes.lookups += 1
+      let group = Self.take(&lookups, Limits.groupOperations)
+      last.lookups = group.count
+      return Work(kind: .lookup, operations: group)
+    case nil: return nil
+    }
+  }
+
+  private static func take(_ waiting: inout Deque<any QueuedOperation>, _ limit: Int) -> [any QueuedOperation] {
+    let count = min(waiting.count, limit)
+    defer { waiting.removeFirst(count) }
+    return Array(waiting.prefix(count))
+  }
+
+  mutating func finished(_ work: Work) {
+    switch work.kind {
+    case .alone: break
+    case .change: lanes.changes -= 1
+    case .lookup: lanes.lookups -= 1
+    }
+  }
+
+  /// A group was undone: each change is done by itself for a while.
+  mutating func pauseGroups() { pause = .now + Limits.groupPause }
+}

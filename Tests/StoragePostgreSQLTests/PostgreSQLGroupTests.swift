@@ -1,0 +1,311 @@
+import Callers
+import Storage
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import StoragePostgreSQL
+
+@Suite("What waits for a PostgreSQL at the same time")
+struct PostgreSQLGroupTests {
+  typealias Work = @Sendable () async throws -> Int64
+
+  private static let add = """
+    INSERT INTO numbers VALUES ($1, 1) ON CONFLICT (key) DO UPDATE SET number = numbers.number + 1
+    RETURNING pg_current_xact_id()::text::bigint
+    """
+
+  /// Does all of `works` once they wait, in their order, for the one connection of `test`.
+  private func together(in test: TestDatabase, _ works: [Work]) async throws -> [Result<Int64, any Error>] {
+    let (entered, gate) = (Counter(), ThreadGate())
+    let holder = Task {
+      try await test.database.write("hold") { _ in
+        entered.add()
+        gate.wait()
+      }
+    }
+    while entered.value == 0 { await Task.yield() }
+    var tasks: [Task<Result<Int64, any Error>, Never>] = []
+    for (number, work) in works.enumerated() {
+      tasks.append(
+        Task {
+          do {
+            return .success(try await work())
+          } catch {
+            return .failure(error)
+          }
+        })
+      while test.database.waiting <= number { await Task.yield() }
+    }
+    gate.open()
+    try await holder.value
+    var results: [Result<Int64, any Error>] = []
+    for task in tasks { results.append(await task.value) }
+    return results
+  }
+
+  /// Adds one to a number in one statement. Answers its transaction.
+  private func adding(_ key: String, in test: TestDatabase) -> Work {
+    {
+      try await test.database.change(Self.add, [.text(key)], as: "add \(key)") { $0.integer(0) } ?? -1
+    }
+  }
+
+  /// The same as a brief transaction of a body's.
+  private func writing(
+    _ key: String, in test: TestDatabase,
+    then body: @escaping @Sendable (PostgreSQLConnection) async throws(StorageError) -> Void = { _ in },
+    before beginning: @escaping @Sendable (PostgreSQLConnection) async throws(StorageError) -> Void = { _ in }
+  ) -> Work {
+    {
+      try await test.database.write("write \(key)", isBrief: true) { db throws(StorageError) in
+        try await beginning(db)
+        let transaction = try await db.first(Self.add, .text(key)) { $0.integer(0) } ?? -1
+        try await body(db)
+        return transaction
+      }
+    }
+  }
+
+  private func operation(_ result: Result<Int64, any Error>) -> String? {
+    if case .failure(let error) = result { (error as? StorageError)?.operation } else { nil }
+  }
+
+  private func fault(_ result: Result<Int64, any Error>) -> StorageError.Fault? {
+    if case .failure(let error) = result { (error as? StorageError)?.fault } else { nil }
+  }
+
+  @Test("is committed as one transaction, whatever its shape, and what is not brief is not in it")
+  func oneTransaction() async throws {
+    let test = try await TestDatabase(connections: 1)
+    let alone: Work = {
+      try await test.database.write("alone") { db throws(StorageError) in
+        try await db.first(Self.add, .text("alone")) { $0.integer(0) } ?? -1
+      }
+    }
+    let results = try await together(
+      in: test, [adding("a", in: test), writing("b", in: test), alone, adding("c", in: test)])
+    let numbers = try results.map { try $0.get() }
+    #expect(numbers[0] == numbers[1] && numbers[0] == numbers[3] && numbers[0] != numbers[2])
+    for key in ["a", "b", "c", "alone"] { #expect(try await test.number(key) == 1) }
+  }
+
+  @Test("runs in its order, each seeing those before it")
+  func ordering() async throws {
+    let test = try await TestDatabase(connections: 1)
+    let works = (0..<20).map { _ -> Work in
+      { @Sendable in
+        try await test.database.write("count", isBrief: true) { db throws(StorageError) in
+          let found = try await db.first("SELECT number FROM numbers WHERE key = 'k' FOR UPDATE") { $0.integer(0) } ?? 0
+          try await db.execute(
+            "INSERT INTO numbers VALUES ('k', $1) ON CONFLICT (key) DO UPDATE SET number = $1", .integer(found + 1))
+          return found
+        }
+      }
+    }
+    let results = try await together(in: test, works)
+    #expect(try results.map { try $0.get() } == (0..<20).map { Int64($0) })
+    #expect(try await test.number("k") == 20)
+  }
+
+  @Test("stays when one of it fails, which hears why in its own name; each is done once")
+  func failingMember() async throws {
+    let test = try await TestDatabase(connections: 1)
+    try await test.put("there", 7)
+    let failing: Work = {
+      Int64(try await test.database.change("INSERT INTO numbers VALUES ('there', 1)", [], as: "insert again"))
+    }
+    let results = try await together(
+      in: test, [adding("a", in: test), writing("b", in: test), failing, adding("a", in: test), adding("c", in: test)])
+    #expect(fault(results[2]) == .constraint(.unique))
+    #expect(operation(results[2]) == "insert again")
+    #expect(results.filter { fault($0) == nil }.count == 4)
+    #expect(try await test.number("a") == 2)
+    #expect(try await test.number("b") == 1)
+    #expect(try await test.number("c") == 1)
+    #expect(try await test.number("there") == 7)
+  }
+
+  @Test("leaves nothing of one that throws after it wrote, nor of what it did not wait for")
+  func throwingMember() async throws {
+    let test = try await TestDatabase(connections: 1)
+    let throwing = writing("thrown", in: test) { db throws(StorageError) in
+      try await db.execute("INSERT INTO numbers VALUES ('later', 1)")
+      throw StorageError(.corrupt, operation: "throw")
+    }
+    let failingLater = writing("failed", in: test) { db throws(StorageError) in
+      try await db.execute("INSERT INTO numbers VALUES ('failed', 1)")
+    }
+    let results = try await together(
+      in: test, [writing("a", in: test), throwing, failingLater, adding("b", in: test)])
+    #expect(fault(results[1]) == .corrupt)
+    #expect(fault(results[2]) == .constraint(.unique))
+    #expect(operation(results[2]) == "write failed")
+    for key in ["thrown", "later", "failed"] { #expect(try await test.number(key) == nil) }
+    for key in ["a", "b"] { #expect(try await test.number(key) == 1) }
+  }
+
+  @Test("does not wait together for a row that somebody holds")
+  func lockInTheWay() async throws {
+    let test = try await TestDatabase(connections: 2)
+    try await test.put("held", 0)
+    let other = try await PostgreSQLDatabase.open(
+      url: PostgreSQLURL(test.url), schema: TestDatabase.schema, connections: 1)
+    let (entered, gate) = (Counter(), ThreadGate())
+    let holder = Task {
+      try await other.write("hold the row") { db throws(StorageError) in
+        _ = try await db.first("SELECT number FROM numbers WHERE key = 'held' FOR UPDATE") { $0.integer(0) }
+        entered.add()
+        gate.wait()
+      }
+    }
+    while entered.value == 0 { await Task.yield() }
+    // One of the two connections is held by another operation, so that all gather behind it.
+    let blocked = Counter()
+    let waitsForRow = Task {
+      defer { blocked.add() }
+      return try await adding("held", in: test)()
+    }
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for number in 0..<20 {
+        group.addTask {
+          _ = try await adding("free\(number)", in: test)()
+        }
+      }
+      try await group.waitForAll()
+    }
+    // All others are done, and the row is held still.
+    #expect(try await test.number("held") == 0)
+    for number in 0..<20 { #expect(try await test.number("free\(number)") == 1) }
+    gate.open()
+    try await holder.value
+    _ = try await waitsForRow.value
+    #expect(try await test.number("held") == 1)
+    await other.close()
+  }
+
+  @Test("keeps nobody waiting for a connection while lone changes wait for their rows")
+  func loneLocksInTheWay() async throws {
+    let test = try await TestDatabase(connections: 6)
+    let other = try await PostgreSQLDatabase.open(
+      url: PostgreSQLURL(test.url), schema: TestDatabase.schema, connections: 1, isPatient: true)
+    for number in 0..<4 { try await test.put("held\(number)", 0) }
+    let (entered, gate) = (Counter(), ThreadGate())
+    let holder = Task {
+      try await other.write("hold the rows") { db throws(StorageError) in
+        _ = try await db.all("SELECT key FROM numbers FOR UPDATE") { _ in true }
+        entered.add()
+        gate.wait()
+      }
+    }
+    while entered.value == 0 { await Task.yield() }
+    // As many as have connections for groups, each by itself: the next one comes when the one before has begun.
+    let ended = Counter()
+    var waiters: [Task<Int64, any Error>] = []
+    for number in 0..<4 {
+      let began = Counter()
+      waiters.append(
+        Task {
+          defer { ended.add() }
+          return try await writing("held\(number)", in: test, before: { _ in began.add() })()
+        })
+      while began.value == 0 { await Task.yield() }
+    }
+    _ = try await adding("free", in: test)()
+    #expect(ended.value == 0)
+    gate.open()
+    try await holder.value
+    for waiter in waiters { _ = try await waiter.value }
+    for number in 0..<4 { #expect(try await test.number("held\(number)") == 1) }
+    await other.close()
+  }
+
+  @Test("goes back behind what is urgent")
+  func undoneBehindUrgent() throws {
+    func operation(isUrgent: Bool = false) -> PostgreSQLOperation<Int> {
+      PostgreSQLOperation(name: "count", isReading: false, isUrgent: isUrgent, isBrief: true, work: .body { _ in 1 })
+    }
+    var queue = PostgreSQLQueue()
+    let (first, second, urgent) = (operation(), operation(), operation(isUrgent: true))
+    queue.append(first)
+    queue.append(second)
+    let next = queue.next()
+    let group = try #require(next)
+    #expect(group.operations.count == 2)
+    queue.append(urgent)
+    for member in group.operations { member.goBack(.undone) }
+    queue.finished(group)
+    queue.prepend(group.operations)
+    #expect(queue.count == 3)
+    let order = (0..<3).compactMap { _ in queue.next()?.operations.first }
+    #expect(order.map(ObjectIdentifier.init) == [urgent, first, second].map { ObjectIdentifier($0) })
+  }
+
+  @Test("is undone together when the connection ends before the commit, and nobody is told otherwise")
+  func lostConnection() async throws {
+    let test = try await TestDatabase(connections: 1)
+    let runs = Counter()
+    let breaking = writing("breaking", in: test) { db throws(StorageError) in
+      runs.add()
+      db.breakSocket()
+    }
+    let results = try await together(
+      in: test, [adding("a", in: test), writing("b", in: test), breaking, writing("c", in: test)])
+    for result in results { #expect(fault(result) == .unavailable) }
+    #expect(runs.value == 1)
+    while test.database.obstacle != nil { try await Task.sleep(for: .milliseconds(10)) }
+    for key in ["a", "b", "c", "breaking"] { #expect(try await test.number(key) == nil) }
+  }
+
+  @Test("has an unknown outcome together when the commit is not answered, and is not run again")
+  func unansweredCommit() async throws {
+    let test = try await TestDatabase(connections: 1)
+    try test.server.run(
+      sql: """
+        CREATE FUNCTION test.at_commit() RETURNS trigger LANGUAGE plpgsql
+          AS $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$;
+        CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT OR UPDATE ON test.numbers DEFERRABLE INITIALLY DEFERRED
+          FOR EACH ROW EXECUTE FUNCTION test.at_commit();
+        """, in: test.url)
+    let runs = Counter()
+    let counted: @Sendable (PostgreSQLConnection) async throws(StorageError) -> Void = { _ in runs.add() }
+    let results = try await together(
+      in: test,
+      [writing("a", in: test, then: counted), adding("b", in: test), writing("c", in: test, then: counted)])
+    for result in results { #expect(fault(result) == .outcomeUnknown) }
+    #expect(runs.value == 2)
+  }
+
+  @Test("is not done for a caller who went away or is late, neither in a group nor after one that was undone")
+  func lateMembers() async throws {
+    let test = try await TestDatabase(connections: 1)
+    let deadline = ContinuousClock.now + .milliseconds(300)
+    let late: Work = {
+      try await CallDeadline.$current.withValue(deadline) { try await adding("late", in: test)() }
+    }
+    let failing = writing("failing", in: test) { _ throws(StorageError) in
+      while ContinuousClock.now < deadline {}
+      throw StorageError(.corrupt, operation: "fail")
+    }
+    let results = try await together(in: test, [late, failing, adding("a", in: test)])
+    #expect(fault(results[0]) == .overloaded)
+    #expect(try await test.number("late") == nil)
+    #expect(try await test.number("a") == 1)
+  }
+
+  @Test("is looked up together, and one that fails fails alone")
+  func lookups() async throws {
+    let test = try await TestDatabase(connections: 1)
+    for number in 0..<5 { try await test.put("k\(number)", Int64(number)) }
+    let works = (0..<5).map { number -> Work in
+      { @Sendable in
+        let column = number == 3 ? "1 / (number - 3)" : "number"
+        let sql = "SELECT \(column) FROM numbers WHERE key = $1"
+        return try await test.database.find(sql, [.text("k\(number)")], as: "find \(number)") { $0.integer(0) } ?? -1
+      }
+    }
+    let results = try await together(in: test, works)
+    for number in [0, 1, 2, 4] { #expect(try results[number].get() == Int64(number)) }
+    #expect(operation(results[3]) == "find 3")
+  }
+}

@@ -15,9 +15,12 @@ struct MembersTests {
     init() async throws {
       server = try .shared()
       url = try server.database()
+      members = PostgreSQLMembers(try await Self.open(url, connections: 4))
+    }
+
+    static func open(_ url: String, connections: Int) async throws -> PostgreSQLDatabase {
       let schema = PostgreSQLSchema(part: "test", steps: [.expand("members", PostgreSQLMembers.statements)])
-      members = PostgreSQLMembers(
-        try await PostgreSQLDatabase.open(url: PostgreSQLURL(url), schema: schema, connections: 4))
+      return try await PostgreSQLDatabase.open(url: PostgreSQLURL(url), schema: schema, connections: connections)
     }
 
     /// The member's last sign of life was earlier.
@@ -77,6 +80,35 @@ struct MembersTests {
     #expect(try await rows.members.beat(first, clock: clock) == nil)
     try await rows.members.leave(first)
     #expect(try await rows.members.beat(second, clock: clock)?.live.contains(second) == true)
+  }
+
+  @Test("C14: what an instance holds that stands still in the midst of sending is let go by another's sign of life")
+  func stalled() async throws {
+    let rows = try await Rows()
+    let member = try await rows.members.join(boot: boot(1), address: "a:1")
+    let other = try await Rows.open(rows.url, connections: 1)
+    let (entered, gate) = (ThreadGate(), ThreadGate())
+    let change = "UPDATE members SET address = $1"
+    let stalled = Task {
+      try await other.write("stand still") { db throws(StorageError) in
+        // More than is kept to be sent with what follows: the server has some of it, and waits for the rest.
+        try await db.execute(change, .text("b:1"))
+        try await db.execute(change, .text(String(repeating: "b", count: 100_000)))
+        entered.open()
+        gate.wait()
+      }
+    }
+    entered.wait()
+    var members = rows.members
+    members.silenceMilliseconds = 500
+    var isHeld = true
+    for _ in 0..<10 where isHeld {
+      // Its own row is what is held.
+      if (try? await members.beat(member, clock: clock)) != nil { isHeld = false }
+    }
+    #expect(!isHeld)
+    gate.open()
+    await #expect(throws: StorageError.self) { try await stalled.value }
   }
 
   @Test("C13: how far a clock is from the database's is measured, but for the time that it took to ask")

@@ -4,6 +4,8 @@ import Storage
 /// The table `members` of a part's schema.
 package struct PostgreSQLMembers: MemberRows {
   private let database: PostgreSQLDatabase
+  /// After which what stands still is ended, in milliseconds: as the server's own time for a silent transaction.
+  var silenceMilliseconds = Limits.silenceMilliseconds
 
   package init(_ database: PostgreSQLDatabase) {
     self.database = database
@@ -71,6 +73,29 @@ package struct PostgreSQLMembers: MemberRows {
 
   /// Errors: `newerSchema` when it was silent for so long that what its release needs was taken away.
   package func beat(_ member: Member, clock: any WallClock) async throws(StorageError) -> MemberBeat? {
+    // One that fails is done before the next sign, and every other instance does the same.
+    _ = try? await endStalled()
+    return try await giveSign(of: member, clock: clock)
+  }
+
+  /// The server itself ends a transaction whose process went silent after an answer. One that stands still after it sent
+  /// only a part of several statements counts as running, for ever, and holds its rows. So does a COPY by hand, which is
+  /// nobody's business here.
+  private static let selectStalled = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE datname = current_database() AND usename = current_user
+      AND state = 'active' AND wait_event = 'ClientRead' AND query NOT ILIKE 'copy%'
+      AND state_change < clock_timestamp() - $1 * interval '1 ms'
+    """
+
+  /// Ends what other instances began at the database and stand still in the midst of.
+  private func endStalled() async throws(StorageError) {
+    try await database.read("end what stands still", isUrgent: true) { db throws(StorageError) in
+      _ = try await db.first(Self.selectStalled, .integer(silenceMilliseconds)) { _ in }
+    }
+  }
+
+  private func giveSign(of member: Member, clock: any WallClock) async throws(StorageError) -> MemberBeat? {
     try await database.write("say that a member lives", isUrgent: true) { db throws(StorageError) in
       try await expectNoNewer(db, "say that a member lives")
       let before = clock.now()

@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 """What a service still serves in time when it is asked for more than it can serve.
 
-    python Tests/Benchmarks/overload.py [--seconds 5] [--rounds 3] [--only issue] [--share 10] [--times 1 2 5 10] [--binaries …]
+    python Tests/Benchmarks/overload.py [--seconds 4] [--rounds 3] [--only issue] [--share 10] [--times 1 2 5 10] [--binaries …]
 
 Calls are begun on a fixed schedule, however long those before take, each with a deadline of a second, after which it is
 cancelled: that is what people do. A client in C offers them, which has room to spare (offer/offer.c). A call that finds no
 stream free on any of its 400 connections is not sent, and counts as one that the server did not serve. The server has one
 core, which it shares with a program that never rests and has the better priority, so that a single client can ask for ten
-times what is left; a `--share` of 100 leaves it the core, on a machine where others compete for it. What it serves at most is
-found by asking for more until that brings no more. Goodput counts answers within their deadline. A load of which few are
-served in a second is offered for longer, so that its p99 is not one call's.
+times what is left; a `--share` of 100 leaves it the core, on a machine where others compete for it. Goodput counts answers
+within their deadline.
+
+The peak is what a service serves of calls of which a few hundred always wait, the next one begun with each answer. It is
+measured just before and just after each load, by the same service: a machine is not as fast at all times, and a table
+grows. Each load has services of its own. One of which few are served in a second is offered for longer, so that its p99 is
+not one call's.
 
 What the client is short of is not the server's fault: a row says how busy the client was, in percent of its core, and how
-long after they were due 99 % of its calls were begun. With `--rounds` each load is measured so many times, by services of
-its own each time, and the medians count.
+long after they were due 99 % of its calls were begun. With `--rounds` each load is measured so many times, and the medians
+count.
 
 Exit status 1 when one of the loads keeps less than 85 % of the peak, or when the p99 of what was served is above three
 times its value at the peak.
@@ -40,21 +44,21 @@ from latchkey.qr.v1 import qr_session_service_pb2 as qr  # noqa: E402
 from world import CLIENT_ID, PASSWORD, UNTHROTTLED, World, base64url, unique_identifier  # noqa: E402
 
 KEPT, SLOWER = 0.85, 3
-# Of one offer to the next: less is noise.
-GROWS = 1.1
 # Answers that a p99 is taken of.
 ENOUGH = 300
+# Seconds after which a service has forgotten that it was asked for too much.
+PAUSE = 2.5
 SERVER_CORE, CLIENT_CORE = (2 * sorted(os.sched_getaffinity(0)))[:2]
 # Weights of the kernel's scheduler: 1024 for nice 0, a quarter more or less for each step.
 NICE = {5: 13, 10: 10, 20: 6, 33: 3, 50: 0, 100: 0}
 
 
-# `waiting`: so many calls at any time keep the server busy, or nearly so.
+# `waiting`: so many calls at any time keep the server busy, and none is refused.
 
 
 class Issue:
     service, path = "qr", "/latchkey.qr.v1.QrSessionService/IssueSession"
-    waiting = 400
+    waiting = 200
 
     def __init__(self, world):
         challenge = base64url(hashlib.sha256(b"verifier").digest())
@@ -74,7 +78,7 @@ class Poll:
 
 class Refresh:
     service, path = "identity", "/latchkey.identity.v1.AuthService/Refresh"
-    waiting = 400
+    waiting = 200
 
     def __init__(self, world):
         # The same token again brings the same child: what it costs is the same, and nothing has to be passed on.
@@ -118,66 +122,51 @@ def offer(client, target, load, rate, seconds):
 
 
 def processor_time(service):
-    """Seconds that the service's threads have had, by what they do."""
-    ticks = collections.Counter()
-    for task in pathlib.Path(f"/proc/{service.process.pid}/task").iterdir():
-        name, fields = (task / "stat").read_text().rsplit(")", 1)
-        name = name.split("(", 1)[1]
-        ticks["loop" if name.startswith("NIO") else "others"] += sum(map(int, fields.split()[11:13]))
-    return {name: count / os.sysconf("SC_CLK_TCK") for name, count in ticks.items()}
+    """Seconds that the service has had."""
+    fields = pathlib.Path(f"/proc/{service.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
-def limit(client, target, load, options):
-    """Calls a second that the server serves in time at most: offered more and more until that brings no more."""
-    measured = options.seconds - 1
-    _, times = offer(client, target, load, -load.waiting, options.seconds)
-    rate = len(times) / measured
-    while True:
-        _, times = offer(client, target, load, rate * 1.5, options.seconds)
-        served = len(times) / measured
-        if served < rate * GROWS:
-            return rate
-        rate = served
-        time.sleep(1.5)
+def peak(client, target, load, measured):
+    """Calls a second that the server serves at most, and their p99 in milliseconds."""
+    ends, times = offer(client, target, load, -load.waiting, measured + 2)
+    time.sleep(PAUSE)
+    return len(times) / measured, percentile(times, 0.99) * 1000
 
 
-def measure(name, world, client, options):
-    """Rows of a table, one for each load."""
+def measure(name, factor, world, client, options):
     load = LOADS[name](world)
     target, service = world.target(load.service), world.fleet[load.service]
     # Where the server has the core to itself there is nobody to share it with.
     rest = "while :; do :; done" if options.share < 100 else "exec sleep infinity"
     hog = subprocess.Popen(["taskset", "-c", str(SERVER_CORE), "sh", "-c", rest])
-    rows, peak = [], None
     try:
-        rate = limit(client, target, load, options)
-        # The first second of each is left out.
-        measured = max(options.seconds - 1, ENOUGH / rate)
-        for factor in options.times:
-            before = processor_time(service)
-            ends, times = offer(client, target, load, rate * factor, measured + 1)
-            spent = sum((after - before.get(name, 0)) for name, after in processor_time(service).items())
-            good, p99 = len(times) / measured, percentile(times, 0.99) * 1000
-            if not good:
-                sys.exit(f"{name}: nothing was served in time; give the server a larger --share")
-            peak = peak or (good, p99)
-            busy, lag = ends.pop("busy"), ends.pop("lag") / 1e3
-            total = max(1, ends.pop("due"))
-            others = ", ".join(f"{count / total:.0%} {end}" for end, count in sorted(ends.items()) if count and end != "served")
-            rows.append(
-                Row(name, factor, rate * factor, good, good / peak[0], p99, p99 / peak[1], spent, busy, lag, others)
-            )
-            print(rows[-1], flush=True)
-            time.sleep(1.5)
+        first, _ = peak(client, target, load, options.seconds)
+        measured = max(options.seconds, ENOUGH / first)
+        before = peak(client, target, load, measured)
+        began = processor_time(service)
+        ends, times = offer(client, target, load, before[0] * factor, measured + 2)
+        spent = processor_time(service) - began
+        time.sleep(PAUSE)
+        after = peak(client, target, load, measured)
     finally:
         hog.kill()
         hog.wait()
-    return rows
+    if not times:
+        sys.exit(f"{name}: nothing was served in time; give the server a larger --share")
+    rate, usual = ((a + b) / 2 for a, b in zip(before, after))
+    good, p99 = len(times) / measured, percentile(times, 0.99) * 1000
+    busy, lag = ends.pop("busy"), ends.pop("lag") / 1e3
+    total = max(1, ends.pop("due"))
+    others = ", ".join(f"{count / total:.0%} {end}" for end, count in sorted(ends.items()) if count and end != "served")
+    return Row(
+        name, factor, before[0] * factor, rate, good, good / rate, usual, p99, p99 / usual, spent / (measured + 2), busy, lag, others
+    )
 
 
-class Row(collections.namedtuple("Row", "load times offered goodput kept p99 slower processor busy lag others")):
+class Row(collections.namedtuple("Row", "load times offered peak goodput kept usual p99 slower processor busy lag others")):
     HEAD = (
-        "load      times  offered/s  goodput/s  of peak   p99 ms  of peak  server s  client %  lag ms"
+        "load      times  offered/s   peak/s  goodput/s  of peak  p99 ms at peak  p99 ms   times  server %  client %  lag ms"
         "  what became of the others"
     )
 
@@ -187,9 +176,9 @@ class Row(collections.namedtuple("Row", "load times offered goodput kept p99 slo
 
     def __str__(self):
         return (
-            f"{self.load:8} {self.times:6g} {self.offered:10.0f} {self.goodput:10.0f} {self.kept:8.0%} {self.p99:8.0f}"
-            f" {self.slower:8.1f} {self.processor:9.2f} {self.busy:9.0f} {self.lag:7.1f}  {self.others}"
-            f"{'' if self.holds else '  <--'}"
+            f"{self.load:8} {self.times:6g} {self.offered:10.0f} {self.peak:8.0f} {self.goodput:10.0f} {self.kept:8.0%}"
+            f" {self.usual:15.0f} {self.p99:7.0f} {self.slower:7.1f} {self.processor:9.0%} {self.busy:9.0f} {self.lag:7.1f}"
+            f"  {self.others}{'' if self.holds else '  <--'}"
         )
 
     @classmethod
@@ -200,7 +189,7 @@ class Row(collections.namedtuple("Row", "load times offered goodput kept p99 slo
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--seconds", type=float, default=5)
+    options.add_argument("--seconds", type=float, default=4, help="that are measured of each load")
     options.add_argument("--rounds", type=int, default=1)
     options.add_argument("--only", choices=LOADS, nargs="*")
     options.add_argument("--times", type=float, nargs="*", default=[1, 2, 5, 10])
@@ -212,11 +201,12 @@ def main():
     os.sched_setaffinity(0, {CLIENT_CORE})
     rounds = []
     print(Row.HEAD)
-    for name in options.rounds * (options.only or list(LOADS)):
+    for name, factor in options.rounds * [(name, factor) for name in options.only or LOADS for factor in options.times]:
         with tempfile.TemporaryDirectory() as folder:
             with started(options, pathlib.Path(folder)) as fleet:
                 world = World(fleet)
-                rounds += measure(name, world, client / "offer", options)
+                rounds.append(measure(name, factor, world, client / "offer", options))
+                print(rounds[-1], flush=True)
                 world.close()
     same = collections.defaultdict(list)
     for row in rounds:
@@ -231,7 +221,9 @@ def started(options, folder):
     """The services on their core, with limits that no load comes to."""
     many = "1000000"
     identity = ["--sign-in-per-hour", many, "--guest-per-hour", many, "--register-per-hour", many]
-    fleet = services.Fleet(options.binaries, folder, arguments={"qr": UNTHROTTLED["qr"], "identity": identity})
+    # As many threads as cores, which is what a container of one core gets by itself.
+    arguments = {"qr": UNTHROTTLED["qr"], "identity": identity, "*": ["--threads", "1"]}
+    fleet = services.Fleet(options.binaries, folder, arguments=arguments)
     for service in fleet.services.values():
         command = service.command
         service.command = lambda command=command: [

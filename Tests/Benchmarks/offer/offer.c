@@ -7,8 +7,8 @@
 // does not come: waiting here for somebody else's stream, as calls of one program do, it would be sent when its time is
 // nearly over, and so would all after it. Prints how many were due, what became of them, how busy this client was, in percent
 // of its core, and how many microseconds after they were due 99 % of the calls were begun; then, in lines of their own, how
-// many microseconds each took that was answered in time. The first second is only a beginning: what is answered in it, or
-// after the last call, is not among those.
+// many microseconds each took that was answered in time. Calls that were due in the first second, which is only a beginning, or
+// in the last are not among those.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -165,7 +165,7 @@ static void finish(Connection *it, uint32_t stream, int status) {
   int64_t *due = find(it, stream);
   // It was cancelled.
   if (!due) return;
-  const int64_t time = now(), took = time - *due;
+  const int64_t was = *due, took = now() - was;
   *due = 0;
   it->open--;
   if (status < 0 || status >= STATUSES) {
@@ -176,7 +176,7 @@ static void finish(Connection *it, uint32_t stream, int status) {
     unanswered++;
   } else {
     served++;
-    if (time >= windowBegin && time < windowEnd) times[measured++] = (int32_t)(took / 1000);
+    if (was >= windowBegin && was < windowEnd) times[measured++] = (int32_t)(took / 1000);
   }
 }
 
@@ -319,7 +319,7 @@ int main(int count, char **arguments) {
   const int64_t before = processor_time();
   const int64_t start = now(), end = start + (int64_t)(seconds * 1e9);
   windowBegin = start + deadline;
-  windowEnd = end;
+  windowEnd = end - deadline;
   int64_t due = 0, busy = 0;
   for (;;) {
     int64_t time = now(), open = 0;

@@ -32,6 +32,8 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable 
   private var taken = TimeAmount.zero
   /// How long all work for the connection took.
   private var ownWork = TimeAmount.zero
+  /// Called at the end of a turn, which it still belongs to: what the tasks have made goes out.
+  var hasRun: (() -> Void)?
   /// Called when the work of the connection no longer has to wait.
   var caughtUp: (() -> Void)?
 
@@ -102,6 +104,7 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable 
     }
     guard turns.admits(at: now) else { return wait() }
     let hasMore = takeJobs(until: turns.end(ofTurnFrom: now))
+    hasRun?()
     let end = eventLoop.now
     taken = taken + (end - now)
     worked(from: now, until: end)
@@ -121,6 +124,7 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable 
     paused = []
     for task in tasks { task.resume() }
     let hasMore = takeJobs(until: end)
+    hasRun?()
     worked(from: start, until: eventLoop.now)
     waitBegin = othersWork
     guard !hasMore else { return true }

@@ -141,11 +141,11 @@ enum Limits {
   static let roundPause = TimeAmount.microseconds(30)
 
   /// How long a call may wait while its event loop works for others before it is refused: a part of what its caller
-  /// allows, so that most of that is left for the answer and whoever is impatient hears soon that there is no time for
-  /// it. At least a slow turn of all connections that an honest load makes; at most what a burst takes of which somebody
-  /// who waits for half a minute would rather see the end.
-  static let partOfWait: Int64 = 20
-  static let shortestWait = TimeAmount.milliseconds(50)
+  /// allows, since it waits so at each of several steps, and whoever is impatient hears soon that there is no time for
+  /// it. At least some hundred calls of an honest burst; at most what a burst takes of which somebody who waits for half a
+  /// minute would rather see the end.
+  static let partOfWait: Int64 = 40
+  static let shortestWait = TimeAmount.milliseconds(25)
 
   /// How long the loop works at most for others between going on with a socket and finding what waits in it: some looks.
   static let looksAfterHold = TimeAmount.milliseconds(5)

@@ -11,7 +11,8 @@ internal import Transport
 final class LoopTurns: ChoreQueue, @unchecked Sendable {
   // Unchecked: only touched on its event loop.
   let eventLoop: any EventLoop
-  private var waiting = CircularBuffer<any TurnTaker>()
+  /// Those who wait for a turn, each with the work that was done when the wait began.
+  private var waiting = CircularBuffer<(taker: any TurnTaker, since: TimeAmount)>()
   /// What has to be done some time soon, and for which nobody waits.
   private var chores = CircularBuffer<() -> Void>()
   private var isRoundScheduled = false
@@ -90,9 +91,13 @@ final class LoopTurns: ChoreQueue, @unchecked Sendable {
     scheduleRound()
   }
 
+  /// How long the loop has worked since the one that is next began to wait for its turn: about as long would wait who
+  /// came now.
+  var wait: TimeAmount { waiting.first.map { total - $0.since } ?? .zero }
+
   /// Gives `taker` turns until it has nothing left to do.
   func wait(_ taker: any TurnTaker) {
-    waiting.append(taker)
+    waiting.append((taker, total))
     scheduleRound()
   }
 
@@ -123,8 +128,8 @@ final class LoopTurns: ChoreQueue, @unchecked Sendable {
     counting {
       let end = countedFrom + Limits.round
       for _ in 0..<waiting.count {
-        guard let taker = waiting.popFirst() else { break }
-        if taker.takeTurn(until: self.end(ofTurnFrom: eventLoop.now)) { waiting.append(taker) }
+        guard let (taker, _) = waiting.popFirst() else { break }
+        if taker.takeTurn(until: self.end(ofTurnFrom: eventLoop.now)) { waiting.append((taker, total)) }
         if eventLoop.now >= end { break }
       }
       doChores(until: max(end, eventLoop.now + Limits.chores))

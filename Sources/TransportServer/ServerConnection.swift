@@ -82,6 +82,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
     if isNextToSocket { socket = SocketWriter(context) }
+    executor.hasRun = { [unowned self] in writeAnswers() }
     executor.caughtUp = { [unowned self] in readOn() }
     now = eventLoop.now
     do throws(HTTP2Error) {
@@ -104,6 +105,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
 
   func handlerRemoved(context: ChannelHandlerContext) {
     shutDown()
+    executor.hasRun = nil
     executor.caughtUp = nil
     self.context = nil
     socket = nil
@@ -266,11 +268,19 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     guard !isReading, !isFlushScheduled else { return }
     isFlushScheduled = true
     eventLoop.execute {
+      guard self.isFlushScheduled else { return }
       self.isFlushScheduled = false
       guard !self.isReading, !self.executor.promptly({ self.flush() }) else { return }
       self.hasLateOutput = true
       self.waitForTurn()
     }
+  }
+
+  /// What a turn's tasks have made goes out at its end: nobody waits for another turn with an answer that is there.
+  private func writeAnswers() {
+    guard isFlushScheduled, !isReading else { return }
+    isFlushScheduled = false
+    flush()
   }
 
   func flush() {
@@ -350,7 +360,9 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   }
 
   /// How long what the peer sends, or what came of it, has waited for others.
-  private var lateness: TimeAmount { max(waitForOthers.length(executor.othersWork), executor.waited) }
+  private var lateness: TimeAmount {
+    max(waitForOthers.length(executor.othersWork), executor.waited, executor.turns.wait)
+  }
 
   func sessionIsOverrun(_ session: HTTP2ServerSession) {
     lifecycle.pauses(for: Limits.overrunPause, at: now)

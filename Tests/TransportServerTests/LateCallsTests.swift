@@ -49,6 +49,12 @@ struct LateCallsTests {
           return request
         }
       }
+      let yielding = RPCRoute.unary(RPCMethod(path: "/t.T/Yield", kind: .unary)) {
+        (request: Blob, _) async throws(RPCError) -> Blob in
+        await Task.yield()
+        log.handled += request.bytes
+        return request
+      }
       let backlog = backlog
       let shutting = RPCRoute.unary(RPCMethod(path: "/t.T/Shut", kind: .unary)) {
         (request: Blob, _) async throws(RPCError) -> Blob in
@@ -59,7 +65,7 @@ struct LateCallsTests {
       }
       environment = ServerEnvironment(
         configuration: RPCServer.Configuration(host: "127.0.0.1", port: 0),
-        router: Router([route("Call"), route("Other"), shutting, route("Health").essential()]),
+        router: Router([route("Call"), route("Other"), yielding, shutting, route("Health").essential()]),
         interceptors: [Witness(log: log)],
         pages: PageTable([]),
         statusDetailsEncoder: { error in error.details.reason.map { Array($0.utf8) } },
@@ -141,8 +147,8 @@ struct LateCallsTests {
   @Test(
     "What waits while the loop works for others is refused after a part of its time, and served before",
     arguments: [
-      (nil, .seconds(1)), ("60S", .seconds(1)), ("4S", .milliseconds(200)), ("1S", .milliseconds(50)),
-      ("200m", .milliseconds(50)),
+      (nil, .milliseconds(750)), ("60S", .milliseconds(750)), ("4S", .milliseconds(100)), ("1S", .milliseconds(25)),
+      ("200m", .milliseconds(25)),
     ] as [(String?, TimeAmount)])
   func late(timeout: String?, patience: TimeAmount) throws {
     for isLate in [false, true] {
@@ -158,6 +164,46 @@ struct LateCallsTests {
       try harness.receive(harness.call(3))
       #expect(harness.handledNumbers.last == 3)
     }
+  }
+
+  private final class Other: TurnTaker {
+    var onTurn: () -> Void = {}
+
+    func takeTurn(until end: NIODeadline) -> Bool {
+      onTurn()
+      return false
+    }
+  }
+
+  @Test("A call that just came is refused while others have waited for their turns for longer than it may")
+  func behindOthers() throws {
+    for isLate in [false, true] {
+      let harness = try Harness()
+      let others = [Other(), Other()]
+      harness.turns.wait(others[0])
+      harness.workForOthers(isLate ? .milliseconds(25) + .nanoseconds(1) : .milliseconds(25))
+      harness.turns.wait(others[1])
+      try harness.receive(harness.call(1, timeout: "1S") + harness.call(2, timeout: "4S"))
+      harness.letTurnsPass()
+      #expect(harness.handledNumbers == (isLate ? [2] : [1, 2]))
+      try harness.receive(harness.call(3, timeout: "1S"))
+      #expect(harness.handledNumbers.last == 3)
+    }
+  }
+
+  @Test("An answer goes out at the end of the turn in which it was made, before another's turn")
+  func answerInItsTurn() throws {
+    let harness = try Harness()
+    while try harness.channel.readOutbound(as: ByteBuffer.self) != nil {}
+    harness.workForOthers(Limits.promptWork)
+    try harness.receive(harness.call(1, "/t.T/Yield"))
+    #expect(harness.handledNumbers == [])
+    let other = Other()
+    var isOut: Bool?
+    other.onTurn = { isOut = try? harness.channel.readOutbound(as: ByteBuffer.self) != nil }
+    harness.turns.wait(other)
+    harness.letTurnsPass()
+    #expect(harness.handledNumbers == [1] && isOut == true)
   }
 
   @Test("A late call is refused as well when its body comes in pieces, and the rest of it harms nobody")

@@ -99,6 +99,10 @@ struct MembersTests {
       }
     }
     entered.wait()
+    let third = try await Rows.open(rows.url, connections: 1)
+    let waiting =
+      "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'ClientRead' AND state = 'active'"
+    while try await third.find(waiting, [], map: { _ in true }) == nil {}
     var members = rows.members
     members.silenceMilliseconds = 500
     var isHeld = true

@@ -73,9 +73,16 @@ package struct PostgreSQLMembers: MemberRows {
 
   /// Errors: `newerSchema` when it was silent for so long that what its release needs was taken away.
   package func beat(_ member: Member, clock: any WallClock) async throws(StorageError) -> MemberBeat? {
-    // One that fails is done before the next sign, and every other instance does the same.
-    _ = try? await endStalled()
-    return try await giveSign(of: member, clock: clock)
+    do throws(StorageError) {
+      let beat = try await giveSign(of: member, clock: clock)
+      // One that fails is done after the next sign, and every other instance does the same.
+      _ = try? await endStalled()
+      return beat
+    } catch {
+      // It may be what the sign waits for.
+      _ = try? await endStalled()
+      throw error
+    }
   }
 
   /// The server itself ends a transaction whose process went silent after an answer. One that stands still after it sent
@@ -83,8 +90,8 @@ package struct PostgreSQLMembers: MemberRows {
   /// nobody's business here.
   private static let selectStalled = """
     SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-    WHERE datname = current_database() AND usename = current_user
-      AND state = 'active' AND wait_event = 'ClientRead' AND query NOT ILIKE 'copy%'
+    WHERE datname = current_database() AND usename = session_user
+      AND state = 'active' AND wait_event = 'ClientRead' AND query !~* '\\mcopy\\M'
       AND state_change < clock_timestamp() - $1 * interval '1 ms'
     """
 

@@ -23,8 +23,8 @@ final class LoopTurns: ChoreQueue, @unchecked Sendable {
   private var works = 0
   /// How long all that was counted took since the loop began.
   private(set) var total = TimeAmount.zero
-  /// Whether the work that is being done is counted as a whole.
-  private var isCounting = false
+  /// Since when work is being done that is counted as a whole.
+  private var countingFrom: NIODeadline?
 
   init(_ eventLoop: any EventLoop) {
     self.eventLoop = eventLoop
@@ -57,7 +57,7 @@ final class LoopTurns: ChoreQueue, @unchecked Sendable {
 
   /// Work was done since the loop looked at its sockets.
   func worked(from start: NIODeadline, until end: NIODeadline) {
-    guard !isCounting else { return }
+    guard countingFrom == nil else { return }
     countAgain(at: start)
     taken = taken + (end - start)
     total = total + (end - start)
@@ -67,15 +67,15 @@ final class LoopTurns: ChoreQueue, @unchecked Sendable {
   /// Does work that counts, and what comes of it with it.
   private func counting(_ work: () -> Void) {
     let start = eventLoop.now
-    isCounting = true
+    countingFrom = start
     work()
-    isCounting = false
+    countingFrom = nil
     worked(from: start, until: eventLoop.now)
   }
 
   /// Does `work` at once if there is time for it, and counts it. False when it has to wait.
   func promptly(_ work: () -> Void) -> Bool {
-    guard !isCounting else {
+    guard countingFrom == nil else {
       work()
       return true
     }
@@ -91,13 +91,16 @@ final class LoopTurns: ChoreQueue, @unchecked Sendable {
     scheduleRound()
   }
 
-  /// How long the loop has worked since the one that is next began to wait for its turn: about as long would wait who
-  /// came now.
-  var wait: TimeAmount { waiting.first.map { total - $0.since } ?? .zero }
+  /// What is counted so far, with the work that is being done.
+  private var counted: TimeAmount { countingFrom.map { total + (eventLoop.now - $0) } ?? total }
+
+  /// How long the loop has worked since the one that is next began to wait for its turn: about as long waits who comes
+  /// while there is steadily too much to do.
+  var wait: TimeAmount { waiting.first.map { counted - $0.since } ?? .zero }
 
   /// Gives `taker` turns until it has nothing left to do.
   func wait(_ taker: any TurnTaker) {
-    waiting.append((taker, total))
+    waiting.append((taker, counted))
     scheduleRound()
   }
 
@@ -129,7 +132,7 @@ final class LoopTurns: ChoreQueue, @unchecked Sendable {
       let end = countedFrom + Limits.round
       for _ in 0..<waiting.count {
         guard let (taker, _) = waiting.popFirst() else { break }
-        if taker.takeTurn(until: self.end(ofTurnFrom: eventLoop.now)) { waiting.append((taker, total)) }
+        if taker.takeTurn(until: self.end(ofTurnFrom: eventLoop.now)) { waiting.append((taker, counted)) }
         if eventLoop.now >= end { break }
       }
       doChores(until: max(end, eventLoop.now + Limits.chores))

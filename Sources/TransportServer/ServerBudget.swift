@@ -40,6 +40,8 @@ package final class ServerBudget: Sendable {
   let sources = SourceTable()
   let table: ConnectionTable
   private let shortage = Mutex(Shortage())
+  /// The most calls of one source that waited when the server last looked.
+  private let largest = Mutex((lastLook: NIODeadline.uptimeNanoseconds(0), calls: 0))
   private let turnedAway = Mutex(Budget(Limits.turnedAway, now: .now()))
 
   /// What was found when the server last looked at who holds how much.
@@ -100,6 +102,19 @@ package final class ServerBudget: Sendable {
   func buffered(_ bytes: Int, _ account: SourceAccount) {
     bufferedBytes.add(bytes, ordering: .relaxed)
     account.bytes.add(bytes, ordering: .relaxed)
+  }
+
+  /// Whether a source has far fewer calls that wait than another: it is not its doing that there is too much to do.
+  func hasLittle(_ account: SourceAccount) -> Bool {
+    let most = largest.withLock { largest in
+      let now = NIODeadline.now()
+      if now - largest.lastLook >= Limits.shedInterval {
+        largest.lastLook = now
+        largest.calls = sources.all.map { $0.calls.load(ordering: .relaxed) }.max() ?? 0
+      }
+      return largest.calls
+    }
+    return (account.calls.load(ordering: .relaxed) + 1) * Limits.muchMore <= most
   }
 
   // MARK: Shedding

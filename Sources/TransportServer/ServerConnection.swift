@@ -49,6 +49,8 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   private var hasLateOutput = false
   private var isTurnComing = false
   private var waitForOthers = WaitForOthers()
+  /// What this pass works on has waited for too long already.
+  private var isLate = false
   /// Passes in a row that did not overrun their turn, up to what counts.
   private var passesKept = 0
   var lifecycle: ConnectionLifecycle
@@ -153,7 +155,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
       rest = bytes
       return waitForTurn()
     }
-    session.lateness = lateness
+    measureLateness(session)
     // The session keeps no pointer into the buffer.
     unsafe bytes.withUnsafeReadableBytes { unsafe session.receive($0, now: now) }
     guard session.untaken > 0 else { return }
@@ -356,12 +358,18 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
 
   func sessionMayGoOn(_ session: HTTP2ServerSession) -> Bool {
     // What is late is refused, which takes little and lets the connection catch up.
-    eventLoop.now < (session.lateness > Limits.shortestWait ? executor.turnEnd + Limits.turn : executor.turnEnd)
+    eventLoop.now < (isLate ? executor.turnEnd + Limits.turn : executor.turnEnd)
   }
 
-  /// How long what the peer sends, or what came of it, has waited for others.
-  private var lateness: TimeAmount {
-    max(waitForOthers.length(executor.othersWork), executor.waited, executor.turns.wait)
+  /// How long what the peer sends, or what came of it, has waited for others, or will wait: where there is too much to do
+  /// all wait for the turns of those before them. That is not held against whose source has little of it.
+  private func measureLateness(_ session: HTTP2ServerSession) {
+    let own = max(waitForOthers.length(executor.othersWork), executor.waited)
+    isLate = own > Limits.shortestWait
+    session.lateness = own
+    let wait = executor.turns.wait
+    guard wait > max(own, Limits.shortestWait), !environment.budget.hasLittle(peer.account) else { return }
+    session.lateness = wait
   }
 
   func sessionIsOverrun(_ session: HTTP2ServerSession) {
@@ -391,7 +399,7 @@ extension ServerConnection: TurnTaker {
     executor.turnEnd = end
     hasLateOutput = false
     if var bytes = rest {
-      session.lateness = lateness
+      measureLateness(session)
       // The session keeps no pointer into the buffer.
       unsafe bytes.withUnsafeReadableBytes { unsafe session.receive($0, now: now) }
       bytes.moveReaderIndex(to: bytes.writerIndex - session.untaken)

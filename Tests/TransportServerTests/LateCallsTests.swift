@@ -191,6 +191,21 @@ struct LateCallsTests {
     }
   }
 
+  @Test("Whose source has far fewer calls waiting than another's is not refused for how long others wait")
+  func littleOfMuch() throws {
+    for calls in [3, 4] {
+      let harness = try Harness()
+      let large = harness.environment.budget.sources.account(of: NetworkAddress("192.0.2.9"))
+      for _ in 0..<calls { harness.environment.budget.callWaits(large) }
+      let others = [Other(), Other()]
+      harness.turns.wait(others[0])
+      harness.workForOthers(.seconds(2))
+      harness.turns.wait(others[1])
+      try harness.receive(harness.call(1))
+      #expect(harness.handledNumbers == (calls == 4 ? [1] : []))
+    }
+  }
+
   @Test("An answer goes out at the end of the turn in which it was made, before another's turn")
   func answerInItsTurn() throws {
     let harness = try Harness()

@@ -255,11 +255,14 @@ static void cancel_late(Connection *it, int64_t time) {
   }
 }
 
+// Each connection comes from an address of its own, as people do.
 static void begin(Connection *it, int port) {
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)}, own = {.sin_family = AF_INET};
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  own.sin_addr.s_addr = htonl(0x7f010000 + 1 + (uint32_t)(it - connections));
   const int on = 1;
   it->descriptor = socket(AF_INET, SOCK_STREAM, 0);
+  if (bind(it->descriptor, (struct sockaddr *)&own, sizeof own)) fail("an address of the loopback cannot be used");
   if (connect(it->descriptor, (struct sockaddr *)&address, sizeof address)) fail("cannot connect");
   setsockopt(it->descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   it->next = it->oldest = 1;

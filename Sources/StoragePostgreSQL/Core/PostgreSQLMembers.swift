@@ -1,11 +1,18 @@
 import LatchkeyModel
 import Storage
+import Synchronization
 
 /// The table `members` of a part's schema.
 package struct PostgreSQLMembers: MemberRows {
   private let database: PostgreSQLDatabase
   /// After which what stands still is ended, in milliseconds: as the server's own time for a silent transaction.
   var silenceMilliseconds = Limits.silenceMilliseconds
+
+  private final class Look: Sendable {
+    let isOn = Atomic(false)
+  }
+
+  private let look = Look()
 
   package init(_ database: PostgreSQLDatabase) {
     self.database = database
@@ -73,16 +80,10 @@ package struct PostgreSQLMembers: MemberRows {
 
   /// Errors: `newerSchema` when it was silent for so long that what its release needs was taken away.
   package func beat(_ member: Member, clock: any WallClock) async throws(StorageError) -> MemberBeat? {
-    do throws(StorageError) {
-      let beat = try await giveSign(of: member, clock: clock)
-      // One that fails is done after the next sign, and every other instance does the same.
-      _ = try? await endStalled()
-      return beat
-    } catch {
-      // It may be what the sign waits for.
-      _ = try? await endStalled()
-      throw error
-    }
+    // Beside the sign, which must not wait for it: rows that stand still may be what the sign waits for, and a connection
+    // that does not answer would take the time until the next one.
+    lookForStalled()
+    return try await giveSign(of: member, clock: clock)
   }
 
   /// The server itself ends a transaction whose process went silent after an answer. One that stands still after it sent
@@ -95,7 +96,16 @@ package struct PostgreSQLMembers: MemberRows {
       AND state_change < clock_timestamp() - $1 * interval '1 ms'
     """
 
-  /// Ends what other instances began at the database and stand still in the midst of.
+  /// Ends what other instances began at the database and stand still in the midst of, unless a look is under way. One that
+  /// fails is done with the next sign, and every other instance does the same.
+  private func lookForStalled() {
+    guard !look.isOn.exchange(true, ordering: .acquiring) else { return }
+    Task {
+      _ = try? await endStalled()
+      look.isOn.store(false, ordering: .releasing)
+    }
+  }
+
   private func endStalled() async throws(StorageError) {
     try await database.read("end what stands still", isUrgent: true) { db throws(StorageError) in
       _ = try await db.first(Self.selectStalled, .integer(silenceMilliseconds)) { _ in }

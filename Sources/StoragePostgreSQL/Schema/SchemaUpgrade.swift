@@ -151,7 +151,7 @@ struct SchemaUpgrade {
     let silent = try await SchemaState.silentStrangers(to: number, of: schema.part, on: connection)
     guard !silent.isEmpty else { return }
     report(.waits(step: number, holders: silent.map { "a sign of instance \($0.instance) at \($0.address)" }))
-    // As above.
+    // The thread is the work's own.
     usleep(UInt32(clamping: patience.signMilliseconds) * 1000)
   }
 

@@ -160,12 +160,7 @@ struct PostgreSQLGroupTests {
       }
     }
     while entered.value == 0 { await Task.yield() }
-    // One of the two connections is held by another operation, so that all gather behind it.
-    let blocked = Counter()
-    let waitsForRow = Task {
-      defer { blocked.add() }
-      return try await adding("held", in: test)()
-    }
+    let waitsForRow = Task { try await adding("held", in: test)() }
     try await withThrowingTaskGroup(of: Void.self) { group in
       for number in 0..<20 {
         group.addTask {
@@ -260,13 +255,7 @@ struct PostgreSQLGroupTests {
   @Test("has an unknown outcome together when the commit is not answered, and is not run again")
   func unansweredCommit() async throws {
     let test = try await TestDatabase(connections: 1)
-    try test.server.run(
-      sql: """
-        CREATE FUNCTION test.at_commit() RETURNS trigger LANGUAGE plpgsql
-          AS $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$;
-        CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT OR UPDATE ON test.numbers DEFERRABLE INITIALLY DEFERRED
-          FOR EACH ROW EXECUTE FUNCTION test.at_commit();
-        """, in: test.url)
+    try test.atCommit("PERFORM pg_terminate_backend(pg_backend_pid())")
     let runs = Counter()
     let counted: @Sendable (PostgreSQLConnection) async throws(StorageError) -> Void = { _ in runs.add() }
     let results = try await together(

@@ -7,20 +7,10 @@ import Testing
 
 @Suite("A PostgreSQL that fails")
 struct PostgreSQLOutageTests {
-  /// Makes every commit that changed `numbers` do `statement` at its very end, after the last chance to say no.
-  private func atCommit(_ statement: String, in test: TestDatabase) throws {
-    try test.server.run(
-      sql: """
-        CREATE FUNCTION test.at_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \(statement); RETURN NULL; END $$;
-        CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT OR UPDATE ON test.numbers DEFERRABLE INITIALLY DEFERRED
-          FOR EACH ROW EXECUTE FUNCTION test.at_commit();
-        """, in: test.url)
-  }
-
   @Test("a connection that ends during a commit leaves its outcome unknown, and the operation is not run again")
   func brokenCommit() async throws {
     let test = try await TestDatabase()
-    try atCommit("PERFORM pg_terminate_backend(pg_backend_pid())", in: test)
+    try test.atCommit("PERFORM pg_terminate_backend(pg_backend_pid())")
     let runs = Counter()
     let failure = await #expect(throws: StorageError.self) {
       try await test.database.write { db throws(StorageError) in
@@ -36,7 +26,7 @@ struct PostgreSQLOutageTests {
   @Test("a commit that comes with a warning has an unknown outcome")
   func warnedCommit() async throws {
     let test = try await TestDatabase()
-    try atCommit("RAISE WARNING 'canceling wait for synchronous replication due to user request'", in: test)
+    try test.atCommit("RAISE WARNING 'canceling wait for synchronous replication due to user request'")
     let failure = await #expect(throws: StorageError.self) { try await test.put("a", 1) }
     #expect(failure?.fault == .outcomeUnknown)
     #expect(failure?.detail.contains("01000") == true)
@@ -75,7 +65,7 @@ struct PostgreSQLOutageTests {
   @Test("a rule that is broken at the commit is a plain failure")
   func refusedCommit() async throws {
     let test = try await TestDatabase()
-    try atCommit("RAISE EXCEPTION 'no' USING ERRCODE = '23514'", in: test)
+    try test.atCommit("RAISE EXCEPTION 'no' USING ERRCODE = '23514'")
     let failure = await #expect(throws: StorageError.self) { try await test.put("a", 1) }
     #expect(failure?.fault == .constraint(.check))
     #expect(try await test.number("a") == nil)

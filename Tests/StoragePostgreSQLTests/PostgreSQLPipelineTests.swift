@@ -86,15 +86,6 @@ struct PostgreSQLStatementTests {
     try await test.database.change("INSERT INTO numbers VALUES ($1, $2)", [.text("a"), .integer(1)], as: "insert")
   }
 
-  private func atCommit(_ statement: String, in test: TestDatabase) throws {
-    try test.server.run(
-      sql: """
-        CREATE FUNCTION test.at_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \(statement); RETURN NULL; END $$;
-        CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT OR UPDATE ON test.numbers DEFERRABLE INITIALLY DEFERRED
-          FOR EACH ROW EXECUTE FUNCTION test.at_commit();
-        """, in: test.url)
-  }
-
   @Test("counts its rows, or answers the first")
   func answers() async throws {
     let test = try await TestDatabase()
@@ -108,7 +99,7 @@ struct PostgreSQLStatementTests {
   @Test("is refused by a rule that is broken at its commit")
   func refusedCommit() async throws {
     let test = try await TestDatabase()
-    try atCommit("RAISE EXCEPTION 'no' USING ERRCODE = '23514'", in: test)
+    try test.atCommit("RAISE EXCEPTION 'no' USING ERRCODE = '23514'")
     let failure = await #expect(throws: StorageError.self) { _ = try await change(test) }
     #expect(failure?.fault == .constraint(.check))
     #expect(failure?.operation == "insert")
@@ -119,7 +110,7 @@ struct PostgreSQLStatementTests {
   func unknownOutcome() async throws {
     for statement in ["PERFORM pg_terminate_backend(pg_backend_pid())", "RAISE WARNING 'canceling wait'"] {
       let test = try await TestDatabase()
-      try atCommit(statement, in: test)
+      try test.atCommit(statement)
       let failure = await #expect(throws: StorageError.self) { _ = try await change(test) }
       #expect(failure?.fault == .outcomeUnknown)
     }
@@ -129,7 +120,7 @@ struct PostgreSQLStatementTests {
   func conflict() async throws {
     let test = try await TestDatabase()
     try test.server.run(sql: "CREATE SEQUENCE test.tries", in: test.url)
-    try atCommit("IF nextval('test.tries') < 3 THEN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END IF", in: test)
+    try test.atCommit("IF nextval('test.tries') < 3 THEN RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END IF")
     #expect(try await change(test) == 1)
     let tries = try await test.database.find("SELECT last_value FROM tries", []) { $0.integer(0) }
     #expect(tries == 3)

@@ -26,6 +26,16 @@ struct TestDatabase {
       url: PostgreSQLURL(url), schema: Self.schema, connections: connections)
   }
 
+  /// Makes every commit that changed `numbers` do `statement` at its very end, after the last chance to say no.
+  func atCommit(_ statement: String) throws {
+    try server.run(
+      sql: """
+        CREATE FUNCTION test.at_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \(statement); RETURN NULL; END $$;
+        CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT OR UPDATE ON test.numbers DEFERRABLE INITIALLY DEFERRED
+          FOR EACH ROW EXECUTE FUNCTION test.at_commit();
+        """, in: url)
+  }
+
   func put(_ key: String, _ number: Int64) async throws(StorageError) {
     try await database.write("put") { db throws(StorageError) in
       try await db.execute(

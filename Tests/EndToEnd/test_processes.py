@@ -31,13 +31,12 @@ def hears_the_end(process, binary):
     return any(int(mask, 16) >> (signal.SIGTERM - 1) & 1 for mask in masks.values())
 
 
-def test_terminated_as_process_1(binaries, tmp_path):
-    """R42: as process 1, for which the system drops what nobody listens for, SIGTERM counts before anything is opened"""
+def ends_as_process_1(binary, data):
+    """Ends a service that is process 1 as soon as it hears that: whether it had opened nothing by then."""
     # With a /proc of its own, as a container has it: the event loops' library looks for its threads there, and traps.
     command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
     if os.geteuid() != 0:
         command += ["--user", "--map-root-user"]
-    data, binary = tmp_path / "data", binaries / "latchkey-qr"
     process = subprocess.Popen(
         [
             *command, str(binary), "--listen-port", "0", "--management-port", "0",
@@ -53,12 +52,20 @@ def test_terminated_as_process_1(binaries, tmp_path):
             assert process.poll() is None and time.monotonic() < deadline, "the service does not begin"
             with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
                 children = [int(child) for child in file.read().split()]
-        assert not data.exists(), "it had begun before it heard anything"
+        was_early = not data.exists()
         os.kill(children[0], signal.SIGTERM)
         assert process.wait(timeout=20) == 0
+        return was_early
     finally:
         process.kill()
         process.wait()
+
+
+def test_terminated_as_process_1(binaries, tmp_path):
+    """R42: as process 1, for which the system drops what nobody listens for, SIGTERM counts before anything is opened"""
+    # On a busy machine a service may be further by the time that it is looked at.
+    early = (ends_as_process_1(binaries / "latchkey-qr", tmp_path / f"data-{number}") for number in range(20))
+    assert any(early), "it had always begun before it heard anything"
 
 
 def test_terminated_as_it_begins(binaries, tmp_path):

@@ -1,6 +1,7 @@
 """A PostgreSQL of the tests' own, of Debian's package, on a port of loopback and in a temporary folder."""
 
 import contextlib
+import hashlib
 import os
 import pathlib
 import pwd
@@ -16,6 +17,7 @@ import services
 SERVICES = services.NAMES
 USER = "latchkey"
 PASSWORD = "a password with a space, a ' and a %"
+TEMPLATES = pathlib.Path(__file__).resolve().parents[2] / ".build" / "end-to-end" / "postgresql"
 
 
 class PostgreSQL:
@@ -30,16 +32,14 @@ class PostgreSQL:
         self.port = services.free_port()
         self.tools = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
         self.process = None
-        self.data.mkdir()
-        password = self.folder / "password"
-        password.write_text(PASSWORD)
         # PostgreSQL refuses to run as root.
         self.account = pwd.getpwnam("postgres") if os.getuid() == 0 else None
-        if self.account:
-            for path in (self.folder, self.data, password):
-                os.chown(path, self.account.pw_uid, self.account.pw_gid)
-        options = ["-U", USER, "-A", "scram-sha-256", "--pwfile", password, "-E", "UTF8", "-N"]
-        self.run("initdb", "-D", self.data, *options, before=self.as_its_user())
+        self.own(self.folder)
+        # As it was made for the first test, which takes as long as starting it several times.
+        made = TEMPLATES / hashlib.sha256(f"{self.run('initdb', '--version')} {PASSWORD}".encode()).hexdigest()[:16]
+        if not made.exists():
+            self.make(made)
+        subprocess.run(["cp", "-a", made, self.data], check=True)
         settings = {
             "listen_addresses": "127.0.0.1",
             "port": self.port,
@@ -51,6 +51,25 @@ class PostgreSQL:
             file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
         self.start()
         self.query("CREATE DATABASE latchkey", database="postgres")
+
+    def own(self, path):
+        if self.account:
+            os.chown(path, self.account.pw_uid, self.account.pw_gid)
+
+    def make(self, template):
+        """A server's data with nothing of anybody's in it, to copy."""
+        password, data = self.folder / "password", self.folder / "made"
+        password.write_text(PASSWORD)
+        self.own(password)
+        options = ["-U", USER, "-A", "scram-sha-256", "--pwfile", password, "-E", "UTF8", "-N"]
+        self.run("initdb", "-D", data, *options, before=self.as_its_user())
+        TEMPLATES.mkdir(parents=True, exist_ok=True)
+        # Whole or not at all, and once where several tests begin at the same time.
+        whole = pathlib.Path(tempfile.mkdtemp(dir=TEMPLATES))
+        subprocess.run(["cp", "-a", data, whole / "data"], check=True)
+        with contextlib.suppress(OSError):
+            (whole / "data").rename(template)
+        shutil.rmtree(whole)
 
     def as_its_user(self):
         """By a program of its own: what Python does between fork and exec is more than gRPC's threads bear."""

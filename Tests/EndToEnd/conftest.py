@@ -24,6 +24,14 @@ import services  # noqa: E402
 from world import TRUSTING, UNTHROTTLED, World  # noqa: E402
 
 
+# Files of tests by how long they take, each about half a minute or more by itself.
+LONGEST = (
+    "instances_work", "releases", "instances_qr", "instances_keys", "story", "postgresql", "examples", "reflection", "chains",
+    "instances_events", "instances_documents", "instances_feed", "cells", "tls", "copies", "guides", "admin", "screen_page",
+    "interop", "look",
+)  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def binaries():
     folder = _binaries()
@@ -72,6 +80,12 @@ def cli(binaries, tmp_path):
     from command_line import CommandLine
 
     return CommandLine(binaries / "latchkey", tmp_path / "profiles")
+
+
+def pytest_collection_modifyitems(items):
+    """What takes longest comes first, so that those who work side by side end together."""
+    rank = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.stem.removeprefix("test_"), len(rank)))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,11 +13,6 @@ package enum SHA256Hash {
     return unsafe algorithm
   }()
 
-  private static let contexts = unsafe ContextPool(
-    make: { unsafe EVP_MD_CTX_new() },
-    free: { unsafe EVP_MD_CTX_free($0) }
-  )
-
   /// The 32-byte hash of `message`.
   package static func hash(_ message: [UInt8]) -> [UInt8] {
     unsafe [UInt8](unsafeUninitializedCapacity: byteCount) { output, initialized in
@@ -38,15 +33,10 @@ package enum SHA256Hash {
 
   /// - Parameter output: has room for 32 bytes.
   private static func write(hashOf message: Span<UInt8>, to output: UnsafeMutablePointer<UInt8>?) {
-    // The three calls read `message` and write 32 bytes; a context is in the hands of one thread. Hashing memory cannot
-    // fail with a fetched algorithm, short of no memory at all.
-    let done = unsafe contexts.withContext { context in
-      unsafe message.withUnsafeBufferPointer { message in
-        unsafe EVP_DigestInit_ex2(context, algorithm, nil) == 1
-          && EVP_DigestUpdate(context, message.baseAddress, message.count) == 1
-          && EVP_DigestFinal_ex(context, output, nil) == 1
-      }
+    // Reads `message` and writes 32 bytes. Hashing memory cannot fail.
+    let done = unsafe message.withUnsafeBufferPointer { message in
+      unsafe latchkey_sha256(message.baseAddress, message.count, output)
     }
-    precondition(done == true, "hashing needs no more than a context")
+    precondition(done == 1, "hashing needs nothing")
   }
 }

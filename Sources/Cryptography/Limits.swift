@@ -12,7 +12,7 @@ package enum Limits {
   /// Bytes of the modulus of somebody else's RSA key: 2048 to 4096 bits.
   package static let rsaModulusBytes = 256...512
 
-  /// Operation contexts that one key or digest keeps for reuse: more than the threads that compute at once.
+  /// Operation contexts that one key or cipher keeps for reuse: more than the threads that compute at once.
   package static let idleContexts = 16
 
   /// Passwords longer than this are refused before they are hashed: Argon2 reads all of it.

@@ -30,6 +30,22 @@ struct AES256GCMTests {
     #expect(AES256GCM.open([], key: key, context: [1]) == nil)
   }
 
+  @Test("what many threads seal and open at once is each one's own")
+  func concurrently() async {
+    await withTaskGroup(of: Bool.self) { group in
+      for number in 0..<200 {
+        group.addTask {
+          let key = SecureRandom.bytes(AES256GCM.keyByteCount)
+          let message = Array("message \(number)".utf8)
+          return (0..<20).allSatisfy { _ in
+            AES256GCM.open(AES256GCM.seal(message, key: key, context: [1]), key: key, context: [1]) == message
+          }
+        }
+      }
+      for await same in group { #expect(same) }
+    }
+  }
+
   @Test("NIST's test case 14 opens")
   func knownAnswer() {
     // The Galois/Counter Mode of Operation (GCM), appendix B: key and nonce of zeros, sixteen bytes of zeros.

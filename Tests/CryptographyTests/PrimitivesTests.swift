@@ -27,18 +27,6 @@ struct PrimitivesTests {
     #expect(hex(digest.hexadecimal()) == SHA256Hash.hash(message))
   }
 
-  @Test("SHA-256 gives the same answer on many threads at once")
-  func sha256Concurrently() async {
-    let messages = (0..<500).map { Array("message \($0)".utf8) }
-    let expected = messages.map { SHA256Hash.hash($0) }
-    await withTaskGroup(of: Bool.self) { group in
-      for (message, hash) in zip(messages, expected) {
-        group.addTask { (0..<20).allSatisfy { _ in SHA256Hash.hash(message) == hash } }
-      }
-      for await same in group { #expect(same) }
-    }
-  }
-
   @Test("HMAC-SHA-256 agrees with RFC 4231")
   func hmac() {
     #expect(

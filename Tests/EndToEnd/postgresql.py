@@ -17,6 +17,8 @@ import services
 SERVICES = services.NAMES
 USER = "latchkey"
 PASSWORD = "a password with a space, a ' and a %"
+INITDB = ("-U", USER, "-A", "scram-sha-256", "-E", "UTF8", "-N")
+LOCALE = "C.UTF-8"
 TEMPLATES = pathlib.Path(__file__).resolve().parents[2] / ".build" / "end-to-end" / "postgresql"
 
 
@@ -35,8 +37,11 @@ class PostgreSQL:
         # PostgreSQL refuses to run as root.
         self.account = pwd.getpwnam("postgres") if os.getuid() == 0 else None
         self.own(self.folder)
-        # As it was made for the first test, which takes as long as starting it several times.
-        made = TEMPLATES / hashlib.sha256(f"{self.run('initdb', '--version')} {PASSWORD}".encode()).hexdigest()[:16]
+        # As it was made for the first test, which takes as long as starting it several times: by this release with these
+        # options, for who runs it here.
+        owner = self.account.pw_uid if self.account else os.getuid()
+        made_so = f"{self.run('initdb', '--version')} {INITDB} {LOCALE} {PASSWORD} {owner}"
+        made = TEMPLATES / hashlib.sha256(made_so.encode()).hexdigest()[:16]
         if not made.exists():
             self.make(made)
         subprocess.run(["cp", "-a", made, self.data], check=True)
@@ -61,15 +66,18 @@ class PostgreSQL:
         password, data = self.folder / "password", self.folder / "made"
         password.write_text(PASSWORD)
         self.own(password)
-        options = ["-U", USER, "-A", "scram-sha-256", "--pwfile", password, "-E", "UTF8", "-N"]
-        self.run("initdb", "-D", data, *options, before=self.as_its_user())
+        self.run("initdb", "-D", data, "--pwfile", password, *INITDB, before=self.as_its_user())
         TEMPLATES.mkdir(parents=True, exist_ok=True)
         # Whole or not at all, and once where several tests begin at the same time.
-        whole = pathlib.Path(tempfile.mkdtemp(dir=TEMPLATES))
-        subprocess.run(["cp", "-a", data, whole / "data"], check=True)
-        with contextlib.suppress(OSError):
-            (whole / "data").rename(template)
-        shutil.rmtree(whole)
+        with tempfile.TemporaryDirectory(dir=TEMPLATES) as folder:
+            whole = pathlib.Path(folder) / "data"
+            subprocess.run(["cp", "-a", data, whole], check=True)
+            subprocess.run(["sync", "-f", whole], check=True)
+            try:
+                whole.rename(template)
+            except OSError:
+                # Another test was first.
+                assert template.exists()
 
     def as_its_user(self):
         """By a program of its own: what Python does between fork and exec is more than gRPC's threads bear."""
@@ -79,7 +87,7 @@ class PostgreSQL:
 
     def run(self, tool, *arguments, before=()):
         command = [*before, str(self.tools / tool), *map(str, arguments)]
-        environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "PGPASSWORD": PASSWORD}
+        environment = {"PATH": "/usr/bin:/bin", "LC_ALL": LOCALE, "PGPASSWORD": PASSWORD}
         return subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd=self.folder).stdout
 
     def start(self):

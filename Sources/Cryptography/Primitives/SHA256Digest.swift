@@ -2,11 +2,19 @@ import CCrypto
 
 /// SHA-256 of what comes in pieces.
 @safe package final class SHA256Digest {
+  // EVP_MD_fetch gives a counted reference that this constant keeps for the life of the process.
+  nonisolated(unsafe) private static let algorithm: OpaquePointer = {
+    guard let algorithm = unsafe EVP_MD_fetch(nil, "SHA256", nil) else {
+      preconditionFailure("the system's OpenSSL has no SHA-256")
+    }
+    return unsafe algorithm
+  }()
+
   // Made in `init`, freed in `deinit`, never handed out.
   private let context: OpaquePointer
 
   package init() {
-    guard let context = unsafe EVP_MD_CTX_new(), unsafe EVP_DigestInit_ex2(context, SHA256Hash.algorithm, nil) == 1
+    guard let context = unsafe EVP_MD_CTX_new(), unsafe EVP_DigestInit_ex2(context, Self.algorithm, nil) == 1
     else { preconditionFailure("hashing needs no more than a context") }
     unsafe self.context = context
   }

@@ -5,14 +5,6 @@ package enum SHA256Hash {
   /// The length of a hash in bytes.
   package static let byteCount = 32
 
-  // EVP_MD_fetch gives a counted reference that this constant keeps for the life of the process.
-  nonisolated(unsafe) static let algorithm: OpaquePointer = {
-    guard let algorithm = unsafe EVP_MD_fetch(nil, "SHA256", nil) else {
-      preconditionFailure("the system's OpenSSL has no SHA-256")
-    }
-    return unsafe algorithm
-  }()
-
   /// The 32-byte hash of `message`.
   package static func hash(_ message: [UInt8]) -> [UInt8] {
     unsafe [UInt8](unsafeUninitializedCapacity: byteCount) { output, initialized in

@@ -11,8 +11,8 @@ let strict: [SwiftSetting] = [
 ]
 
 /// The modules that every call passes through. Release builds leave out the checks that no two accesses to one variable
-/// overlap, which unit tests, fuzzing and the attacks on debug builds make. Without them a poll takes 0.66 of the CPU at 50 connections of 100 streams, and 0.93 at
-/// 500 of one stream.
+/// overlap, which unit tests, fuzzing and the attacks on debug builds make. Without them a poll takes 0.66 of the CPU at 50
+/// connections of 100 streams, and 0.93 at 500 of one stream.
 let hot: [SwiftSetting] =
   strict + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
 

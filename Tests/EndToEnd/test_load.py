@@ -92,9 +92,14 @@ def test_development_takes_a_load(binaries, tmp_path):
     """Services that run with --dev take what one machine can send, for which others tell it to slow down"""
     with services.Fleet(binaries, tmp_path, arguments={"*": ["--dev"]}) as fleet:
         other = type("Other", (), {"fleet": fleet})
-        load(binaries, other, "--rate", "100", "--duration", "8s", "--accounts", "2")
-        words = ["--mode", "watch", "--waiting", "1500", "--rate", "20", "--duration", "2s"]
-        load(binaries, other, *words)
+        path = tmp_path / "load.json"
+        full = ["--rate", "100", "--duration", "8s", "--accounts", "2"]
+        watch = ["--mode", "watch", "--waiting", "1500", "--rate", "20", "--duration", "2s"]
+        for words in (full, watch):
+            load(binaries, other, *words, "--json", str(path), "--fail-if", "errors>25%")
+            # A disk or a processor that is busy with other tests is no limit of the service's.
+            errors = json.loads(path.read_text())["errors"]
+            assert all("OVERLOADED" in reason for reason in errors), errors
 
 
 def test_threshold(binaries, world):

@@ -86,7 +86,8 @@ struct MergeTests {
     func fail(_ migration: String, into target: SubjectID? = nil) async throws -> Bool {
       try await world.domain.perform(
         FailMerge(
-          migration, of: scene.guest.subject, into: target ?? scene.account.subject, because: "broken", at: world.now))
+          migration, of: scene.guest.subject, into: target ?? scene.account.subject, startedWith: nil,
+          because: "broken", at: world.now))
     }
     #expect(try await !fail("migration", into: world.id()))
     try await world.domain.perform(StartMerge(scene.merge.id, as: "migration", at: world.now))
@@ -171,7 +172,8 @@ struct MergeTests {
     let scene = try await scene()
     let (guest, account) = (scene.guest.subject, scene.account.subject)
     #expect(try await world.domain.perform(RestoreGuest("gone", of: guest, from: account, at: world.now)) == .already)
-    let fail = FailMerge("gone", of: guest, into: account, because: "taken back", at: world.now)
+    let fail = FailMerge(
+      "gone", of: guest, into: account, startedWith: nil, because: "taken back", at: world.now)
     #expect(try await !world.domain.perform(fail))
     #expect(try await stored(scene.merge)?.state == .wanted)
   }

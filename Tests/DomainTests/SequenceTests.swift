@@ -233,7 +233,8 @@ struct Sequence {
       try await world.domain.perform(StartMerge(due.id, as: "migration", at: world.now))
       return "\(String(describing: try await world.domain.look(FindMerge(due.id))))"
     case 1:
-      let fail = FailMerge("migration", of: guest, into: target, because: "broken", at: world.now)
+      let fail = FailMerge(
+        "migration", of: guest, into: target, startedWith: nil, because: "broken", at: world.now)
       return "\(try await world.domain.perform(fail))"
     case 2, 3:
       let complete = CompleteMerge("migration \(world.below(9))", of: guest, into: target, at: world.now)

@@ -11,6 +11,19 @@ import Testing
 struct FailedMigrationTests {
   private static let gone = RPCError(.notFound, "no such account", reason: "ACCOUNT_NOT_FOUND")
 
+  @Test("C14: identity is told what a migration that failed was started with, by which it knows whose it was")
+  func startedWith() async throws {
+    let switcher = ScriptedSwitch(refusal: Self.gone)
+    try await MigratorHarness.run(switcher: switcher) { harness in
+      let (guest, account) = (try harness.person(isGuest: true), try harness.person(isGuest: false))
+      try await harness.put([MigratorHarness.record("cart", "a")], as: guest)
+      let plan = try await harness.plan(guest, into: account)
+      let id = try await harness.start(plan, key: "of identity's merge", options: account.options)
+      #expect(try await harness.states(id, options: account.options).last?.state == .failed)
+      #expect(switcher.keys == ["of identity's merge"])
+    }
+  }
+
   @Test("R39: when identity refuses for good, all is undone, identity is told until it hears, and the guest is free")
   func refused() async throws {
     // Identity is away just when it is to be told.

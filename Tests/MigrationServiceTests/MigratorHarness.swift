@@ -220,6 +220,7 @@ final class ScriptedSwitch: SubjectSwitch {
     var isHeld = false
     var calls: [Migration] = []
     var told: [String] = []
+    var keys: [String] = []
     var restored: [SubjectID] = []
   }
 
@@ -234,6 +235,8 @@ final class ScriptedSwitch: SubjectSwitch {
   var restored: [SubjectID] { state.withLock { $0.restored } }
   /// The reasons of migrations that were said to have failed.
   var told: [String] { state.withLock { $0.told } }
+  /// What these were started with.
+  var keys: [String] { state.withLock { $0.keys } }
 
   /// From now on identity does not answer.
   func hold() { state.withLock { $0.isHeld = true } }
@@ -269,9 +272,12 @@ final class ScriptedSwitch: SubjectSwitch {
     state.withLock { $0.restored.append(migration.guest) }
   }
 
-  func fail(_ migration: Migration, reason: String) async throws(RPCError) {
+  func fail(_ migration: Migration, startedWith key: String, reason: String) async throws(RPCError) {
     if let failure = fail() { throw failure }
-    state.withLock { $0.told.append(reason) }
+    state.withLock { state in
+      state.told.append(reason)
+      state.keys.append(key)
+    }
   }
 }
 

@@ -116,22 +116,27 @@ package struct AbandonMerge: IdentityCommand {
 }
 
 /// The migrator has given it up: the guest is one like any other again. False when no such merge of the guest was open.
-/// Idempotent.
+/// Idempotent, also for a migrator that stood still: what its migration was not started for goes on.
 package struct FailMerge: IdentityCommand {
   package static let name = "fail a merge"
 
   package var migration: String
   package var guest: SubjectID
   package var target: SubjectID
+  /// What the migration was started with: for one that identity began the id of its wish. Nil from a migrator of an older
+  /// release, which does not say it.
+  package var key: String?
   package var reason: String
   package var now: Timestamp
 
   package init(
-    _ migration: String, of guest: SubjectID, into target: SubjectID, because reason: String, at now: Timestamp
+    _ migration: String, of guest: SubjectID, into target: SubjectID, startedWith key: String?,
+    because reason: String, at now: Timestamp
   ) {
     self.migration = migration
     self.guest = guest
     self.target = target
+    self.key = key
     self.reason = reason
     self.now = now
   }
@@ -141,13 +146,19 @@ package struct FailMerge: IdentityCommand {
   ) async throws(StorageError) -> Bool {
     // One that was taken back failed long ago: what is open now is another one.
     if try await rows.mergedGuests.isRecalled(migration, of: guest) { return false }
-    // By its number or, when the answer with the number was lost, by who moves where.
     guard let open = try await rows.merges.open(of: guest), var merge = try await rows.merges.lock(open.id),
-      merge.state.isOpen, merge.target == target, merge.migration == nil || merge.migration == migration
+      merge.state.isOpen, merge.target == target, isOf(merge)
     else { return false }
     merge.migration = migration
     try await changes.giveUp(&merge, because: reason, at: now, in: rows)
     return true
+  }
+
+  /// By its number or, when the answer with the number was lost or is yet to come, by what it was started with: a wish
+  /// without a number may be a later one, of whoever signed in again.
+  private func isOf(_ merge: PendingMerge) -> Bool {
+    if let number = merge.migration { return number == migration }
+    return key.map { $0 == merge.id.description } ?? true
   }
 }
 

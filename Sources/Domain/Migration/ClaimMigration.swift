@@ -50,11 +50,14 @@ package struct ClaimMigration: MigrationCommand {
     package let failures: Int
     /// How often it was claimed: higher than that of any claim before.
     package let epoch: Int64
+    /// What it was started with.
+    package let idempotencyKey: String
 
-    package init(migration: Migration, failures: Int, epoch: Int64) {
+    package init(migration: Migration, failures: Int, epoch: Int64, idempotencyKey: String) {
       self.migration = migration
       self.failures = failures
       self.epoch = epoch
+      self.idempotencyKey = idempotencyKey
     }
   }
 
@@ -64,7 +67,9 @@ package struct ClaimMigration: MigrationCommand {
     stored.claim = StoredMigration.Claim(holder: lease.holder, until: now + lease.duration)
     stored.epoch += 1
     try await rows.migrations.change(stored)
-    return Claimed(migration: stored.migration, failures: stored.failures, epoch: stored.epoch)
+    return Claimed(
+      migration: stored.migration, failures: stored.failures, epoch: stored.epoch,
+      idempotencyKey: stored.idempotencyKey)
   }
 }
 

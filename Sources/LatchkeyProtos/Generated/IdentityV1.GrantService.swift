@@ -446,12 +446,22 @@ extension IdentityV1 {
     package var targetSub: String
     /// For the log and the audit log.
     package var reason: String
+    /// What the migration was started with: the number of identity's own wish, where identity began it. Empty from a migrator
+    /// of before there was this field.
+    package var idempotencyKey: String
 
-    package init(migrationID: String = "", guestSub: String = "", targetSub: String = "", reason: String = "") {
+    package init(
+      migrationID: String = "",
+      guestSub: String = "",
+      targetSub: String = "",
+      reason: String = "",
+      idempotencyKey: String = ""
+    ) {
       self.migrationID = migrationID
       self.guestSub = guestSub
       self.targetSub = targetSub
       self.reason = reason
+      self.idempotencyKey = idempotencyKey
     }
   }
 
@@ -887,7 +897,8 @@ extension IdentityV1.FailMigrationRequest: RPCMessage {
       migrationID: try FieldReader.string(c.pointee.migration_id, "migration_id"),
       guestSub: try FieldReader.string(c.pointee.guest_sub, "guest_sub"),
       targetSub: try FieldReader.string(c.pointee.target_sub, "target_sub"),
-      reason: try FieldReader.string(c.pointee.reason, "reason")
+      reason: try FieldReader.string(c.pointee.reason, "reason"),
+      idempotencyKey: try FieldReader.string(c.pointee.idempotency_key, "idempotency_key")
     )
   }
 
@@ -901,6 +912,7 @@ extension IdentityV1.FailMigrationRequest: RPCMessage {
     unsafe c.pointee.guest_sub = try arena.string(guestSub)
     unsafe c.pointee.target_sub = try arena.string(targetSub)
     unsafe c.pointee.reason = try arena.string(reason)
+    unsafe c.pointee.idempotency_key = try arena.string(idempotencyKey)
     return unsafe c
   }
 }

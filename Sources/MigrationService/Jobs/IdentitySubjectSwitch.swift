@@ -30,13 +30,14 @@ package struct IdentitySubjectSwitch: SubjectSwitch {
       options: options)
   }
 
-  package func fail(_ migration: Migration, reason: String) async throws(RPCError) {
+  package func fail(_ migration: Migration, startedWith key: String, reason: String) async throws(RPCError) {
     _ = try await client.failMigration(
       IdentityV1.FailMigrationRequest(
         migrationID: migration.id.description,
         guestSub: migration.guest.description,
         targetSub: migration.target.description,
-        reason: reason),
+        reason: reason,
+        idempotencyKey: key),
       options: options)
   }
 }

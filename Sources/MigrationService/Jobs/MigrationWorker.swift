@@ -48,7 +48,7 @@ struct MigrationWorker {
         await giveBack(migration, lease)
         return true
       }
-      switch await perform(action, on: migration, lease) {
+      switch await perform(action, on: migration, startedWith: claimed.idempotencyKey, lease) {
       case .moved(let next):
         migration = next
         failures = 0
@@ -99,12 +99,12 @@ struct MigrationWorker {
   }
 
   private func perform(
-    _ action: Migration.Action, on migration: Migration, _ lease: JobLease
+    _ action: Migration.Action, on migration: Migration, startedWith key: String, _ lease: JobLease
   ) async -> StepOutcome {
     do throws(RPCError) {
       switch action {
       case .switchSubject: try await subjects.complete(migration)
-      case .tellFailure(let reason): try await subjects.fail(migration, reason: reason)
+      case .tellFailure(let reason): try await subjects.fail(migration, startedWith: key, reason: reason)
       case .recallSubject: try await subjects.restore(migration)
       case .freezeGuest, .countRecords, .applyRecords, .verify, .purgeRecords, .undoRecords, .restoreRecords: break
       }

@@ -10,6 +10,7 @@ package protocol SubjectSwitch: Sendable {
   /// Makes the guest of a migration that was done one again. Idempotent.
   func restore(_ migration: Migration) async throws(RPCError)
 
-  /// Says that the migration will not come about, so that the guest is a guest like any other again. Idempotent.
-  func fail(_ migration: Migration, reason: String) async throws(RPCError)
+  /// Says that the migration, which was started with `key`, will not come about, so that the guest is a guest like any other
+  /// again. Idempotent.
+  func fail(_ migration: Migration, startedWith key: String, reason: String) async throws(RPCError)
 }

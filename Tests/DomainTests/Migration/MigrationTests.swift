@@ -221,7 +221,8 @@ struct MigrationTests {
       }
       #expect(try await stores.migrations.migration(id)?.migration == claimed.migration)
       let moved = try await stores.migrations.perform(action, of: id, lease: held, at: now)
-      claimed = ClaimMigration.Claimed(migration: try #require(moved), failures: 0, epoch: claimed.epoch)
+      claimed = ClaimMigration.Claimed(
+        migration: try #require(moved), failures: 0, epoch: claimed.epoch, idempotencyKey: claimed.idempotencyKey)
       lost = held
     }
     #expect(epochs.count >= 9 && epochs == epochs.sorted() && Set(epochs).count == epochs.count)

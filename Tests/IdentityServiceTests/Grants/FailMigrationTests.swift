@@ -26,12 +26,18 @@ struct FailMigrationTests {
       try await harness.signIn("ada@example.com", guest: guest.tokens, onConflict: .merge)
     }
 
-    func fail(_ migration: String, target: String? = nil) async throws {
+    func fail(_ migration: String, target: String? = nil, startedWith key: String = "") async throws {
       _ = try await harness.grants.failMigration(
         IdentityV1.FailMigrationRequest(
           migrationID: migration, guestSub: guest.subject?.sub ?? "", targetSub: target ?? account.subject?.sub ?? "",
-          reason: "verify: 1 record was not merged"),
+          reason: "verify: 1 record was not merged", idempotencyKey: key),
         options: .service)
+    }
+
+    /// The ids of wishes that the migrator has not taken on.
+    func waiting() async throws -> [String] {
+      let time = harness.clock.now() + .seconds(86_400)
+      return try await harness.core.look(DueMerges(at: time, limit: 10)).map { "\($0.id)" }
     }
   }
 
@@ -80,6 +86,29 @@ struct FailMigrationTests {
     await expectRefusal(.failedPrecondition, "MIGRATION_RUNNING") {
       try await scene.harness.register("new@example.com", guest: scene.guest.tokens)
     }
+  }
+
+  @Test("C14: a worker that stood still and says once more what failed long ago gives up no wish that was made since")
+  func late() async throws {
+    let scene = try await Scene()
+    let first = try await scene.merge().accountChange?.migrationID ?? ""
+    let key = try scene.migrator.state.withLock { $0.starts.last }.orThrow().idempotencyKey
+    try await scene.fail(first, startedWith: key)
+    // The guest's owner signs in once more while the migrator is away: that wish has no number yet.
+    scene.migrator.state.withLock { $0.isUp = false }
+    #expect(try await scene.merge().accountChange?.migrationPending == true)
+    let wish = try #require(try await scene.waiting().first)
+    #expect(wish != key)
+    try await scene.fail(first, startedWith: key)
+    #expect(try await scene.waiting() == [wish])
+    await expectRefusal(.failedPrecondition, "MIGRATION_RUNNING") {
+      try await scene.harness.register("new@example.com", guest: scene.guest.tokens)
+    }
+    // The migrator took it on and gave it up, and its answer with the number was lost.
+    try await scene.fail("second", startedWith: wish)
+    #expect(try await scene.waiting().isEmpty)
+    #expect(
+      try await scene.harness.register("new@example.com", guest: scene.guest.tokens).accountChange?.promoted == true)
   }
 
   @Test("R39: a failure is taken for nobody else's merge, and only from the migrator")

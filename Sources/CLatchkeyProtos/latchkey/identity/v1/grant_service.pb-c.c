@@ -1490,7 +1490,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__complete_migration_resp
   (ProtobufCMessageInit) latchkey__identity__v1__complete_migration_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-static const ProtobufCFieldDescriptor latchkey__identity__v1__fail_migration_request__field_descriptors[4] =
+static const ProtobufCFieldDescriptor latchkey__identity__v1__fail_migration_request__field_descriptors[5] =
 {
   {
     "migration_id",
@@ -1540,9 +1540,22 @@ static const ProtobufCFieldDescriptor latchkey__identity__v1__fail_migration_req
     0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
+  {
+    "idempotency_key",
+    5,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__FailMigrationRequest, idempotency_key),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
 };
 static const unsigned latchkey__identity__v1__fail_migration_request__field_indices_by_name[] = {
   1,   /* field[1] = guest_sub */
+  4,   /* field[4] = idempotency_key */
   0,   /* field[0] = migration_id */
   3,   /* field[3] = reason */
   2,   /* field[2] = target_sub */
@@ -1550,7 +1563,7 @@ static const unsigned latchkey__identity__v1__fail_migration_request__field_indi
 static const ProtobufCIntRange latchkey__identity__v1__fail_migration_request__number_ranges[1 + 1] =
 {
   { 1, 0 },
-  { 0, 4 }
+  { 0, 5 }
 };
 const ProtobufCMessageDescriptor latchkey__identity__v1__fail_migration_request__descriptor =
 {
@@ -1560,7 +1573,7 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__fail_migration_request_
   "Latchkey__Identity__V1__FailMigrationRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__FailMigrationRequest),
-  4,
+  5,
   latchkey__identity__v1__fail_migration_request__field_descriptors,
   latchkey__identity__v1__fail_migration_request__field_indices_by_name,
   1,  latchkey__identity__v1__fail_migration_request__number_ranges,

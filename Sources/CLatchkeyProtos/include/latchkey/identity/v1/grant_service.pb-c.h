@@ -239,10 +239,15 @@ struct  Latchkey__Identity__V1__FailMigrationRequest
    * For the log and the audit log.
    */
   ProtobufCBinaryData reason;
+  /*
+   * What the migration was started with: the number of identity's own wish, where identity began it. Empty from a migrator
+   * of before there was this field.
+   */
+  ProtobufCBinaryData idempotency_key;
 };
 #define LATCHKEY__IDENTITY__V1__FAIL_MIGRATION_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__fail_migration_request__descriptor) \
-    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL} }
+    , {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL}, {0,NULL} }
 
 
 struct  Latchkey__Identity__V1__FailMigrationResponse

@@ -76,6 +76,8 @@ package enum Limits {
   static let sessionsPerRevocationMessage = 512
   /// How often an instance looks which sessions others ended: a quarter of the second within which it refuses them.
   static let endingsInterval: Duration = .milliseconds(250)
+  /// Ended sessions that are read at once: some milliseconds of a connection. Of more the next page is read right away.
+  static let endingsAtOnce = 2000
   /// For how long an instance that cannot look accepts tokens: as long as another service that does not hear of it.
   static let endingsGrace = ServiceRuntime.Limits.revocationGrace
   /// For how long after a look an instance says to other services that it knows all: signs of life, from which a look counts,

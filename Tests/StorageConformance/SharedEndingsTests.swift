@@ -32,8 +32,19 @@ struct SharedEndingsTests {
         })
     }
 
-    func news(after mark: EndingsMark? = nil, since time: Timestamp = Sample.now) async throws -> EndingsNews {
-      try await #require(storage.sharedEndings).ended(after: mark, since: time)
+    func end(_ numbers: ClosedRange<UInt8>) async throws(StorageError) {
+      try await storage.write(
+        Work { rows throws(StorageError) in
+          for number in numbers {
+            _ = try await rows.sessions.end(Sample.id(number), because: .revoked, at: Sample.now)
+          }
+        })
+    }
+
+    func news(
+      after mark: EndingsMark? = nil, since time: Timestamp = Sample.now, limit: Int = 100
+    ) async throws -> EndingsNews {
+      try await #require(storage.sharedEndings).ended(after: mark, since: time, limit: limit)
     }
   }
 
@@ -172,6 +183,53 @@ struct SharedEndingsTests {
     try await one.end(2)
     #expect(ids(try await one.news(after: mark)) == [Sample.id(2)])
     #expect(Set(ids(try await one.news())) == [Sample.id(1), Sample.id(2)])
+  }
+
+  @Test("C6: what ended while nobody looked is read in pages, each end once, up to when the first was read")
+  func pages() async throws {
+    let url = try PostgreSQLServer.shared().database()
+    let (one, other) = (try await Instance(url), try await Instance(url))
+    try await one.begin(1...30)
+    var mark = try await other.news().mark
+    // Some of one transaction, so that a page ends in its midst.
+    for number in UInt8(1)...9 { try await one.end(number) }
+    try await one.end(10...21)
+    var pages: [[SessionID]] = []
+    repeat {
+      let news = try await other.news(after: mark, limit: 7)
+      pages.append(ids(news))
+      mark = news.mark
+      // What watchers want to know comes with the last page, and there it is all of it.
+      #expect(news.news?.isEmpty == true)
+      // Between two pages: it comes after the last.
+      if pages.count == 2 { try await one.end(30) }
+    } while mark.place != nil
+    #expect(pages.map(\.count) == [7, 7, 7, 0])
+    #expect(Set(pages.joined()) == Set((UInt8(1)...21).map { Sample.id($0) }))
+    let last = try await other.news(after: mark, limit: 7)
+    #expect(ids(last) == [Sample.id(30)] && last.mark.place == nil)
+    #expect(ids(try await other.news(after: last.mark, limit: 7)).isEmpty)
+  }
+
+  @Test("C6: without a mark all from a time on is read in pages; what is committed meanwhile is told after the last")
+  func firstPages() async throws {
+    let url = try PostgreSQLServer.shared().database()
+    let (one, other) = (try await Instance(url), try await Instance(url))
+    try await one.begin(1...30)
+    try await one.end(2...21)
+    var (mark, pages): (EndingsMark?, [[SessionID]]) = (nil, [])
+    repeat {
+      let news = try await other.news(after: mark, limit: 7)
+      pages.append(ids(news))
+      // More than that may have happened, and that is said once.
+      #expect((news.news == nil) == (news.mark.place == nil))
+      mark = news.mark
+      // Behind what was read already.
+      if pages.count == 2 { try await one.end(1) }
+    } while mark?.place != nil
+    #expect(pages.map(\.count) == [7, 7, 6])
+    #expect(Set(pages.joined()) == Set((UInt8(2)...21).map { Sample.id($0) }))
+    #expect(ids(try await other.news(after: mark, limit: 7)) == [Sample.id(1)])
   }
 
   /// Committed, and not answered.

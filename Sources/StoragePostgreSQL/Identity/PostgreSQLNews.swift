@@ -38,11 +38,13 @@ struct PostgreSQLNews {
   private static let selectAfter = """
     SELECT kind, at, sub, sid, detail FROM (
       \(columns) written_in >= pg_snapshot_xmax($1::text::pg_snapshot)::text::bigint
-        AND written_in < pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+        AND written_in < pg_snapshot_xmax($3::text::pg_snapshot)::text::bigint AND \(isSeen)
       UNION ALL
       \(columns) written_in = ANY (ARRAY (SELECT n::text::bigint FROM pg_snapshot_xip($1::text::pg_snapshot) AS n))
+        AND \(isSeen)
     ) AS found ORDER BY written_in, place LIMIT $2
     """
+  private static let isSeen = "pg_visible_in_snapshot(written_in::text::xid8, $3::text::pg_snapshot)"
   private static let selectSessions = "SELECT \(PostgreSQLSessions.columns) FROM sessions WHERE sid = ANY ($1::uuid[])"
   /// Nothing that others may not have read yet, whatever this instance's clock says.
   private static let remove = """
@@ -67,10 +69,12 @@ struct PostgreSQLNews {
       .optional(sid?.bytes), .optional(detail))
   }
 
-  /// What was committed since a snapshot, as the transaction sees it; nil when it is more than that.
-  func written(after snapshot: String, limit: Int) async throws(StorageError) -> SessionChanges? {
+  /// What was committed between a snapshot and a later one that the transaction sees; nil when it is more than that.
+  func written(after snapshot: String, upTo end: String, limit: Int) async throws(StorageError) -> SessionChanges? {
     var (news, began, count) = (SessionChanges(), [[UInt8]](), 0)
-    _ = try await db.all(Self.selectAfter, .text(snapshot), .integer(limit + 1)) { row throws(StorageError) in
+    _ = try await db.all(
+      Self.selectAfter, .text(snapshot), .integer(limit + 1), .text(end)
+    ) { row throws(StorageError) in
       count += 1
       switch Kind(rawValue: row.integer(0)) {
       case .began: began.append(row.bytes(3))

@@ -5,6 +5,7 @@ import LatchkeyProtos
 import ServiceRuntime
 import Storage
 import StoragePostgreSQL
+import Synchronization
 import TestSupport
 import Testing
 
@@ -52,7 +53,8 @@ struct SharedSessionsTests {
         guard told.count == 1 else { return }
         _ = try await one.auth.revoke(IdentityV1.RevokeRequest(token: stolen.refreshToken))
         do throws(StorageError) {
-          _ = try await tail.look(after: tail.start)
+          var reading = tail.start
+          try await tail.look(&reading)
         } catch {
           throw RPCError(storage: error)
         }
@@ -62,7 +64,8 @@ struct SharedSessionsTests {
     await expectRefusal(.unauthenticated, "SESSION_REVOKED") { try await introspect(stolen, at: other) }
     try await introspect(owner, at: other)
     // Again, as when its mark was lost: nothing is new.
-    _ = try await tail.look(after: tail.start)
+    var reading = tail.start
+    try await tail.look(&reading)
     other.core.endedSessions.watches.drain()
     var batches: [[String]] = []
     for await batch in watch.batches { batches.append(batch.map(\.description)) }
@@ -77,7 +80,8 @@ struct SharedSessionsTests {
     let watch = try one.core.endedSessions.watches.watch().orThrow()
     _ = try await one.logOut(tokens)
     await expectRefusal(.unauthenticated, "SESSION_REVOKED") { try await introspect(tokens, at: one) }
-    _ = try await tail.look(after: tail.start)
+    var reading = tail.start
+    try await tail.look(&reading)
     one.core.endedSessions.watches.drain()
     var batches: [[String]] = []
     for await batch in watch.batches { batches.append(batch.map(\.description)) }
@@ -90,7 +94,8 @@ struct SharedSessionsTests {
     let tokens = try await instances.one.register("ada@example.com").tokens.orThrow()
     _ = try await instances.one.logOut(tokens)
     let tail = try instances.other.rooms.upkeep.sessions.tail.orThrow()
-    _ = try await tail.look(after: nil)
+    var reading = EndedSessionTail.Reading()
+    try await tail.look(&reading)
     await expectRefusal(.unauthenticated, "SESSION_REVOKED") { try await introspect(tokens, at: instances.other) }
   }
 
@@ -108,7 +113,8 @@ struct SharedSessionsTests {
         // By then a look may be old again on a slow machine: another one.
         if response.caughtUp { return }
         do throws(StorageError) {
-          _ = try await tail.look(after: tail.start)
+          var reading = tail.start
+          try await tail.look(&reading)
         } catch {
           throw RPCError(storage: error)
         }
@@ -139,6 +145,50 @@ struct SharedSessionsTests {
     let unknown = sessions()
     await #expect(throws: StorageError.self) { try await start(elsewhere, unknown) }
     #expect(!unknown.isCurrent)
+  }
+
+  /// A page for each end, and what was known while it was asked for.
+  private final class SmallPages: SharedEndings {
+    private let endings: any SharedEndings
+    private let sessions: EndedSessions
+    private let seen = Mutex<[Bool]>([])
+    /// Whether everything counted as known when a page was asked for.
+    var wasCurrent: [Bool] { seen.withLock { $0 } }
+
+    init(_ endings: any SharedEndings, _ sessions: EndedSessions) {
+      (self.endings, self.sessions) = (endings, sessions)
+    }
+
+    func ended(
+      after mark: EndingsMark?, since time: Timestamp, limit: Int
+    ) async throws(StorageError) -> EndingsNews {
+      seen.withLock { $0.append(sessions.isCurrent) }
+      return try await endings.ended(after: mark, since: time, limit: 1)
+    }
+
+    func forgetNews(before time: Timestamp, limit: Int) async throws(StorageError) -> Int { 0 }
+  }
+
+  @Test("C6: an instance that reads in pages which sessions ended knows that with the last page, and not before")
+  func pages() async throws {
+    let database = try await PostgreSQLDatabase.open(
+      url: PostgreSQLURL(try PostgreSQLServer.shared().database()), schema: .identity, connections: 2)
+    let storage = PostgreSQLIdentityStorage(database)
+    let one = try await IdentityHarness(folder: try TemporaryFolder(), storage: storage)
+    var ended: Set<SessionID> = []
+    for number in 0..<3 {
+      let tokens = try await one.register("ada-\(number)@example.com").tokens.orThrow()
+      ended.insert(try SessionID(tokens.sid).orThrow())
+      _ = try await one.logOut(tokens)
+    }
+    let sessions = EndedSessions(keepingFor: .seconds(60), clock: one.clock, isShared: true)
+    let rows = SmallPages(try storage.sharedEndings.orThrow(), sessions)
+    let surroundings = Surroundings(
+      clock: one.clock, random: RandomSource { SecureRandom.bytes($0) }, logger: IdentityHarness.logger)
+    _ = try await EndedSessionTail(rows, sessions, SessionNews(sessions, []), surroundings)
+    #expect(rows.wasCurrent == [false, false, false, false])
+    #expect(sessions.isCurrent)
+    #expect(sessions.all == ended)
   }
 
   @Test(

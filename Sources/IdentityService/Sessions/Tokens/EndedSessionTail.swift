@@ -16,7 +16,7 @@ package struct EndedSessionTail: Surrounded {
   private let membership: Membership?
   let surroundings: Surroundings
   /// What was known at the start.
-  package private(set) var start: EndingsMark?
+  package private(set) var start = Reading()
 
   /// Returns when everything is known that matters still.
   init(
@@ -28,7 +28,19 @@ package struct EndedSessionTail: Surrounded {
     self.news = news
     self.membership = membership
     self.surroundings = surroundings
-    start = try await look(after: nil)
+    repeat { try await look(&start) } while start.isUnderWay
+  }
+
+  /// How far the rows are read.
+  package struct Reading: Sendable {
+    fileprivate(set) var mark: EndingsMark?
+    /// When the look began of which there are more pages.
+    fileprivate var begun: ContinuousClock.Instant?
+
+    package init() {}
+
+    /// There are more pages of what the last look found.
+    package var isUnderWay: Bool { mark?.place != nil }
   }
 
   var tasks: [BackgroundTask] {
@@ -41,13 +53,15 @@ package struct EndedSessionTail: Surrounded {
 
   /// Looks again and again until cancelled.
   private func run() async {
-    var mark = start
+    var (reading, goesOn) = (start, false)
     var warning = PatientWarning()
-    while await pause(Limits.endingsInterval) {
+    while await goesOn ? true : pause(Limits.endingsInterval) {
       do throws(StorageError) {
-        mark = try await look(after: mark)
+        try await look(&reading)
+        goesOn = reading.isUnderWay
         warning.succeeded()
       } catch {
+        goesOn = false
         guard warning.failed() else { continue }
         logger.warning(
           "cannot read which sessions other instances ended; without that no token is accepted",
@@ -62,13 +76,14 @@ package struct EndedSessionTail: Surrounded {
     while let count = try? await endings.forgetNews(before: time, limit: Limits.purgeRows), count >= Limits.purgeRows {}
   }
 
-  /// Looks once, and tells what is new.
-  package func look(after mark: EndingsMark?) async throws(StorageError) -> EndingsMark {
+  /// Reads a page, and tells what is new. What is read in pages is known with the last of them, as of when the first was read.
+  package func look(_ reading: inout Reading) async throws(StorageError) {
     // Before the rows are read: what ends from here on may be missing.
     let life = membership?.life
-    let start = min(.now, life?.heard ?? .now)
+    let start = reading.begun ?? min(.now, life?.heard ?? .now)
     let since = clock.now() - endedSessions.retention - Limits.endingsDelay
-    let found = try await endings.ended(after: mark, since: since)
+    let mark = reading.mark
+    let found = try await endings.ended(after: mark, since: since, limit: Limits.endingsAtOnce)
     if let life, life.server != found.mark.server {
       throw StorageError(
         .unavailable, operation: "find newly ended sessions",
@@ -78,7 +93,8 @@ package struct EndedSessionTail: Surrounded {
     changes.ended = found.sessions
     if !changes.isEmpty { news.found(changes) }
     if found.news == nil, mark != nil { news.newsMissed() }
-    endedSessions.isKnown(at: start)
-    return found.mark
+    reading.mark = found.mark
+    reading.begun = found.mark.place == nil ? nil : start
+    if found.mark.place == nil { endedSessions.isKnown(at: start) }
   }
 }

@@ -59,7 +59,7 @@ struct IdentityParts: Sendable {
     guides = try GuideFile(path: configuration.guidesFile ?? "\(folder)/guides.json", logger: logger)
     if let rows = resources.storage.sharedDocuments {
       documents = try await SharedDocumentTail(
-        rows, policies: resources.policies, guides: guides, guideWatches: guideWatches, surroundings)
+        rows, policies: resources.policies, guides: guides, guideWatches: guideWatches, auditChain, surroundings)
     } else {
       documents = nil
     }

@@ -18,13 +18,15 @@ package struct SharedDocumentTail: Surrounded {
   private let policies: PolicyFile
   private let guides: GuideFile
   private let guideWatches: GuideWatches
+  private let auditChain: AuditChain
   let surroundings: Surroundings
 
   /// Returns once what holds is in force here.
   init(
     _ rows: any SharedDocuments, policies: PolicyFile, guides: GuideFile, guideWatches: GuideWatches,
-    _ surroundings: Surroundings
+    _ auditChain: AuditChain, _ surroundings: Surroundings
   ) async throws(StorageError) {
+    self.auditChain = auditChain
     (self.rows, self.policies, self.guides, self.guideWatches) = (rows, policies, guides, guideWatches)
     self.surroundings = surroundings
     var state = State()
@@ -111,10 +113,13 @@ package struct SharedDocumentTail: Surrounded {
     }
   }
 
-  /// Puts a document in the place of the one that holds, everywhere. Nil, or why it did not.
-  func put(_ bytes: [UInt8], as document: Document, isFile: Bool = false) async throws(StorageError) -> String? {
-    let hash = SHA256Hash.hash(bytes)
-    return try await rows.change(document.rawValue, to: bytes, hash: hash) { current, wasThere in
+  /// Puts a document in the place of the one that holds, everywhere, and has it on record if `note` says so. Nil, or why it
+  /// did not.
+  func put(
+    _ bytes: [UInt8], as document: Document, isFile: Bool = false, noting note: AuditNote? = nil
+  ) async throws(StorageError) -> String? {
+    let (hash, record) = (SHA256Hash.hash(bytes), note.map { AuditRecord($0, in: auditChain) })
+    return try await rows.change(document.rawValue, to: bytes, hash: hash, record: record) { current, wasThere in
       if isFile && wasThere { return (false, nil) }
       let problem = Self.problem(bytes, as: document, after: current?.contents)
       return (problem == nil, problem)

@@ -11,8 +11,9 @@ package protocol SharedDocuments: Sendable {
 
   /// Puts `contents` in the place of what is there if `decide` says so, who is told of that and whether there were the same
   /// contents before, while nobody else changes it. May be asked again when the change has to be begun anew.
+  /// The change is on record as `record` says, in the same transaction.
   func change<Outcome: Sendable>(
-    _ name: String, to contents: [UInt8], hash: [UInt8],
+    _ name: String, to contents: [UInt8], hash: [UInt8], record: AuditRecord?,
     if decide: @escaping @Sendable (_ current: SharedDocument?, _ wasThere: Bool) -> (isWanted: Bool, outcome: Outcome)
   ) async throws(StorageError) -> Outcome
 }
@@ -24,5 +25,16 @@ package struct SharedDocument: Sendable, Equatable {
   package init(number: Int64, contents: [UInt8]) {
     self.number = number
     self.contents = contents
+  }
+}
+
+/// What is to be on record of a change, in which log.
+package struct AuditRecord: Sendable {
+  package let note: AuditNote
+  package let chain: AuditChain
+
+  package init(_ note: AuditNote, in chain: AuditChain) {
+    self.note = note
+    self.chain = chain
   }
 }

@@ -37,7 +37,7 @@ struct PostgreSQLDocuments: SharedDocuments {
   }
 
   func change<Outcome: Sendable>(
-    _ name: String, to contents: [UInt8], hash: [UInt8],
+    _ name: String, to contents: [UInt8], hash: [UInt8], record: AuditRecord?,
     if decide: @escaping @Sendable (_ current: SharedDocument?, _ wasThere: Bool) -> (isWanted: Bool, outcome: Outcome)
   ) async throws(StorageError) -> Outcome {
     try await database.write("change a document") { db throws(StorageError) in
@@ -60,6 +60,7 @@ struct PostgreSQLDocuments: SharedDocuments {
       try await db.execute(
         "DELETE FROM documents WHERE name = $1 AND number <= $2", .text(name),
         .integer(number - Limits.rememberedDocuments))
+      if let record { try await record.chain.append([record.note], to: PostgreSQLAudit(db: db)) }
       return outcome
     }
   }

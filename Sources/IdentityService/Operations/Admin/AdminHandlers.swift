@@ -30,9 +30,13 @@ package struct AdminHandlers: IdentityV1.AdminService, Deciding {
     return [what, reason?.description].compactMap { $0 }.filter { !$0.isEmpty }.joined(separator: ": ")
   }
 
+  func note(_ detail: String, _ context: ServerContext) -> AuditNote {
+    AuditNote(.adminChanged, at: clock.now(), address: context.peer.address, detail: detail)
+  }
+
   /// Records a change that no store records by itself.
   func record(_ detail: String, _ context: ServerContext) async throws(RPCError) {
-    let note = AuditNote(.adminChanged, at: clock.now(), address: context.peer.address, detail: detail)
+    let note = note(detail, context)
     // In a task of its own: what was changed is on record although the caller went away or its time is over.
     _ = try await CallDeadline.outliving { () async throws(RPCError) in try await perform(RecordEvents([note])) }
   }

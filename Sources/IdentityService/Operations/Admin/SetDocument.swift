@@ -19,8 +19,9 @@ extension AdminHandlers {
     let detail = try detail("changed the \(isPolicies ? "policies" : "guides")", reason: request.reason)
     let problem: String?
     if let shared = documents.shared {
+      // On record with the change, whether its commit is answered or not.
       problem = try await stored { () throws(StorageError) in
-        try await shared.put(bytes, as: isPolicies ? .policies : .guides)
+        try await shared.put(bytes, as: isPolicies ? .policies : .guides, noting: note(detail, context))
       }
       // This instance does not wait for its next look.
       if problem == nil { try? await shared.look() }
@@ -33,7 +34,7 @@ extension AdminHandlers {
       if problem == nil { documents.guideWatches.definitionsChanged() }
     }
     if let problem { throw .invalid("json", problem) }
-    try await record(detail, context)
+    if documents.shared == nil { try await record(detail, context) }
     return IdentityV1.SetDocumentResponse()
   }
 }

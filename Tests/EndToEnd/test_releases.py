@@ -270,6 +270,28 @@ def test_waiting(binaries, tmp_path, server, schema):
         fleet.stop()
 
 
+def test_waiting_for_a_database(binaries, tmp_path, server, schema):
+    """C10: a service that waits for its tables goes on waiting while the database is away, and serves once both are there"""
+    fleet = postgresql.fleet(binaries, tmp_path / "fleet", server, {**UNTHROTTLED, **WAITS})
+    try:
+        for service in fleet.services.values():
+            service.start(wait=False)
+        for service in fleet.services.values():
+            until(lambda: "is not made" in (waiting(service) or ""))
+        server.kill()
+        for service in fleet.services.values():
+            until(lambda: "cannot be reached" in (waiting(service) or ""))
+            assert service.is_running()
+        server.start()
+        for service in fleet.services.values():
+            until(lambda: "is not made" in (waiting(service) or ""))
+        assert schema("apply")[0] == 0
+        for service in fleet.services.values():
+            service.wait_until_ready()
+    finally:
+        fleet.stop()
+
+
 def test_no_right(binaries, tmp_path, server, schema):
     """C10: a role without the right to make tables is told so, by the job and by a service; where another one has made them it serves"""
     server.query(f"CREATE ROLE serving LOGIN PASSWORD '{postgresql.PASSWORD.replace(chr(39), chr(39) * 2)}'")

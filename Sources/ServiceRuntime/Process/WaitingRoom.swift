@@ -19,9 +19,10 @@ final class WaitingRoom: Sendable {
     self.resources = resources
   }
 
-  /// Asks once a second until it is there. The management port is free again when this returns or throws.
+  /// Asks once a second until it is there, with whether something was missing before. The management port is free again when
+  /// this returns or throws.
   static func wait<Value: Sendable>(
-    _ resources: ServiceResources, _ attempt: @Sendable () async throws -> Attempt<Value>
+    _ resources: ServiceResources, _ attempt: @Sendable (_ isWaiting: Bool) async throws -> Attempt<Value>
   ) async throws -> Value {
     let room = WaitingRoom(resources)
     let result: Result<Value, any Error>
@@ -36,9 +37,11 @@ final class WaitingRoom: Sendable {
 
   private var server: RPCServer? { state.withLock { $0.server } }
 
-  private func wait<Value: Sendable>(_ attempt: @Sendable () async throws -> Attempt<Value>) async throws -> Value {
+  private func wait<Value: Sendable>(
+    _ attempt: @Sendable (_ isWaiting: Bool) async throws -> Attempt<Value>
+  ) async throws -> Value {
     while true {
-      switch try await attempt() {
+      switch try await attempt(server != nil) {
       case .there(let value): return value
       case .missing(let reason): try await show(reason)
       }

@@ -62,13 +62,18 @@ extension ServiceResources {
       return try await PostgreSQLDatabase.open(
         url: url, schema: schema, preparation: .apply(report: report), cells: cells)
     case .wait:
-      return try await WaitingRoom.wait(self) {
+      return try await WaitingRoom.wait(self) { isWaiting in
         do {
           return .there(try await PostgreSQLDatabase.open(url: url, schema: schema, preparation: .expect, cells: cells))
         } catch let error as StorageError {
-          guard case .olderSchema(let step) = error.fault else { throw error }
-          return .missing(
-            "step \(step) of the schema \(schema.part) is not made: latchkey admin schema apply --to \(url)")
+          switch error.fault {
+          case .olderSchema(let step):
+            return .missing(
+              "step \(step) of the schema \(schema.part) is not made: latchkey admin schema apply --to \(url)")
+          // It was there, and somebody may well start it anew to bring its tables forward.
+          case .unavailable where isWaiting: return .missing("the database cannot be reached: \(error.detail)")
+          default: throw error
+          }
         }
       }
     }

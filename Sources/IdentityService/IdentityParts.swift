@@ -148,11 +148,15 @@ extension SigningKeyRing {
     let policy = Policy(
       tokenLifetime: configuration.tokenLifetimes.access + Cryptography.Limits.clockSkew,
       period: configuration.signingKeyPeriod)
+    let sealing = secret.key(for: "signing-keys")
     guard let rows = resources.storage.sharedSigningKeys else {
+      try SealedKeyFile(
+        path: "\(configuration.service.dataDirectory)/signing-keys.sealed", secret: sealing
+      ).move(to: directory)
       try await self.init(SigningKeyFiles(directory, clock: clock), policy: policy, clock: clock)
       return
     }
-    let store = SealedKeyStore(rows, secret: secret.key(for: "signing-keys"), membership: resources.membership)
+    let store = SealedKeyStore(rows, secret: sealing, membership: resources.membership)
     if !(try await store.adopt(directory, period: configuration.signingKeyPeriod)) {
       resources.surroundings.logger.warning(
         "the signing keys of a folder are too old to be taken over: remove it",

@@ -107,6 +107,9 @@ enum Limits {
   /// and more on a slow disk.
   static let schemaStatement: Duration = .seconds(6 * 3600)
 
+  /// For one statement of who copies all there is: to count or to order a table with a hundred million rows takes minutes.
+  static let copyStatement: Duration = .seconds(3600)
+
   /// Before a step that got no lock tries again, in milliseconds. While it waits everybody else waits behind it; this is
   /// more than it waits, so that they get on.
   static let schemaPauseMilliseconds: ClosedRange<UInt32> = 2500...4000

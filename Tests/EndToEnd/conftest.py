@@ -28,7 +28,7 @@ from world import TRUSTING, UNTHROTTLED, World  # noqa: E402
 LONGEST = (
     "instances_work", "releases", "instances_qr", "instances_keys", "story", "postgresql", "examples", "reflection", "chains",
     "instances_events", "instances_documents", "instances_feed", "cells", "tls", "copies", "guides", "admin", "screen_page",
-    "interop", "look",
+    "interop", "look", "copies_back",
 )  # fmt: skip
 
 

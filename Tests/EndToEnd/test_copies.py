@@ -21,8 +21,7 @@ from world import UNTHROTTLED, World, record, unique_identifier
 DATABASES = ("identity.db", "migrator.db", "qr.db")
 
 
-@pytest.fixture
-def copies(binaries):
+def copying(binaries):
     """`latchkey admin …` over files; its JSON answer"""
 
     def run(*words, status=0):
@@ -32,6 +31,11 @@ def copies(binaries):
         return json.loads(finished.stdout)
 
     return run
+
+
+@pytest.fixture
+def copies(binaries):
+    return copying(binaries)
 
 
 def rows(path):

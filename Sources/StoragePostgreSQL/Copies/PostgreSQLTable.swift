@@ -1,6 +1,6 @@
 import Storage
 
-/// A table of a part's schema, as whoever fills it with rows from elsewhere has to know it.
+/// A table of a part's schema, as whoever copies its rows has to know it.
 package struct PostgreSQLTable: Sendable, Equatable {
   package struct Column: Sendable, Equatable {
     package let name: String
@@ -60,80 +60,5 @@ package struct PostgreSQLTable: Sendable, Equatable {
       ready.append(waiting.remove(at: next ?? 0))
     }
     return ready
-  }
-}
-
-/// A table with the columns that come from elsewhere, and what the others are for such rows.
-package struct PostgreSQLFilling: Sendable {
-  package let table: PostgreSQLTable
-  package let given: [PostgreSQLTable.Column]
-  /// SQL over the given columns, by the column that it is for.
-  let derived: [(column: String, sql: String)]
-
-  package init(
-    table: PostgreSQLTable, given: [PostgreSQLTable.Column], derived: [(column: String, sql: String)]
-  ) {
-    self.table = table
-    self.given = given
-    self.derived = derived
-  }
-
-  private var list: String { given.map { "\"\($0.name)\"" }.joined(separator: ", ") }
-
-  /// How many rows go into one statement, which takes 65,535 values.
-  package var rowsAtATime: Int { min(256, 65_535 / given.count) }
-
-  private func insertion(of count: Int) -> String {
-    let columns = ([list] + derived.map { "\"\($0.column)\"" }).joined(separator: ", ")
-    let values = (0..<count).map { row in
-      let places = given.indices.map { column in
-        let place = "$\(row * given.count + column + 1)"
-        // The first row says the types of all.
-        return row == 0 ? "\(place)::\(given[column].type)" : place
-      }
-      return "(\(places.joined(separator: ", ")))"
-    }
-    return """
-      INSERT INTO "\(table.name)" (\(columns)) OVERRIDING SYSTEM VALUE SELECT \((["v.*"] + derived.map(\.sql)).joined(separator: ", "))
-      FROM (VALUES \(values.joined(separator: ", "))) AS v (\(list))
-      """
-  }
-
-  /// Stores rows, each with a value for every given column; at most ``rowsAtATime``.
-  package func insert(_ rows: [[PostgreSQLValue]], in db: PostgreSQLConnection) async throws(StorageError) {
-    guard !rows.isEmpty else { return }
-    try await db.execute(insertion(of: rows.count), rows.flatMap(\.self))
-  }
-
-  /// Lets the sequences of numbered columns go on behind the rows.
-  package func finish(in db: PostgreSQLConnection) async throws(StorageError) {
-    for column in table.columns where column.isNumbered {
-      _ = try await db.first(
-        """
-        SELECT setval(pg_get_serial_sequence('"\(table.name)"', '\(column.name)'), max("\(column.name)"))
-        FROM "\(table.name)"
-        """
-      ) { _ in true }
-    }
-  }
-
-  /// Lets nobody else write to the table before the transaction ends. Does not wait for those who do.
-  package func hold(in db: PostgreSQLConnection) async throws(StorageError) {
-    try await db.execute("LOCK TABLE \"\(table.name)\" IN EXCLUSIVE MODE NOWAIT")
-  }
-
-  package func isEmpty(in db: PostgreSQLConnection) async throws(StorageError) -> Bool {
-    try await db.first("SELECT count(*) = 0 FROM (SELECT 1 FROM \"\(table.name)\" LIMIT 1) AS one") { $0.bool(0) }
-      ?? true
-  }
-
-  /// Hands over the given columns of each row, in any order. Keeps no more than some hundred rows in memory.
-  package func forEachRow(
-    in db: PostgreSQLConnection, _ body: (PostgreSQLRow) throws(StorageError) -> Void
-  ) async throws(StorageError) {
-    let cursor = "\"rows of \(table.name)\""
-    try db.run("DECLARE \(cursor) NO SCROLL CURSOR FOR SELECT \(list) FROM \"\(table.name)\"")
-    while try await !db.all("FETCH FORWARD \(rowsAtATime) FROM \(cursor)", map: body).isEmpty {}
-    try db.run("CLOSE \(cursor)")
   }
 }

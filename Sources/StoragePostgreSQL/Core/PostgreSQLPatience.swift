@@ -11,6 +11,9 @@ struct PostgreSQLPatience: Sendable {
   static let ofServices = PostgreSQLPatience(
     queue: Limits.longestWait, statement: Limits.statement, lockMilliseconds: Limits.lockMilliseconds)
 
+  /// Of who copies all there is: the first row of a large table comes when all are in order.
+  static let ofCopies = PostgreSQLPatience(queue: nil, statement: Limits.copyStatement, lockMilliseconds: 60_000)
+
   /// Of those who bring a bounded amount of work all at once and want it done, such as tests.
   static let untilDone = PostgreSQLPatience(queue: nil, statement: .seconds(120), lockMilliseconds: 60_000)
 }

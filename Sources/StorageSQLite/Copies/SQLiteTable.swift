@@ -15,6 +15,8 @@ package struct SQLiteTable: Sendable, Equatable {
 
   package let name: String
   package let columns: [Column]
+  /// The names of the primary key's columns, in its order.
+  package let key: [String]
   /// What its rows are in order of: the same order in every copy.
   private let order: String
 
@@ -29,17 +31,17 @@ package struct SQLiteTable: Sendable, Equatable {
       let columns = try db.all("SELECT name, type, pk FROM pragma_table_info(?) ORDER BY cid", .text(name)) { row in
         (Column(name: row.text(0), type: row.text(1)), row.integer(2))
       }
-      let key = columns.filter { $0.1 > 0 }.sorted { $0.1 < $1.1 }.map { "\"\($0.0.name)\"" }
-      tables.append(
-        SQLiteTable(
-          name: name, columns: columns.map(\.0), order: hasNoRowID ? key.joined(separator: ", ") : "rowid"))
+      let key = columns.filter { $0.1 > 0 }.sorted { $0.1 < $1.1 }.map(\.0.name)
+      let order = hasNoRowID ? key.map { "\"\($0)\"" }.joined(separator: ", ") : "rowid"
+      tables.append(SQLiteTable(name: name, columns: columns.map(\.0), key: key, order: order))
     }
     return tables
   }
 
-  private init(name: String, columns: [Column], order: String) {
+  private init(name: String, columns: [Column], key: [String], order: String) {
     self.name = name
     self.columns = columns
+    self.key = key
     self.order = order
   }
 
@@ -49,5 +51,14 @@ package struct SQLiteTable: Sendable, Equatable {
 
   var insertion: String {
     "INSERT INTO \"\(name)\" (\(columnList)) VALUES (\(columns.map { _ in "?" }.joined(separator: ", ")))"
+  }
+}
+
+extension SQLiteSchema {
+  /// The tables of the latest version, by name.
+  package func tables() throws(StorageError) -> [SQLiteTable] {
+    let connection = try SQLiteConnection(path: ":memory:", mode: .copy)
+    for version in versions { try connection.run(version) }
+    return try SQLiteTable.all(in: connection)
   }
 }

@@ -121,5 +121,25 @@ extension SQLiteSchema {
     -- The last turn that it was asked for in; null while nobody said one.
     ALTER TABLE qr_grants ADD COLUMN turn INTEGER;
     """,
+
+    // 23: a log that was moved here has the chains that it had there.
+    """
+    -- Null for the file's own chain, 0, in which an event's number is its place.
+    ALTER TABLE audit_events ADD COLUMN chain INTEGER;
+    ALTER TABLE audit_events ADD COLUMN number INTEGER CHECK ((chain IS NULL) = (number IS NULL));
+    CREATE UNIQUE INDEX audit_events_of_others ON audit_events (chain, number) WHERE chain IS NOT NULL;
+    CREATE TABLE audit_checkpoints_23 (
+      chain INTEGER NOT NULL PRIMARY KEY,
+      -- The last event that was forgotten, by its number, and its link.
+      seq   INTEGER NOT NULL,
+      link  BLOB NOT NULL CHECK (length(link) = 32),
+      seal  BLOB NOT NULL CHECK (length(seal) = 32),
+      at    INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO audit_checkpoints_23 (chain, seq, link, seal, at)
+      SELECT 0, seq, link, seal, at FROM audit_checkpoints ORDER BY seq DESC LIMIT 1;
+    DROP TABLE audit_checkpoints;
+    ALTER TABLE audit_checkpoints_23 RENAME TO audit_checkpoints;
+    """,
   ]
 }

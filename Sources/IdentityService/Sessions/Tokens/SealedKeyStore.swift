@@ -87,8 +87,10 @@ struct SealedKeyStore: SigningKeyStore {
       sealed: AES256GCM.seal(pem, key: secret.exposed, context: context))
   }
 
-  private func open(_ row: SealedSigningKey) throws(SigningKeyError) -> SigningKey {
-    guard let pem = AES256GCM.open(row.sealed, key: secret.exposed, context: Self.context(row.id, row.notBefore)),
+  private func open(_ row: SealedSigningKey) throws(SigningKeyError) -> SigningKey { try Self.open(row, with: secret) }
+
+  static func open(_ row: SealedSigningKey, with secret: RedactedSecret) throws(SigningKeyError) -> SigningKey {
+    guard let pem = AES256GCM.open(row.sealed, key: secret.exposed, context: context(row.id, row.notBefore)),
       let key = try? P256PrivateKey(pem: pem), key.publicKey.thumbprint == row.id
     else { throw .sealed(row.id) }
     return SigningKey(key, notBefore: row.notBefore)

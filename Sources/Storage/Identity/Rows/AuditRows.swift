@@ -20,7 +20,7 @@ package protocol AuditRows {
   func ends() async throws(StorageError) -> [AuditEnd]
 
   /// The last events of the chains that have some after a place in the log, or among the last thousands when none is named,
-  /// seals left aside. None where there is one chain, whose end no other one can seal.
+  /// seals left aside. Where one chain alone is appended to that one is not among them: no other can seal its end.
   func unsealed(after sequence: Int64?) async throws(StorageError) -> [AuditEvent]
 
   /// How many of a kind there are. Cost: reads all.

@@ -17,6 +17,10 @@ struct AdminImportCommand: DataCommand {
       --to stores the rows in PostgreSQL instead, each service's in one transaction, for instances that share them. The \
       services need identity-secret and service-token of the data directory there as well; with signing-keys beside them, \
       the first start takes the keys over.
+
+      What was exported from PostgreSQL goes into a data directory as well, with the policies and guides that held as \
+      policies.json and guides.json, which services read there by default, and the signing keys, which identity opens at its \
+      first start with the identity-secret of there. Or it goes into another PostgreSQL.
       """,
     examples: [
       "latchkey admin export exported", "latchkey admin import exported --data-dir restored",
@@ -35,31 +39,36 @@ struct AdminImportCommand: DataCommand {
     let work = ImportProgress(all: 2 * manifest.services.reduce(0) { $0 + $1.rows })
     defer { work.clear() }
     let made: [StoredService]
+    var files: [String] = []
     let place: JSONValue.Member
     if let url = try target.url() {
       made = try await store(manifest, at: url, work)
       place = JSONValue.Member("to", .string(url.description))
     } else {
-      made = try await makeFiles(manifest, in: options.directory, work)
+      (made, files) = try await makeFiles(manifest, in: options.directory, work)
       place = JSONValue.Member("data_dir", .string(options.directory))
     }
     work.clear()
     let rows = manifest.services.map { service in
       [
-        service.service.rawValue, "\(service.tables.count)", "\(service.rows)",
+        service.service.rawValue, "\(service.all.count)", "\(service.rows)",
         made.contains(service.service) ? "imported" : "was there",
       ]
     }
     let services = JSONValue.array(
       manifest.services.map { service in
         [
-          "service": .string(service.service.rawValue), "tables": .integer(Int64(service.tables.count)),
+          "service": .string(service.service.rawValue), "tables": .integer(Int64(service.all.count)),
           "rows": .integer(service.rows), "imported": .bool(made.contains(service.service)),
         ]
       })
+    let told = files.isEmpty ? "" : " What held for everybody is in \(files.joined(separator: " and "))."
     output.result(
-      Output.table(["service", "tables", "rows", ""], rows) + "\nEvery row is as it was exported.",
-      .object([place, JSONValue.Member("services", services)]))
+      Output.table(["service", "tables", "rows", ""], rows) + "\nEvery row is as it was exported." + told,
+      .object([
+        place, JSONValue.Member("services", services),
+        JSONValue.Member("files", .array(files.map { .string($0) })),
+      ]))
   }
 
   private func store(
@@ -75,9 +84,9 @@ struct AdminImportCommand: DataCommand {
 
   private func makeFiles(
     _ manifest: ExportManifest, in directory: String, _ work: ImportProgress
-  ) async throws -> [StoredService] {
+  ) async throws -> (made: [StoredService], files: [String]) {
     try Folder.make(directory)
-    var made: [StoredService] = []
+    var (made, files): ([StoredService], [String]) = ([], [])
     for service in manifest.services {
       let path = "\(directory)/\(service.service.file)"
       guard !Folder.exists(path), !Folder.exists("\(path)-wal") else {
@@ -85,13 +94,14 @@ struct AdminImportCommand: DataCommand {
         continue
       }
       try await ServiceImport(service: service, folder: folder, path: "\(path).importing").run(work)
+      files += try await SharedFiles(service: service, folder: folder, directory: directory).make()
       made.append(service.service)
     }
     for service in made {
       try Folder.rename("\(directory)/\(service.file).importing", to: "\(directory)/\(service.file)")
     }
     try Folder.synchronize(directory)
-    return made
+    return (made, files)
   }
 
   private static func expectSame(

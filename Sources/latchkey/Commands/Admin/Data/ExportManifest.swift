@@ -21,16 +21,20 @@ struct ExportManifest {
     /// Whose rows they are.
     var cell = Cell.first
     var tables: [Table] = []
+    /// Those of PostgreSQL alone.
+    var shared: [Table] = []
+
+    var all: [Table] { tables + shared }
 
     func file(of table: Table) -> String { "\(service.rawValue).\(table.name).jsonl" }
 
-    var rows: Int64 { tables.reduce(0) { $0 + $1.rows } }
-    var bytes: Int64 { tables.reduce(0) { $0 + $1.bytes } }
+    var rows: Int64 { all.reduce(0) { $0 + $1.rows } }
+    var bytes: Int64 { all.reduce(0) { $0 + $1.bytes } }
 
     var summary: JSONValue {
       [
         "service": .string(service.rawValue), "schema": .integer(Int64(schema)),
-        "tables": .integer(Int64(tables.count)),
+        "tables": .integer(Int64(all.count)),
         "rows": .integer(rows), "bytes": .integer(bytes),
       ]
     }
@@ -53,6 +57,7 @@ struct ExportManifest {
             "service": .string(service.service.rawValue), "schema": .integer(Int64(service.schema)),
             "cell": .integer(Int64(service.cell.number)),
             "tables": .array(service.tables.map { Self.json($0, file: service.file(of: $0)) }),
+            "shared": .array(service.shared.map { Self.json($0, file: service.file(of: $0)) }),
           ]
         }),
     ]
@@ -82,11 +87,16 @@ struct ExportManifest {
       guard let name = service["service"]?.string.flatMap({ StoredService(rawValue: $0) }),
         let schema = service["schema"]?.integer, let tables = service["tables"]?.array?.map({ Self.table($0) }),
         !tables.contains(nil),
+        // Exports of before there were any to be exported say none.
+        case let shared = (service["shared"].map { $0.array ?? [.null] } ?? []).map({ Self.table($0) }),
+        !shared.contains(nil),
         // Exports of before there were cells say none.
         let cell = UInt16(exactly: service["cell"].map { $0.integer ?? -1 } ?? 0)
       else { throw CommandFailure(.invalid, "\(folder)/\(Self.file) is not that of an export") }
       self.services.append(
-        Service(service: name, schema: Int(schema), cell: Cell(cell), tables: tables.compactMap(\.self)))
+        Service(
+          service: name, schema: Int(schema), cell: Cell(cell), tables: tables.compactMap(\.self),
+          shared: shared.compactMap(\.self)))
     }
   }
 

@@ -5,7 +5,7 @@ import StoragePostgreSQL
 import StorageSQLite
 import Synchronization
 
-/// Stores what SQLite held of one service in PostgreSQL, in one transaction: all of it, or nothing.
+/// Stores what was exported of one service in PostgreSQL, in one transaction: all of it, or nothing.
 struct PostgreSQLImport {
   let service: ExportManifest.Service
   let folder: String
@@ -37,7 +37,7 @@ struct PostgreSQLImport {
     // Without a lock: services may be at work on rows that are there.
     let isEmpty = try await reading(database) { db in
       var isEmpty = true
-      for (_, filling) in try await fillings(db) where try await !filling.isEmpty(in: db) { isEmpty = false }
+      for (_, copy) in try await copies(db) where try await !copy.isEmpty(in: db) { isEmpty = false }
       return isEmpty
     }
     guard isEmpty else {
@@ -88,15 +88,15 @@ struct PostgreSQLImport {
 
   private func fill(_ db: PostgreSQLConnection, _ work: ImportProgress) async throws {
     try await db.claimCell()
-    let fillings = try await fillings(db)
-    for (_, filling) in fillings {
-      try await filling.hold(in: db)
-      guard try await filling.isEmpty(in: db) else { throw holdsOthers(filling) }
+    let copies = try await copies(db)
+    for (_, copy) in copies {
+      try await copy.hold(in: db)
+      guard try await copy.isEmpty(in: db) else { throw holdsOthers(copy) }
     }
-    for (rows, filling) in fillings {
-      let expected = try await insert(rows, filling, db, work)
-      guard try await sum(of: filling, rows.table, in: db, work) == expected else {
-        throw CommandFailure(.file, "\(filling.table.name) does not hold what was stored in it")
+    for (rows, copy) in copies {
+      let expected = try await insert(rows, copy, db, work)
+      guard try await sum(of: copy, rows.table, in: db, work) == expected else {
+        throw CommandFailure(.file, "\(copy.table.name) does not hold what was stored in it")
       }
     }
   }
@@ -104,52 +104,51 @@ struct PostgreSQLImport {
   /// The files are read before anything is asked: a transaction is not kept waiting for that long.
   private func expectSame(in database: PostgreSQLDatabase, _ work: ImportProgress) async throws {
     var read: [String: RowSum] = [:]
-    for table in service.tables {
+    for table in service.all {
       read[table.name] = try await sum(of: ExportedRows(service: service, table: table, folder: folder), work)
     }
     let expected = read
     try await reading(database) { db in
       try await db.checkCell()
-      for (rows, filling) in try await fillings(db) {
-        let found = try await sum(of: filling, rows.table, in: db, work)
-        guard found == expected[rows.table.name] else { throw holdsOthers(filling) }
+      for (rows, copy) in try await copies(db) {
+        let found = try await sum(of: copy, rows.table, in: db, work)
+        guard found == expected[rows.table.name] else { throw holdsOthers(copy) }
       }
     }
   }
 
-  private func holdsOthers(_ filling: PostgreSQLFilling) -> CommandFailure {
-    let name = "\(service.service.rawValue).\(filling.table.name)"
+  private func holdsOthers(_ copy: PostgreSQLCopy) -> CommandFailure {
+    let name = "\(service.service.rawValue).\(copy.table.name)"
     return CommandFailure(.file, "\(name) holds other rows already: import goes where there are none")
   }
 
   /// What each exported table becomes, in the order in which they are filled.
-  private func fillings(
-    _ db: PostgreSQLConnection
-  ) async throws -> [(rows: ExportedRows, filling: PostgreSQLFilling)] {
-    let found = try await PostgreSQLTable.all(in: db)
-    for table in service.tables where !found.contains(where: { $0.name == table.name }) { throw other(table.name) }
-    var fillings: [(rows: ExportedRows, filling: PostgreSQLFilling)] = []
-    for target in found where !Self.ownTables.contains(target.name) {
-      guard let table = service.tables.first(where: { $0.name == target.name }) else { throw other(target.name) }
-      fillings.append((ExportedRows(service: service, table: table, folder: folder), try filling(table, target)))
+  private func copies(_ db: PostgreSQLConnection) async throws -> [(rows: ExportedRows, copy: PostgreSQLCopy)] {
+    let tables = service.all
+    let known = tables.map { ExportedTable(name: $0.name, columns: $0.columns, key: []) }
+    let copies = try PostgreSQLCopies(place: folder, service: service.service)
+      .all(known, in: try await PostgreSQLTable.all(in: db))
+    return copies.compactMap { known, copy in
+      tables.first { $0.name == known.name }.map { table in
+        (ExportedRows(service: service, table: table, folder: folder), copy)
+      }
     }
-    return fillings
   }
 
   private func insert(
-    _ rows: ExportedRows, _ filling: PostgreSQLFilling, _ db: PostgreSQLConnection, _ work: ImportProgress
+    _ rows: ExportedRows, _ copy: PostgreSQLCopy, _ db: PostgreSQLConnection, _ work: ImportProgress
   ) async throws -> RowSum {
     var (sum, waiting) = (RowSum(), [[PostgreSQLValue]]())
     try await rows.forEach { values, line in
       sum.add(line)
-      waiting.append(zip(values, filling.given).map { PostgreSQLValue($0, of: $1) })
+      waiting.append(zip(values, copy.columns).map { PostgreSQLValue($0, of: $1) })
       work.step()
-      guard waiting.count == filling.rowsAtATime else { return }
-      try await filling.insert(waiting, in: db)
+      guard waiting.count == copy.rowsAtATime else { return }
+      try await copy.insert(waiting, in: db)
       waiting.removeAll(keepingCapacity: true)
     }
-    try await filling.insert(waiting, in: db)
-    try await filling.finish(in: db)
+    try await copy.insert(waiting, in: db)
+    try await copy.finish(in: db)
     return sum
   }
 
@@ -164,83 +163,13 @@ struct PostgreSQLImport {
 
   /// Of what is stored, as the export would have it.
   private func sum(
-    of filling: PostgreSQLFilling, _ table: ExportManifest.Table, in db: PostgreSQLConnection, _ work: ImportProgress
+    of copy: PostgreSQLCopy, _ table: ExportManifest.Table, in db: PostgreSQLConnection, _ work: ImportProgress
   ) async throws -> RowSum {
     var sum = RowSum()
-    try await filling.forEachRow(in: db) { row in
-      let values = table.columns.indices.map { row.value(Int32($0), as: table.columns[$0].type) }
-      sum.add(ExportLine.text(values, of: table.columns))
+    try await copy.forEachRow(in: db) { row in
+      sum.add(ExportLine.text(row.values(as: table.columns), of: table.columns))
       work.step()
     }
     return sum
-  }
-
-  // MARK: Columns
-
-  /// Tables that only several instances need, and that begin empty.
-  private static let ownTables: Set = [
-    "latchkey_schema", "latchkey_cell", "members", "guess_counts", "qr_changes", "qr_expiries", "qr_redemptions",
-    "qr_secrets", "signing_keys", "documents", "news",
-  ]
-
-  /// Which type takes which.
-  private static let types = ["INTEGER": ["int8", "bool"], "TEXT": ["text"], "BLOB": ["bytea", "uuid"]]
-  /// Columns that have another name there.
-  private static let names = ["guest_usage.id": "part"]
-  /// Columns that SQLite's tables have not.
-  private static let derived = [
-    // The one chain of an engine that has no others.
-    "audit_events.chain": "0", "audit_checkpoints.chain": "0",
-    // Whoever reads the log goes on where they were.
-    "audit_events.place": "v.seq",
-    "sessions.ended_in": "CASE WHEN v.ended_at IS NOT NULL THEN \(PostgreSQLConnection.thisTransaction) END",
-    "qr_sessions.expires_hour": "v.expires_at / 3600000",
-  ]
-
-  private func other(_ table: String) -> CommandFailure {
-    CommandFailure(.invalid, "\(folder) has another \(service.service.rawValue).\(table) than this release, or none")
-  }
-
-  private func filling(
-    _ table: ExportManifest.Table, _ target: PostgreSQLTable
-  ) throws(CommandFailure) -> PostgreSQLFilling {
-    let other = other(table.name)
-    var given: [PostgreSQLTable.Column] = []
-    for column in table.columns {
-      let name = Self.names["\(table.name).\(column.name)"] ?? column.name
-      guard let match = target.column(name), Self.types[column.type]?.contains(match.type) == true else { throw other }
-      given.append(match)
-    }
-    var derived: [(column: String, sql: String)] = []
-    for column in target.columns where !given.contains(column) {
-      guard let sql = Self.derived["\(table.name).\(column.name)"] else { throw other }
-      derived.append((column.name, sql))
-    }
-    return PostgreSQLFilling(table: target, given: given, derived: derived)
-  }
-}
-
-extension PostgreSQLValue {
-  /// SQLite has no truth values: 0 is false.
-  fileprivate init(_ value: SQLiteValue, of column: PostgreSQLTable.Column) {
-    self =
-      switch value {
-      case .null: .null
-      case .integer(let number): column.type == "bool" ? .bool(number != 0) : .integer(number)
-      case .text(let text): .text(text)
-      case .blob(let bytes): .bytes(bytes)
-      }
-  }
-}
-
-extension PostgreSQLRow {
-  /// As SQLite has it in a column that it declares as `type`.
-  fileprivate func value(_ column: Int32, as type: String) -> SQLiteValue {
-    guard !isNull(column) else { return .null }
-    return switch type {
-    case "INTEGER": .integer(integer(column))
-    case "TEXT": .text(text(column))
-    default: .blob(bytes(column))
-    }
   }
 }

@@ -17,8 +17,11 @@ import idle
 import machine
 import polls
 import report
+import standby
 
-PARTS = {"poll": polls, "idle": idle, "identity": identity, "accounts": accounts, "engines": engines}
+PARTS = {
+    "poll": polls, "idle": idle, "identity": identity, "accounts": accounts, "engines": engines, "standby": standby,
+}  # fmt: skip
 
 
 def shape(text):

@@ -86,7 +86,7 @@ class Target:
         self.name, self.port = service.name, service.grpc_port
 
 
-def measure(side, operation, count, load):
+def measure(side, count, load):
     idle = side.idle()
     before, began = side.cpu(), time.monotonic()
     load()
@@ -106,25 +106,41 @@ def sign_up(identity):
     return re.search(rb"eyJ[\w-]+\.[\w-]+\.[\w-]+", answer)[0].decode()
 
 
-def one_round(side, number, results, folder):
-    identity, qr = Target(side.fleet["identity"]), Target(side.fleet["qr"])
-    tokens, tickets = folder / f"{side.name}-tokens", folder / f"{side.name}-tickets"
-    authorization = ["--authorization", f"Bearer {sign_up(identity)}"]
-    own = functools.partial(loads.own, connections=SHAPE[0], streams=SHAPE[1])
-    counts = {operation: count for operation, (count, _) in OPERATIONS.items()}
-    work = {
-        "guest_start": lambda count: own("guests", identity, "--out", tokens, requests=count),
-        "refresh": lambda count: own("refresh", identity, "--in", tokens, "--out", tokens, requests=count),
-        "qr_confirm": lambda count: own("confirm", qr, *authorization, "--in", tickets, requests=count),
-    }
-    for operation, count in counts.items():
+class Work:
+    """The operations over one side."""
+
+    def __init__(self, side, folder):
+        self.side = side
+        self.identity, self.qr = Target(side.fleet["identity"]), Target(side.fleet["qr"])
+        self.tokens, self.tickets = folder / f"{side.name}-tokens", folder / f"{side.name}-tickets"
+
+    def prepare(self, operation, count):
         if operation == "qr_confirm":
+            self.authorization = ["--authorization", f"Bearer {sign_up(self.identity)}"]
             # Soon before, since tickets end; and so few at once are no guesses.
-            loads.own("scan", qr, *authorization, "--out", tickets, connections=2, streams=4, requests=count)
-        row = measure(side, operation, count, lambda: work[operation](count))
-        results.add(side.name, f"engine_{operation}", number, connections=SHAPE[0], streams=SHAPE[1], **row)
-        print(f"engines: round {number}, {operation} over {side.name}: {row['cpu_us_of_services']:.0f} µs of the services, "
-              f"{row['cpu_us_of_database']:.0f} of the database; {row['requests_per_second']:.0f}/s", flush=True)  # fmt: skip
+            loads.own("scan", self.qr, *self.authorization, "--out", self.tickets, connections=2, streams=4, requests=count)
+
+    def do(self, operation, count):
+        own = functools.partial(loads.own, connections=SHAPE[0], streams=SHAPE[1], requests=count)
+        match operation:
+            case "guest_start":
+                own("guests", self.identity, "--out", self.tokens)
+            case "refresh":
+                own("refresh", self.identity, "--in", self.tokens, "--out", self.tokens)
+            case "qr_confirm":
+                own("confirm", self.qr, *self.authorization, "--in", self.tickets)
+
+
+def one_round(works, number, results):
+    """One side right after the other, since a machine that others use as well is not as quick at all times."""
+    for operation, (count, _) in OPERATIONS.items():
+        for work in works:
+            work.prepare(operation, count)
+        for work in works:
+            row = measure(work.side, count, functools.partial(work.do, operation, count))
+            results.add(work.side.name, f"engine_{operation}", number, connections=SHAPE[0], streams=SHAPE[1], **row)
+            print(f"engines: round {number}, {operation} over {work.side.name}: {row['cpu_us_of_services']:.0f} µs of the "
+                  f"services, {row['cpu_us_of_database']:.0f} of the database; {row['requests_per_second']:.0f}/s", flush=True)  # fmt: skip
 
 
 def run(options, results):
@@ -141,9 +157,9 @@ def run(options, results):
             del side.fleet.services["migrator"]
             stack.enter_context(side.fleet)
             side.pin()
+        works = [Work(side, folder) for side in sides]
         for number in range(1, options.rounds + 1):
-            for side in sides:
-                one_round(side, number, results, folder)
+            one_round(works, number, results)
 
 
 def bars(results):

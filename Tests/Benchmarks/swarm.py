@@ -169,8 +169,9 @@ class Swarm:
             raise RuntimeError(f"{answers.count(None)} of {len(answers)} calls to {path} brought no message")
         return answers
 
-    def open_streams(self, path, messages, per_connection):
-        """Opens one stream for each message, so many on a connection, tagged by number. Each must answer once."""
+    def open_streams(self, path, messages, per_connection, at_a_time=1 << 30):
+        """Opens one stream for each message, so many on a connection, tagged by number. Each must answer once; so many at
+        most wait for that, and as many as a connection has."""
         answered = 0
 
         def deliver(tag, message, is_end):
@@ -185,6 +186,8 @@ class Swarm:
             if number % per_connection == per_connection - 1 or number == len(messages) - 1:
                 self._flush(connection)
                 self.pump(deliver, 0)
+                while number - answered > at_a_time:
+                    self.pump(deliver, 0.2)
         deadline = time.monotonic() + max(120, len(messages) / 5000)
         while answered < len(messages):
             self.pump(deliver, 0.2)

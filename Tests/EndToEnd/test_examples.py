@@ -39,6 +39,7 @@ PREPARED = {
     "account recover": VERIFIED,
     "admin policies set": "latchkey admin policies gate comment --no-login; latchkey admin policies get | raised >policies.json",
     "admin audit list": f"{ACCOUNT}; SUBJECT=$(latchkey session --json | get session sub)",
+    "admin export": f"{ACCOUNT}; {APPLIED}",
     "admin schema": APPLIED,
     "admin schema status": APPLIED,
     "admin user delete": f"{ACCOUNT}; SUBJECT=$(latchkey session --json | get session sub)",

@@ -19,7 +19,7 @@ struct AdminExportCommand: DataCommand {
       """,
     examples: [
       "latchkey admin export exported",
-      "latchkey admin export exported --from $DATABASE --database-password-file database-password",
+      "latchkey admin export shared --from $DATABASE --database-password-file database-password",
     ]
   )
 

@@ -16,6 +16,11 @@ let strict: [SwiftSetting] = [
 let hot: [SwiftSetting] =
   strict + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
 
+/// The rules, what they say it in, and the engine without a disk: tests play through them so many times that debug builds
+/// optimise them as well, with all of their assertions and checks.
+let played: [SwiftSetting] =
+  strict + [.unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))]
+
 /// Executables are linked by the toolchain's lld, which is quicker than Debian's gold, and which says nothing of mktemp: a
 /// part of Foundation that swift-configuration brings along names it, so that gold warns once for each executable that is
 /// linked with the static standard library.
@@ -121,10 +126,10 @@ let package = Package(
     // The domain and its storage.
     module("JSON"),
     module("Cryptography", ["CCrypto", "CArgon2", "JSON", "LatchkeyModel"]),
-    module("LatchkeyModel"),
-    module("Storage", ["LatchkeyModel"]),
-    module("Domain", ["Storage", "LatchkeyModel"]),
-    module("StorageMemory", ["Storage", "LatchkeyModel"]),
+    module("LatchkeyModel", settings: played),
+    module("Storage", ["LatchkeyModel"], settings: played),
+    module("Domain", ["Storage", "LatchkeyModel"], settings: played),
+    module("StorageMemory", ["Storage", "LatchkeyModel"], settings: played),
     module("StorageSQLite", ["Callers", "Storage", "LatchkeyModel", "CSQLite", deque]),
     module("StoragePostgreSQL", ["Callers", "Storage", "LatchkeyModel", "CPostgreSQL", deque]),
 

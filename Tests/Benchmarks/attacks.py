@@ -19,6 +19,10 @@ A client waits for the machine too: its kernel works on the packets of everybody
 second time against another server, behind the first on its core: what the client's p99 is then ("control") where the
 attack costs the server itself nothing.
 
+The services keep their data in memory: beside some attacks the disk of a virtual machine flushes in 170 ms instead of one,
+although they write no more, and calls that wait for it show nothing else. `--data` names a folder of a disk, for who wants
+to see that too.
+
 Exit status 1 when a p99 rises above ten times the quiet one, or the memory by more than the budget.
 """
 
@@ -452,10 +456,11 @@ def main():
     parser.add_argument("--services", nargs="*", default=["qr", "identity"], choices=["qr", "identity"])
     parser.add_argument("--settle", type=float, default=60, help="seconds after the last attack to look at the memory")
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / ".build" / "release")
+    parser.add_argument("--data", type=pathlib.Path, default="/dev/shm", help="where the services keep their data meanwhile")
     arguments = parser.parse_args()
     if arguments.calls:
         os.sched_setaffinity(0, {CLIENT_CORE})
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=arguments.data) as folder:
             return finish(besiege(arguments, pathlib.Path(folder)), "besieged.json")
     subprocess.run([ROOT / "Tests" / "Benchmarks" / "honest" / "build", CLIENT], check=True)
     os.sched_setaffinity(0, {CLIENT_CORE})
@@ -464,7 +469,7 @@ def main():
         f"{'RSS MiB':>8} {'peak':>8}"
     )
     rows = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=arguments.data) as folder:
         folder = pathlib.Path(folder)
         files = authority.issue(folder)
         tls = ["--tls-certificate-file", str(files.certificate), "--tls-key-file", str(files.key)]

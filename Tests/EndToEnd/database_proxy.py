@@ -59,8 +59,8 @@ class DatabaseProxy:
         # How many go through before.
         self.commits_to_pass = 0
         self.lost = 0
-        # How many changes of rows were in those that the database did not get.
-        self.undelivered = 0
+        # How many changes of rows were in those that the database got, and in those that it did not.
+        self.delivered = self.undelivered = 0
         # Whether the database gets a commit whose answer is lost: then it happens, and otherwise it does not.
         self.delivers_lost = True
         self.open = threading.Event()
@@ -93,6 +93,7 @@ class DatabaseProxy:
                     if not self.delivers_lost:
                         self.undelivered += asked.changes
                         break
+                    self.delivered += asked.changes
                     server.sendall(data)
                     continue
                 self.open.wait()

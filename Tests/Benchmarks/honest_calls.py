@@ -37,6 +37,7 @@ def fleet(binaries, folder):
     many = "1000000"
     identity = ["--sign-in-per-hour", many, "--guest-per-hour", many, "--register-per-hour", many]
     arguments = {"qr": [*UNTHROTTLED["qr"], "--limits-exempt", HONEST], "identity": identity}
+    arguments = {service: [*given, "--threads", "1"] for service, given in arguments.items()}
     return services.Fleet(binaries, folder, arguments=arguments, exempt=HONEST)
 
 

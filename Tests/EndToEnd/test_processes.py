@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import signal
 import stat
 import subprocess
@@ -20,6 +21,23 @@ def test_terminated(own_world, name):
     started = time.monotonic()
     assert own_world.fleet[name].stop() == 0
     assert time.monotonic() - started < 5
+
+
+def event_loops(process):
+    """How many event loops a process has."""
+    threads = pathlib.Path(f"/proc/{process}/task").iterdir()
+    return sum(thread.joinpath("comm").read_text().startswith("NIO-ELT-") for thread in threads)
+
+
+def test_bound_to_a_core(binaries, tmp_path):
+    """R42: a service that is bound to one core has one event loop: two would only wait for each other"""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        with services.Fleet(binaries, tmp_path) as fleet:
+            assert {name: event_loops(fleet[name].process.pid) for name in services.NAMES} == dict.fromkeys(services.NAMES, 1)
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def hears_the_end(process, binary):

@@ -82,7 +82,7 @@ package enum ServiceProcess {
       logger.notice("this is a service for development: its limits leave out what one person's tests run into")
     }
     let threads = configuration[CommonKeys.threads]
-    let eventLoops = MultiThreadedEventLoopGroup(numberOfThreads: threads > 0 ? threads : System.coreCount)
+    let eventLoops = MultiThreadedEventLoopGroup(numberOfThreads: threads > 0 ? threads : Cores.usable)
     defer { eventLoops.shutdownGracefully { _ in } }
     try DataDirectory.prepare(configuration.dataDirectory)
     let token = try serviceToken(configuration)

@@ -63,6 +63,27 @@ import Testing
     #expect(waiting.popFirst() == nil)
   }
 
+  @Test(
+    "A run of messages reaches a reader that waits, and one that comes later, one by one", arguments: [true, false])
+  func runs(waits: Bool) async throws {
+    let consumed = Atomic<Int>(0)
+    let inbox = MessageInbox { consumed.add($0, ordering: .relaxed) }
+    let reader = Task { () throws -> [[UInt8]] in
+      var messages: [[UInt8]] = []
+      for try await message in RequestStream<Blob>(inbox) { messages.append(message.bytes) }
+      return messages
+    }
+    if waits { for _ in 0..<100 { await Task.yield() } }
+    let run: [UInt8] = [0, 0, 0, 0, 1, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 8, 9]
+    // Copied before the call returns.
+    unsafe run.withUnsafeBytes { unsafe inbox.deliver($0, count: 3) }
+    inbox.finish()
+    #expect(try await reader.value == [[7], [], [8, 9]])
+    #expect(consumed.load(ordering: .relaxed) == 3)
+    unsafe run.withUnsafeBytes { unsafe inbox.deliver($0, count: 3) }
+    #expect(inbox.waiting == 0)
+  }
+
   @Test("An error overtakes the messages that wait")
   func failure() async throws {
     let inbox = MessageInbox { _ in }

@@ -139,6 +139,64 @@ import Testing
     #expect(framer.isBetweenMessages)
   }
 
+  /// What the framer hands on in runs and one by one, put together; how many it said they were.
+  private func feedRuns(_ framer: inout MessageFramer, _ bytes: [UInt8], cut: Int) throws -> (wire: [UInt8], count: Int)
+  {
+    var wire: [UInt8] = []
+    var count = 0
+    for piece in [Array(bytes[..<cut]), Array(bytes[cut...])] {
+      // Read within the closure only.
+      let failure = unsafe piece.withUnsafeBytes { piece -> RPCError? in
+        do throws(RPCError) {
+          unsafe try framer.receive(
+            piece,
+            deliverRun: { run, number in
+              unsafe wire += Array(run)
+              count += number
+            },
+            deliver: { message in
+              wire += frame(Array(message.bytes.readableBytesView))
+              count += 1
+            }
+          )
+          return nil
+        } catch {
+          return error
+        }
+      }
+      if let failure { throw failure }
+    }
+    return (wire, count)
+  }
+
+  @Test("Runs of whole messages and those that come in parts are what was sent, wherever it was cut")
+  func runs() throws {
+    let messages: [[UInt8]] = [[], [1], [4, 5, 6], [], [2, 3], Array(repeating: 9, count: 20), []]
+    let bytes = messages.flatMap(frame)
+    for cut in 0...bytes.count {
+      var framer = MessageFramer()
+      let (wire, count) = try feedRuns(&framer, bytes, cut: cut)
+      #expect(wire == bytes && count == messages.count, "cut after \(cut)")
+      #expect(framer.isBetweenMessages && framer.currentLength == 0)
+    }
+  }
+
+  @Test("What is wrong with a message is found behind a run as well, wherever it was cut")
+  func faultBehindRun() throws {
+    let run = frame([1]) + frame([])
+    for (fault, code) in [
+      ([2, 0, 0, 0, 0], StatusCode.internal), ([1, 0, 0, 0, 0], .internal), ([0, 0, 0, 0, 11], .resourceExhausted),
+    ]
+      as [([UInt8], StatusCode)]
+    {
+      for cut in 0...run.count + fault.count {
+        var framer = MessageFramer(limit: 10)
+        let error = #expect(throws: RPCError.self) { try feedRuns(&framer, run + fault, cut: cut) }
+        #expect(error?.code == code, "cut after \(cut)")
+      }
+    }
+  }
+
   @Test("A message over the limit is refused at its prefix")
   func limit() throws {
     var framer = MessageFramer(limit: 10)

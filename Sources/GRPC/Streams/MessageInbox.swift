@@ -42,20 +42,27 @@ package final class MessageInbox: Sendable {
 
   /// Adds a message, without its prefix. Ignored after the end.
   package func deliver(_ message: ReceivedMessage) {
-    let waiter = state.withLock { state -> Waiter? in
+    deliver { $0.append(message) }
+  }
+
+  /// Adds a run of `count` messages, which are whole, each with its prefix. Ignored after the end.
+  package func deliver(_ run: UnsafeRawBufferPointer, count: Int) {
+    // Copied before the call returns.
+    deliver { waiting in unsafe waiting.append(run, count: count) }
+  }
+
+  private func deliver(_ add: (inout WaitingMessages) -> Void) {
+    let first = state.withLock { state -> (waiter: Waiter, message: ReceivedMessage)? in
       guard state.end == nil else { return nil }
-      if let waiter = state.waiter {
-        state.waiter = nil
-        state.isBusy = false
-        return waiter
-      }
-      state.messages.append(message)
-      return nil
+      add(&state.messages)
+      guard let waiter = state.waiter, let message = state.messages.popFirst() else { return nil }
+      state.waiter = nil
+      state.isBusy = false
+      return (waiter, message)
     }
-    guard let waiter else { return }
-    let size = message.bytes.readableBytes
+    guard let (waiter, message) = first else { return }
     waiter.resume(returning: .success(message))
-    consumed(size)
+    consumed(message.bytes.readableBytes)
   }
 
   /// Ends the stream: with nil after the messages that wait, with an error at once and without them, or after them

@@ -7,12 +7,24 @@ struct WaitingMessages {
   private(set) var count = 0
 
   mutating func append(_ message: ReceivedMessage) {
-    if bytes.readerIndex >= bytes.readableBytes { bytes.discardReadBytes() }
+    makeRoom()
     bytes.writeInteger(UInt8(message.isCompressed ? 1 : 0))
     // Bounded by the limit on messages.
     bytes.writeInteger(UInt32(truncatingIfNeeded: message.bytes.readableBytes))
     bytes.writeImmutableBuffer(message.bytes)
     count += 1
+  }
+
+  /// Adds `count` messages, each with its prefix as it travels, which is the form they have here.
+  mutating func append(_ run: UnsafeRawBufferPointer, count: Int) {
+    makeRoom()
+    // Copied before the call returns.
+    unsafe bytes.writeBytes(run)
+    self.count += count
+  }
+
+  private mutating func makeRoom() {
+    if bytes.readerIndex >= bytes.readableBytes { bytes.discardReadBytes() }
   }
 
   mutating func popFirst() -> ReceivedMessage? {

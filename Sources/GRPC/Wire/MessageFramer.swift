@@ -74,6 +74,49 @@ package struct MessageFramer: Sendable {
     }
   }
 
+  /// Takes bytes, and hands on each run of messages that stands whole in them as it is, with how many they are; a message
+  /// that comes in parts as `receive` does. The pointer is good within `deliverRun` only.
+  ///
+  /// For thousands of tiny messages in one frame, of which taking apart each takes longer than a turn.
+  ///
+  /// Errors: as of `receive`.
+  package mutating func receive(
+    _ bytes: UnsafeRawBufferPointer,
+    deliverRun: (UnsafeRawBufferPointer, _ count: Int) throws(RPCError) -> Void,
+    deliver: (inout ReceivedMessage) throws(RPCError) -> Void
+  ) throws(RPCError) {
+    var start = 0
+    if prefixCount > 0 {
+      start = min(unsafe missing(in: bytes), bytes.count)
+      // In bounds by the line above.
+      unsafe try receive(UnsafeRawBufferPointer(rebasing: bytes[..<start]), deliver: deliver)
+    }
+    var end = start
+    var count = 0
+    while bytes.count - end >= 5 {
+      // In bounds by the loop's condition.
+      prefix = unsafe bytes[end..<end + 5].reduce(0) { $0 << 8 | UInt64($1) }
+      try checkPrefix()
+      guard bytes.count - end - 5 >= length else { break }
+      end += 5 + length
+      count += 1
+    }
+    prefix = 0
+    // Both in bounds: the loop ends a run at the last message that is whole.
+    if count > 0 { unsafe try deliverRun(UnsafeRawBufferPointer(rebasing: bytes[start..<end]), count) }
+    unsafe try receive(UnsafeRawBufferPointer(rebasing: bytes[end...]), deliver: deliver)
+  }
+
+  /// How many bytes the message that has begun is short of, as far as `bytes`, which come next, tell.
+  private func missing(in bytes: UnsafeRawBufferPointer) -> Int {
+    let ofPrefix = 5 - prefixCount
+    guard ofPrefix > 0 else { return length - message.bytes.readableBytes }
+    guard bytes.count >= ofPrefix else { return bytes.count }
+    // In bounds by the guard.
+    let whole = unsafe bytes[..<ofPrefix].reduce(prefix) { $0 << 8 | UInt64($1) }
+    return ofPrefix + Int(whole & 0xffff_ffff)
+  }
+
   private mutating func checkPrefix() throws(RPCError) {
     length = Int(prefix & 0xffff_ffff)
     switch prefix >> 32 {

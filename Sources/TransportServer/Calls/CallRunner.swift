@@ -158,11 +158,31 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
   func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
     do throws(RPCError) {
       // The pointer is read before `receive` returns.
-      unsafe try framer.receive(bytes) { message throws(RPCError) in try take(&message) }
+      if call.inbox == nil {
+        unsafe try framer.receive(bytes) { message throws(RPCError) in try take(&message) }
+      } else {
+        unsafe try framer.receive(
+          bytes,
+          deliverRun: { run, count throws(RPCError) in unsafe try take(run, count) },
+          deliver: { message throws(RPCError) in try take(&message) }
+        )
+      }
       return true
     } catch {
       end(error)
       return false
+    }
+  }
+
+  /// Takes a run of messages of a client's stream.
+  private func take(_ run: UnsafeRawBufferPointer, _ count: Int) throws(RPCError) {
+    messages += count
+    switch state.received() {
+    case .fail(let violation): throw violation.error
+    // Copied before the call returns.
+    case .deliver: unsafe call.inbox?.deliver(run, count: count)
+    // What streams runs from its beginning.
+    case .ignore, .keep: break
     }
   }
 

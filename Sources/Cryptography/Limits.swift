@@ -29,6 +29,9 @@ package enum Limits {
   package static let argon2MemoryKiB: UInt32 = 256 * 1024
   package static let argon2Passes: UInt32 = 16
   package static let argon2Lanes: UInt32 = 8
+  /// The shortest salt and hash that libargon2 takes (RFC 9106 section 3.1).
+  static let argon2SaltBytes = 8
+  static let argon2HashBytes = 4
   /// The longest PHC string: the parameters, a salt and a hash of 64 bytes at most.
   package static let phcBytes = 256
 

@@ -71,9 +71,21 @@ struct PasswordHasherTests {
     await #expect(throws: PasswordHasherError.malformedHash) { try await hasher.verify("x", against: stored) }
   }
 
+  @Test("what is stored says the same again, whatever the salt and the hash are")
+  func storedForm() throws {
+    for count in 4...64 {
+      let stored = PHCString(Self.cheap, salt: SecureRandom.bytes(8 + count % 9), hash: SecureRandom.bytes(count))
+      let read = try #require(PHCString(stored.text))
+      #expect(read.salt == stored.salt && read.hash == stored.hash && read.parameters == stored.parameters)
+    }
+    #expect(PHCString(Self.cheap, salt: SecureRandom.bytes(7), hash: SecureRandom.bytes(32)).text.isEmpty == false)
+    #expect(PHCString(PHCString(Self.cheap, salt: SecureRandom.bytes(7), hash: SecureRandom.bytes(32)).text) == nil)
+    #expect(PHCString(PHCString(Self.cheap, salt: SecureRandom.bytes(8), hash: SecureRandom.bytes(3)).text) == nil)
+  }
+
   @Test("R25: the comparison for an unknown account is a real one at the same cost")
   func dummy() async throws {
-    let dummy = PHCString.dummy(Self.cheap)
+    let dummy = PHCString.dummy(Self.cheap).text
     #expect(PHCString(dummy)?.parameters == Self.cheap)
     let hasher = PasswordHasher(parameters: Self.cheap)
     #expect(try await !hasher.verify("x", against: dummy))

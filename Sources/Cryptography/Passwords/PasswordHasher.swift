@@ -9,7 +9,7 @@ import CArgon2
 package final class PasswordHasher: Sendable {
   package let parameters: Argon2Parameters
   private let workers: WorkerThreads
-  private let dummy: String
+  private let dummy: PHCString
 
   static let saltByteCount = 16
   static let hashByteCount = 32
@@ -48,7 +48,12 @@ package final class PasswordHasher: Sendable {
   ) async throws(PasswordHasherError) -> String {
     try Self.checkLength(password)
     let parameters = parameters
-    return try await run(in: place) { Self.encoded(password, parameters) }
+    return try await run(in: place) {
+      let salt = SecureRandom.bytes(Self.saltByteCount)
+      return Self.hash(password, salt, parameters, count: Self.hashByteCount).map {
+        PHCString(parameters, salt: salt, hash: $0).text
+      }
+    }
   }
 
   package func hash(
@@ -62,8 +67,18 @@ package final class PasswordHasher: Sendable {
     _ password: [UInt8], against stored: String, in place: WorkerThreads.Place? = nil
   ) async throws(PasswordHasherError) -> Bool {
     try Self.checkLength(password)
-    guard PHCString(stored) != nil else { throw .malformedHash }
-    return try await run(in: place) { Self.matches(password, stored) }
+    guard let stored = PHCString(stored) else { throw .malformedHash }
+    return try await verify(password, against: stored, in: place)
+  }
+
+  private func verify(
+    _ password: [UInt8], against stored: PHCString, in place: WorkerThreads.Place?
+  ) async throws(PasswordHasherError) -> Bool {
+    try await run(in: place) {
+      Self.hash(password, stored.salt, stored.parameters, count: stored.hash.count).map {
+        ConstantTime.equals($0, stored.hash)
+      }
+    }
   }
 
   package func verify(
@@ -76,6 +91,7 @@ package final class PasswordHasher: Sendable {
   package func verifyDummy(
     _ password: [UInt8], in place: WorkerThreads.Place? = nil
   ) async throws(PasswordHasherError) {
+    try Self.checkLength(password)
     _ = try await verify(password, against: dummy, in: place)
   }
 
@@ -131,47 +147,28 @@ package final class PasswordHasher: Sendable {
     return try result.get()
   }
 
-  private static func encoded(
-    _ password: [UInt8],
-    _ parameters: Argon2Parameters
-  ) -> Result<String, PasswordHasherError> {
-    let salt = SecureRandom.bytes(saltByteCount)
-    var text = [CChar](repeating: 0, count: Limits.phcBytes)
-    // Reads the two arrays within their counts and writes at most `text.count` bytes, NUL included.
-    let status = unsafe password.withUnsafeBytes { password in
-      unsafe salt.withUnsafeBytes { salt in
-        unsafe text.withUnsafeMutableBufferPointer { text in
-          unsafe argon2id_hash_encoded(
-            parameters.passes,
-            parameters.memoryKiB,
-            parameters.lanes,
-            password.baseAddress,
-            password.count,
-            salt.baseAddress,
-            salt.count,
-            hashByteCount,
-            text.baseAddress,
-            text.count
-          )
+  private static func hash(
+    _ password: [UInt8], _ salt: [UInt8], _ parameters: Argon2Parameters, count: Int
+  ) -> Result<[UInt8], PasswordHasherError> {
+    var context = unsafe argon2_context()
+    unsafe context.t_cost = parameters.passes
+    unsafe context.m_cost = parameters.memoryKiB
+    unsafe context.lanes = parameters.lanes
+    unsafe context.threads = parameters.lanes
+    unsafe context.version = ARGON2_VERSION_13.rawValue
+    unsafe HashMemory.provide(for: &context)
+    var (password, salt, hash) = (password, salt, [UInt8](repeating: 0, count: count))
+    // Reads the first two arrays within their counts and writes `count` bytes; it keeps none of the pointers.
+    let status = unsafe password.withUnsafeMutableBufferPointer { password in
+      unsafe salt.withUnsafeMutableBufferPointer { salt in
+        unsafe hash.withUnsafeMutableBufferPointer { hash in
+          unsafe (context.pwd, context.pwdlen) = (password.baseAddress, UInt32(password.count))
+          unsafe (context.salt, context.saltlen) = (salt.baseAddress, UInt32(salt.count))
+          unsafe (context.out, context.outlen) = (hash.baseAddress, UInt32(hash.count))
+          return unsafe argon2id_ctx(&context)
         }
       }
     }
-    guard status == ARGON2_OK.rawValue else { return .failure(.system) }
-    return .success(String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self))
-  }
-
-  private static func matches(_ password: [UInt8], _ stored: String) -> Result<Bool, PasswordHasherError> {
-    // Reads `password` within its count and `stored` up to its NUL. libargon2 compares in constant time.
-    let status = unsafe password.withUnsafeBytes { password in
-      unsafe stored.withCString { stored in
-        unsafe argon2id_verify(stored, password.baseAddress, password.count)
-      }
-    }
-    switch status {
-    case ARGON2_OK.rawValue: return .success(true)
-    case ARGON2_VERIFY_MISMATCH.rawValue: return .success(false)
-    case ARGON2_MEMORY_ALLOCATION_ERROR.rawValue: return .failure(.system)
-    default: return .failure(.malformedHash)
-    }
+    return status == ARGON2_OK.rawValue ? .success(hash) : .failure(.system)
   }
 }

@@ -1,3 +1,4 @@
+internal import Cryptography
 internal import Glibc
 
 /// Gives memory that was freed back to the system once the load that needed it has fallen: the C library keeps most of it
@@ -12,13 +13,13 @@ struct FreedMemory {
   /// part of it: never while the load is what it was, unless it is little.
   func run() async {
     // The name is this function's in every C library that has it, with this type.
-    guard let symbol = unsafe dlsym(nil, "malloc_trim") else { return }
-    let trim = unsafe unsafeBitCast(symbol, to: Trim.self)
+    let trim = unsafe dlsym(nil, "malloc_trim").map { unsafe unsafeBitCast($0, to: Trim.self) }
     var load = LoadWatch(Self.processorTime)
     while !Task.isCancelled {
       try? await Task.sleep(for: Limits.trimInterval)
       guard load.hasFallen(Self.processorTime), !Task.isCancelled else { continue }
-      _ = trim(0)
+      HashMemory.shared.giveBack()
+      _ = trim?(0)
     }
   }
 

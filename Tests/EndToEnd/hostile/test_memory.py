@@ -1,9 +1,11 @@
 """Memory follows the load down: what a burst took is the system's again, with its connections open and after them."""
 
+import concurrent.futures
 import contextlib
 import time
 
 from frames import call
+from target import Target
 
 CONNECTIONS, CALLS = 300, 100
 # Answered by a handler, which has an object of its own on its stream: an error, for the request is empty.
@@ -13,6 +15,10 @@ PER_CONNECTION = 48 * 1024
 SLACK = 8 * 1024 * 1024
 # Connections free what they keep for more calls after 5 s, and the pages are given back within 15 s after that.
 PATIENCE = 60
+
+
+# What a password's hash works in, at the standard cost.
+HASH = 19 * 1024 * 1024
 
 
 def wait_until_below(target, bytes_more, before):
@@ -35,3 +41,15 @@ def test_memory_after_a_burst(tls_target):
             assert all(client.status(number) == INVALID_ARGUMENT for number in range(1, 2 * CALLS, 2))
         wait_until_below(tls_target, CONNECTIONS * PER_CONNECTION + SLACK, before)
     wait_until_below(tls_target, SLACK, before)
+
+
+def test_memory_after_sign_ins(own_world):
+    """What passwords were hashed in is the system's again once nobody signs in"""
+    service = own_world.fleet["identity"]
+    identity = Target(service.process, service.grpc_port, None, service.management_port)
+    before = identity.resident
+    phone = own_world.account()
+    with concurrent.futures.ThreadPoolExecutor(8) as people:
+        list(people.map(lambda _: own_world.device().authenticate(phone.identifier), range(32)))
+    assert identity.resident - before > HASH, "the hashes took no memory: this test measures nothing"
+    wait_until_below(identity, SLACK, before)

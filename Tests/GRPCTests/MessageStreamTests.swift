@@ -84,6 +84,15 @@ import Testing
     #expect(inbox.waiting == 0)
   }
 
+  @Test("An empty message counts as one that the reader took")
+  func emptyMessage() async throws {
+    let taken = Mutex<[Int]>([])
+    let inbox = MessageInbox { size in taken.withLock { $0.append(size) } }
+    inbox.deliver(ReceivedMessage(bytes: ByteBuffer()))
+    #expect(try await inbox.next()?.bytes == ByteBuffer())
+    #expect(taken.withLock { $0 } == [0])
+  }
+
   @Test("An error overtakes the messages that wait")
   func failure() async throws {
     let inbox = MessageInbox { _ in }

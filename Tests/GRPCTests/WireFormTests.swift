@@ -126,25 +126,27 @@ import Testing
     return messages
   }
 
-  private func frame(_ message: [UInt8]) -> [UInt8] {
+  private func frame(_ message: [UInt8], flag: UInt8 = 0) -> [UInt8] {
     let count = UInt32(message.count)
-    return [0] + [24, 16, 8, 0].map { UInt8(count >> $0 & 0xff) } + message
+    return [flag] + [24, 16, 8, 0].map { UInt8(count >> $0 & 0xff) } + message
   }
 
   @Test("However the bytes are cut, the same messages come out", arguments: [1, 2, 3, 5, 7, 64, 10_000])
   func cuts(chunk: Int) throws {
     let messages: [[UInt8]] = [[], [1], Array(repeating: 7, count: 300), [], [2, 3], Array(repeating: 9, count: 1000)]
     var framer = MessageFramer()
-    #expect(try feed(&framer, messages.flatMap(frame), chunk: chunk) == messages)
+    #expect(try feed(&framer, messages.flatMap { frame($0) }, chunk: chunk) == messages)
     #expect(framer.isBetweenMessages)
   }
 
-  /// What the framer hands on in runs and one by one, put together; how many it said they were.
-  private func feedRuns(_ framer: inout MessageFramer, _ bytes: [UInt8], cut: Int) throws -> (wire: [UInt8], count: Int)
-  {
+  /// What the framer hands on in runs and one by one, put together as it travels; how many it said they were.
+  private func feedRuns(
+    _ framer: inout MessageFramer, _ bytes: [UInt8], cuts: [Int]
+  ) throws -> (wire: [UInt8], count: Int) {
     var wire: [UInt8] = []
     var count = 0
-    for piece in [Array(bytes[..<cut]), Array(bytes[cut...])] {
+    for (start, end) in zip([0] + cuts, cuts + [bytes.count]) {
+      let piece = Array(bytes[start..<end])
       // Read within the closure only.
       let failure = unsafe piece.withUnsafeBytes { piece -> RPCError? in
         do throws(RPCError) {
@@ -155,7 +157,7 @@ import Testing
               count += number
             },
             deliver: { message in
-              wire += frame(Array(message.bytes.readableBytesView))
+              wire += frame(Array(message.bytes.readableBytesView), flag: message.isCompressed ? 1 : 0)
               count += 1
             }
           )
@@ -171,14 +173,33 @@ import Testing
 
   @Test("Runs of whole messages and those that come in parts are what was sent, wherever it was cut")
   func runs() throws {
-    let messages: [[UInt8]] = [[], [1], [4, 5, 6], [], [2, 3], Array(repeating: 9, count: 20), []]
-    let bytes = messages.flatMap(frame)
-    for cut in 0...bytes.count {
-      var framer = MessageFramer()
-      let (wire, count) = try feedRuns(&framer, bytes, cut: cut)
-      #expect(wire == bytes && count == messages.count, "cut after \(cut)")
-      #expect(framer.isBetweenMessages && framer.currentLength == 0)
+    let messages: [(UInt8, [UInt8])] = [
+      (0, []), (1, [1]), (0, [4, 5, 6]), (0, []), (1, Array(repeating: 9, count: 258)), (0, [2, 3]), (1, []),
+    ]
+    let bytes = messages.flatMap { frame($1, flag: $0) }
+    for first in 0...bytes.count {
+      for second in first...bytes.count {
+        var framer = MessageFramer()
+        framer.coding = .gzip
+        let (wire, count) = try feedRuns(&framer, bytes, cuts: [first, second])
+        #expect(wire == bytes && count == messages.count, "cut after \(first) and \(second)")
+        #expect(framer.isBetweenMessages && framer.currentLength == 0)
+      }
     }
+  }
+
+  @Test(
+    "Messages that come byte by byte, and long ones in many frames, keep their flags and lengths",
+    arguments: [1, 2, 7, 16384])
+  func pieces(size: Int) throws {
+    let count = size < 16 ? 300 : 65_536
+    let bytes =
+      frame(Array(repeating: 1, count: count), flag: 1) + frame([2]) + frame(Array(repeating: 3, count: count))
+    var framer = MessageFramer()
+    framer.coding = .gzip
+    let (wire, messages) = try feedRuns(&framer, bytes, cuts: Array(stride(from: size, to: bytes.count, by: size)))
+    #expect(wire == bytes && messages == 3)
+    #expect(framer.isBetweenMessages)
   }
 
   @Test("What is wrong with a message is found behind a run as well, wherever it was cut")
@@ -191,7 +212,7 @@ import Testing
     {
       for cut in 0...run.count + fault.count {
         var framer = MessageFramer(limit: 10)
-        let error = #expect(throws: RPCError.self) { try feedRuns(&framer, run + fault, cut: cut) }
+        let error = #expect(throws: RPCError.self) { try feedRuns(&framer, run + fault, cuts: [cut]) }
         #expect(error?.code == code, "cut after \(cut)")
       }
     }

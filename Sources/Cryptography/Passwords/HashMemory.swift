@@ -42,8 +42,6 @@ import Synchronization
       return kept.remove(at: index)
     }
     if let block { return unsafe block.start }
-    // Of another cost than today's, perhaps for good.
-    giveBack()
     let start = unsafe mmap(nil, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
     guard let start = unsafe start, unsafe start != MAP_FAILED else { return nil }
     // A tenth of the time for its pages. Only advice: a system without large pages gives small ones.

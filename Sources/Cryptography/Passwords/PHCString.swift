@@ -32,9 +32,9 @@ struct PHCString {
   }
 
   /// A hash of no password: verifying against it costs what any other costs and fails.
-  static func dummy(_ parameters: Argon2Parameters) -> PHCString {
+  static func dummy(_ parameters: Argon2Parameters) -> String {
     let salt = SecureRandom.bytes(PasswordHasher.saltByteCount)
-    return PHCString(parameters, salt: salt, hash: SecureRandom.bytes(PasswordHasher.hashByteCount))
+    return PHCString(parameters, salt: salt, hash: SecureRandom.bytes(PasswordHasher.hashByteCount)).text
   }
 
   /// What is stored.
@@ -45,7 +45,9 @@ struct PHCString {
 
   private static func cost(_ name: String, _ text: Substring.UTF8View) -> UInt32? {
     guard text.starts(with: name.utf8) else { return nil }
-    return UInt32(String(decoding: text.dropFirst(name.utf8.count), as: UTF8.self))
+    let digits = String(decoding: text.dropFirst(name.utf8.count), as: UTF8.self)
+    // As the form has it: no sign and no zeros in front.
+    return UInt32(digits).flatMap { String($0) == digits ? $0 : nil }
   }
 
   /// PHC strings use the standard alphabet without padding.

@@ -9,7 +9,7 @@ import CArgon2
 package final class PasswordHasher: Sendable {
   package let parameters: Argon2Parameters
   private let workers: WorkerThreads
-  private let dummy: PHCString
+  private let dummy: String
 
   static let saltByteCount = 16
   static let hashByteCount = 32
@@ -68,13 +68,7 @@ package final class PasswordHasher: Sendable {
   ) async throws(PasswordHasherError) -> Bool {
     try Self.checkLength(password)
     guard let stored = PHCString(stored) else { throw .malformedHash }
-    return try await verify(password, against: stored, in: place)
-  }
-
-  private func verify(
-    _ password: [UInt8], against stored: PHCString, in place: WorkerThreads.Place?
-  ) async throws(PasswordHasherError) -> Bool {
-    try await run(in: place) {
+    return try await run(in: place) {
       Self.hash(password, stored.salt, stored.parameters, count: stored.hash.count).map {
         ConstantTime.equals($0, stored.hash)
       }
@@ -91,7 +85,6 @@ package final class PasswordHasher: Sendable {
   package func verifyDummy(
     _ password: [UInt8], in place: WorkerThreads.Place? = nil
   ) async throws(PasswordHasherError) {
-    try Self.checkLength(password)
     _ = try await verify(password, against: dummy, in: place)
   }
 
@@ -154,16 +147,18 @@ package final class PasswordHasher: Sendable {
     unsafe context.t_cost = parameters.passes
     unsafe context.m_cost = parameters.memoryKiB
     unsafe context.lanes = parameters.lanes
-    unsafe context.threads = parameters.lanes
+    // One lane after the other, on this thread: the same hash.
+    unsafe context.threads = 1
     unsafe context.version = ARGON2_VERSION_13.rawValue
     unsafe HashMemory.provide(for: &context)
-    var (password, salt, hash) = (password, salt, [UInt8](repeating: 0, count: count))
-    // Reads the first two arrays within their counts and writes `count` bytes; it keeps none of the pointers.
-    let status = unsafe password.withUnsafeMutableBufferPointer { password in
-      unsafe salt.withUnsafeMutableBufferPointer { salt in
+    var hash = [UInt8](repeating: 0, count: count)
+    // Reads the two arrays within their counts, writes nothing there without a flag that says so, and writes `count` bytes;
+    // it keeps none of the pointers.
+    let status = unsafe password.withUnsafeBufferPointer { password in
+      unsafe salt.withUnsafeBufferPointer { salt in
         unsafe hash.withUnsafeMutableBufferPointer { hash in
-          unsafe (context.pwd, context.pwdlen) = (password.baseAddress, UInt32(password.count))
-          unsafe (context.salt, context.saltlen) = (salt.baseAddress, UInt32(salt.count))
+          unsafe (context.pwd, context.pwdlen) = (.init(mutating: password.baseAddress), UInt32(password.count))
+          unsafe (context.salt, context.saltlen) = (.init(mutating: salt.baseAddress), UInt32(salt.count))
           unsafe (context.out, context.outlen) = (hash.baseAddress, UInt32(hash.count))
           return unsafe argon2id_ctx(&context)
         }

@@ -42,25 +42,39 @@ package final class MessageInbox: Sendable {
 
   /// Adds a message, without its prefix. Ignored after the end.
   package func deliver(_ message: ReceivedMessage) {
-    deliver { $0.append(message) }
+    deliver(first: { _ in message }, waits: { $0.append(message) })
   }
 
   /// Adds a run of `count` messages, which are whole, each with its prefix. Ignored after the end.
   package func deliver(_ run: UnsafeRawBufferPointer, count: Int) {
-    // Copied before the call returns.
-    deliver { waiting in unsafe waiting.append(run, count: count) }
+    deliver(
+      first: { waiting in
+        // Copied before the call returns.
+        unsafe waiting.append(run, count: count)
+        return waiting.popFirst()
+      },
+      waits: { waiting in unsafe waiting.append(run, count: count) }
+    )
   }
 
-  private func deliver(_ add: (inout WaitingMessages) -> Void) {
-    let first = state.withLock { state -> (waiter: Waiter, message: ReceivedMessage)? in
+  /// - Parameters:
+  ///   - first: the message of a reader that waits; what comes after it waits.
+  ///   - waits: has all wait, where no reader does.
+  private func deliver(
+    first: (inout WaitingMessages) -> ReceivedMessage?, waits: (inout WaitingMessages) -> Void
+  ) {
+    let taken = state.withLock { state -> (waiter: Waiter, message: ReceivedMessage)? in
       guard state.end == nil else { return nil }
-      add(&state.messages)
-      guard let waiter = state.waiter, let message = state.messages.popFirst() else { return nil }
+      guard let waiter = state.waiter else {
+        waits(&state.messages)
+        return nil
+      }
+      guard let message = first(&state.messages) else { return nil }
       state.waiter = nil
       state.isBusy = false
       return (waiter, message)
     }
-    guard let (waiter, message) = first else { return }
+    guard let (waiter, message) = taken else { return }
     waiter.resume(returning: .success(message))
     consumed(message.bytes.readableBytes)
   }
@@ -96,10 +110,10 @@ package final class MessageInbox: Sendable {
   }
 
   private func takeOrWait(_ waiter: Waiter) -> Result<ReceivedMessage?, RPCError>? {
-    var size = 0
+    var taken: Int?
     let ready = state.withLock { state -> Result<ReceivedMessage?, RPCError>? in
       if let message = state.messages.popFirst() {
-        size = message.bytes.readableBytes
+        taken = message.bytes.readableBytes
         state.isBusy = true
         return .success(message)
       }
@@ -114,7 +128,8 @@ package final class MessageInbox: Sendable {
       state.waiter = waiter
       return nil
     }
-    if size > 0 { consumed(size) }
+    // An empty one as well: it may be the last that the transport waits for.
+    if let taken { consumed(taken) }
     return ready
   }
 

@@ -56,7 +56,7 @@ package struct MessageFramer: Sendable {
         prefixCount += 1
         index += 1
         guard prefixCount == 5 else { continue }
-        try checkPrefix()
+        length = try lengthSaid(by: prefix)
       }
       let count = min(length - message.bytes.readableBytes, bytes.count - index)
       if count > 0 {
@@ -90,18 +90,17 @@ package struct MessageFramer: Sendable {
       start = min(unsafe missing(in: bytes), bytes.count)
       // In bounds by the line above.
       unsafe try receive(UnsafeRawBufferPointer(rebasing: bytes[..<start]), deliver: deliver)
+      guard prefixCount == 0 else { return }
     }
     var end = start
     var count = 0
     while bytes.count - end >= 5 {
       // In bounds by the loop's condition.
-      prefix = unsafe bytes[end..<end + 5].reduce(0) { $0 << 8 | UInt64($1) }
-      try checkPrefix()
+      let length = try lengthSaid(by: unsafe bytes[end..<end + 5].reduce(0) { $0 << 8 | UInt64($1) })
       guard bytes.count - end - 5 >= length else { break }
       end += 5 + length
       count += 1
     }
-    prefix = 0
     // Both in bounds: the loop ends a run at the last message that is whole.
     if count > 0 { unsafe try deliverRun(UnsafeRawBufferPointer(rebasing: bytes[start..<end]), count) }
     unsafe try receive(UnsafeRawBufferPointer(rebasing: bytes[end...]), deliver: deliver)
@@ -117,8 +116,9 @@ package struct MessageFramer: Sendable {
     return ofPrefix + Int(whole & 0xffff_ffff)
   }
 
-  private mutating func checkPrefix() throws(RPCError) {
-    length = Int(prefix & 0xffff_ffff)
+  /// The length of the message that stands behind a prefix.
+  private func lengthSaid(by prefix: UInt64) throws(RPCError) -> Int {
+    let length = Int(prefix & 0xffff_ffff)
     switch prefix >> 32 {
     case 0: break
     case 1 where coding == .gzip: break
@@ -128,5 +128,6 @@ package struct MessageFramer: Sendable {
     guard length <= limit else {
       throw RPCError(.resourceExhausted, "a message of \(length) bytes, the limit is \(limit)")
     }
+    return length
   }
 }

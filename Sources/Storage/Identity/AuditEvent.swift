@@ -1,6 +1,7 @@
 /// A security event on record.
 package struct AuditEvent: Sendable, Equatable {
-  /// Its place in the log, higher than those of the events before it in its chain. Where there is one chain, its number.
+  /// Its place in the log, higher than those of the events before it in its chain. Where there is one chain, its number,
+  /// unless the log was brought from a database with several.
   package var sequence: Int64
   /// The chain that it is in: 0 where there is one.
   package var chain: Int64

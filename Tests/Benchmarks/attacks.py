@@ -33,8 +33,10 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import ssl
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -243,7 +245,10 @@ def half_open(target):
 def connection_flood(target):
     with contextlib.ExitStack() as stack:
         for _ in range(300):
-            stack.enter_context(target.raw(timeout=2))
+            peer = stack.enter_context(target.raw(timeout=2))
+            # Closed by a reset: what a closed connection leaves for a minute is left at the attacker's, not at the server's,
+            # and where both are one machine 130,000 of them slow down whoever connects.
+            peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 ATTACKS = {

@@ -5,15 +5,20 @@ import Testing
 @testable import GRPC
 
 @Suite struct MessageStreamTests {
-  @Test("Messages come in order, then the end")
-  func order() async throws {
-    let consumed = Atomic<Int>(0)
-    let inbox = MessageInbox { consumed.add($0, ordering: .relaxed) }
-    let reader = Task { () throws -> [[UInt8]] in
+  /// Reads all that comes.
+  private static func reader(_ inbox: MessageInbox) -> Task<[[UInt8]], any Error> {
+    Task {
       var messages: [[UInt8]] = []
       for try await message in RequestStream<Blob>(inbox) { messages.append(message.bytes) }
       return messages
     }
+  }
+
+  @Test("Messages come in order, then the end")
+  func order() async throws {
+    let consumed = Atomic<Int>(0)
+    let inbox = MessageInbox { consumed.add($0, ordering: .relaxed) }
+    let reader = Self.reader(inbox)
     for index in 0..<100 {
       inbox.deliver(ReceivedMessage(bytes: ByteBuffer(bytes: [UInt8(index)])))
       if index % 10 == 0 { await Task.yield() }
@@ -68,11 +73,7 @@ import Testing
   func runs(waits: Bool) async throws {
     let consumed = Atomic<Int>(0)
     let inbox = MessageInbox { consumed.add($0, ordering: .relaxed) }
-    let reader = Task { () throws -> [[UInt8]] in
-      var messages: [[UInt8]] = []
-      for try await message in RequestStream<Blob>(inbox) { messages.append(message.bytes) }
-      return messages
-    }
+    let reader = Self.reader(inbox)
     if waits { for _ in 0..<100 { await Task.yield() } }
     let run: [UInt8] = [0, 0, 0, 0, 1, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 8, 9]
     // Copied before the call returns.

@@ -51,15 +51,22 @@ package final class NoticeCourier: Sendable {
           self.sayDropped()
         }
       }
+      var warning = PatientWarning()
       for await _ in wakes {
-        for channel in NoticeChannel.allCases {
-          for notice in await lease(on: channel) {
-            group.addTask {
-              await self.deliver(notice)
-              self.underWay.withLock { $0[channel, default: 1] -= 1 }
-              self.wake.yield()
+        do throws(StorageError) {
+          for channel in NoticeChannel.allCases {
+            for notice in try await lease(on: channel) {
+              group.addTask {
+                await self.deliver(notice)
+                self.underWay.withLock { $0[channel, default: 1] -= 1 }
+                self.wake.yield()
+              }
             }
           }
+          warning.succeeded()
+        } catch {
+          guard warning.failed() else { continue }
+          surroundings.logger.error("notices cannot be looked up", metadata: ["cause": "\(error)"])
         }
       }
     }
@@ -73,22 +80,17 @@ package final class NoticeCourier: Sendable {
       "owners were not told: more notices waited for them than are kept", metadata: ["count": "\(count)"])
   }
 
-  private func lease(on channel: NoticeChannel) async -> [OwnerNotice] {
+  private func lease(on channel: NoticeChannel) async throws(StorageError) -> [OwnerNotice] {
     let room = Limits.noticeDeliveries - underWay.withLock { $0[channel, default: 0] }
     guard room > 0 else { return [] }
-    do throws(StorageError) {
-      let taken = try await domain.perform(
-        LeaseNotices(under: policy, on: channel, limit: room, at: surroundings.clock.now()))
-      if taken.givenUp > 0 {
-        surroundings.logger.error(
-          "owners were not told: their notices are too old", metadata: ["count": "\(taken.givenUp)"])
-      }
-      underWay.withLock { $0[channel, default: 0] += taken.notices.count }
-      return taken.notices
-    } catch {
-      surroundings.logger.error("notices could not be looked up", metadata: ["cause": "\(error)"])
-      return []
+    let taken = try await domain.perform(
+      LeaseNotices(under: policy, on: channel, limit: room, at: surroundings.clock.now()))
+    if taken.givenUp > 0 {
+      surroundings.logger.error(
+        "owners were not told: their notices are too old", metadata: ["count": "\(taken.givenUp)"])
     }
+    underWay.withLock { $0[channel, default: 0] += taken.notices.count }
+    return taken.notices
   }
 
   private func deliver(_ notice: OwnerNotice) async {

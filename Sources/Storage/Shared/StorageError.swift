@@ -80,7 +80,7 @@ package struct StorageError: Error, Sendable, Equatable, CustomStringConvertible
       case .overloaded: "too much work is waiting"
       case .superseded: "others were faster again and again"
       case .closed: "the store is closed"
-      case .unavailable: "the file cannot be used now"
+      case .unavailable: "the storage cannot be used now"
       case .outcomeUnknown: "nobody knows whether the change was made"
       case .full: "the disk is full"
       case .corrupt: "the file is damaged"

@@ -28,7 +28,7 @@ class PostgreSQL:
     def __init__(self, environment=None, **settings):
         """`environment` is added to the server's."""
         self.environment = environment or {}
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lkpg-", dir="/tmp"))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lkpg-", dir=os.environ.get("TMPDIR", "/tmp")))
         self.folder.chmod(0o755)
         self.data = self.folder / "data"
         self.port = services.free_port()

@@ -28,7 +28,7 @@ LEAD, TOKENS = 600, 900 + 60
 @pytest.fixture(scope="module")
 def clock():
     """The database's and the services', ahead by as much as a test says."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="lkclock-", dir="/tmp"))
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="lkclock-"))
     # The database is another user's.
     folder.chmod(0o755)
     moved = moved_clock.MovedClock(folder)

@@ -30,10 +30,7 @@ import Synchronization
 
   /// `settings` are lines of postgresql.conf, such as `max_connections = 5`.
   package init(_ settings: [String] = []) throws {
-    var template = Array("/tmp/lkpg-XXXXXX".utf8CString)
-    // mkdtemp fills in the six letters in place and keeps nothing.
-    guard unsafe mkdtemp(&template) != nil else { throw Failure(command: "mkdtemp", status: errno) }
-    folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    folder = try TemporaryFolder.make("lkpg")
     // A statement that is not waited for on a disk is as good for what these tests claim.
     let lines =
       [
@@ -48,8 +45,8 @@ import Synchronization
       throw Failure(command: "popen", status: errno)
     }
     unsafe watched = stream
-    try run("chmod 755 . && mkdir data && { [ \"$(id -u)\" != 0 ] || chown postgres data . ; }")
-    try run("as initdb -D \(folder)/data -A trust -U latchkey -E UTF8 --locale=C -N")
+    try run("chmod 755 . && { [ \"$(id -u)\" != 0 ] || chown postgres . ; }")
+    try run(Self.make)
     try run("cat >>data/postgresql.conf <<'END'\n\(lines.joined(separator: "\n"))\nEND")
     try start()
   }
@@ -75,7 +72,7 @@ import Synchronization
       count += 1
       return count
     }
-    try run("as createdb -h \(folder) -U latchkey test\(number)")
+    try run("as createdb --strategy file_copy -h \(folder) -U latchkey test\(number)")
     return "postgresql://latchkey@/test\(number)?host=\(folder)"
   }
 
@@ -83,6 +80,16 @@ import Synchronization
   package func run(sql: String, in url: String) throws {
     try run("as psql -q -v ON_ERROR_STOP=1 '\(url)' <<'END'\n\(sql)\nEND")
   }
+
+  /// Its data, copied from what the first process that asked has made and kept in the build's folder: making them takes as
+  /// long as starting a server several times. What is kept is whole, because it gets its name at the end.
+  private static let make = """
+    made="$OLDPWD/.build/postgresql-$(initdb --version | cut -d" " -f3)-$(id -u)"; \
+    if [ -d "$made" ]; then cp -a "$made" data; else \
+      as initdb -D "$PWD/data" -A trust -U latchkey -E UTF8 --locale=C -N && \
+      { { cp -a data "$made.$$" && mv -T "$made.$$" "$made"; } || rm -rf "$made.$$"; }; \
+    fi
+    """
 
   /// `as COMMAND` runs it as a user whom PostgreSQL takes: it refuses root.
   private static let find = """

@@ -5,14 +5,21 @@ package final class TemporaryFolder: Sendable {
   package let path: String
 
   package init() throws {
-    var template = Array("/tmp/latchkey-test-XXXXXX".utf8CString)
-    // mkdtemp fills in the six letters in place and keeps nothing.
-    guard unsafe mkdtemp(&template) != nil else { throw CannotMake(code: errno) }
-    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    path = try Self.make("latchkey-test")
   }
 
   deinit {
     Self.removeTree(path)
+  }
+
+  /// The path of a new folder, in TMPDIR or else /tmp, that whoever made it removes.
+  package static func make(_ name: String) throws -> String {
+    // The text is copied; nothing of these tests changes the environment.
+    let parent = unsafe getenv("TMPDIR").map { unsafe String(cString: $0) } ?? "/tmp"
+    var template = Array("\(parent)/\(name)-XXXXXX".utf8CString)
+    // mkdtemp fills in the six letters in place and keeps nothing.
+    guard unsafe mkdtemp(&template) != nil else { throw CannotMake(code: errno) }
+    return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
   package func file(_ name: String) -> String { "\(path)/\(name)" }

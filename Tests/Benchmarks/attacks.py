@@ -369,9 +369,11 @@ def place(target, nice, before_others):
     """The server on the first core, at an ordinary priority or before all that have one."""
     for thread in [int(thread.name) for thread in pathlib.Path(f"/proc/{target.process.pid}/task").iterdir()]:
         os.sched_setaffinity(thread, {SERVER_CORE})
+        # Not the one of whoever started it: what has a real-time priority and is never idle stands still for the 50 ms of
+        # each second that Linux keeps for others.
+        policy, priority = (os.SCHED_RR, SERVER_PRIORITY) if before_others else (os.SCHED_OTHER, 0)
+        os.sched_setscheduler(thread, policy, os.sched_param(priority))
         os.setpriority(os.PRIO_PROCESS, thread, nice)
-        if before_others:
-            os.sched_setscheduler(thread, os.SCHED_RR, os.sched_param(SERVER_PRIORITY))
 
 
 def besieged(callers, attack, make, sources, seconds, quiet, target):

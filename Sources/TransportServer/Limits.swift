@@ -172,8 +172,11 @@ enum Limits {
   /// The pause in accepting when there is no room for another connection, such as no file descriptor: a tenth of a
   /// second's wait for those who come, and ten attempts a second.
   static let acceptPause = TimeAmount.milliseconds(100)
-  /// The files of this process that connections leave to everything else: 16 that each of two listeners accepts before it
-  /// looks again, and 32 for databases, logs and what the system's libraries open for a moment.
+  /// Connections that are accepted between two looks at the sockets: half a millisecond's work. Where hundreds come and go
+  /// at once all that a look finds comes before the next ones are accepted, so that the last one waits for as many looks as
+  /// there are connections before it, by this many.
+  static let acceptsAtOnce: UInt = 16
+  /// The files of this process that connections leave to everything else: ``acceptsAtOnce`` of two listeners, and 32 for databases, logs and what the system's libraries open for a moment.
   static let spareFiles = 64
 
   /// How long there must have been no stream before what a connection keeps for the next ones is freed, unless it is for

@@ -4,7 +4,9 @@ internal import NIOCore
 /// Stops accepting for a while when this process has few files left, or the system none.
 ///
 /// Connections that wait would have the event loop try again and again meanwhile. The last files are for everything else:
-/// the system's libraries end a process that cannot open one (libdispatch looks at its threads in /proc).
+/// the system's libraries end a process that cannot open one (libdispatch looks at its threads in /proc). What is accepted
+/// between two looks at the sockets is accepted though there was a pause in between, so that after one there is one at a
+/// time, until there is room for many again.
 ///
 /// Cost: three system calls for each connection that is accepted.
 final class AcceptPause: ChannelInboundHandler {
@@ -12,9 +14,15 @@ final class AcceptPause: ChannelInboundHandler {
 
   private static let shortages: Set<CInt> = [EMFILE, ENFILE, ENOBUFS, ENOMEM]
   private var isPaused = false
+  /// One connection is accepted at a time.
+  private var isCareful = false
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    if !Self.hasSpareFiles { pause(context) }
+    if !Self.hasSpareFiles(Limits.spareFiles) {
+      pause(context)
+    } else if isCareful && Self.hasSpareFiles(2 * Limits.spareFiles) {
+      accept(atOnce: Limits.acceptsAtOnce, context)
+    }
     context.fireChannelRead(data)
   }
 
@@ -27,12 +35,13 @@ final class AcceptPause: ChannelInboundHandler {
     guard !isPaused else { return }
     isPaused = true
     setAccepting(false, context)
+    accept(atOnce: 1, context)
     resumeLater(context)
   }
 
   private func resumeLater(_ context: ChannelHandlerContext) {
     context.eventLoop.assumeIsolated().scheduleTask(in: Limits.acceptPause) { [self] in
-      guard Self.hasSpareFiles || !context.channel.isActive else { return resumeLater(context) }
+      guard Self.hasSpareFiles(Limits.spareFiles) || !context.channel.isActive else { return resumeLater(context) }
       isPaused = false
       setAccepting(true, context)
     }
@@ -43,9 +52,14 @@ final class AcceptPause: ChannelInboundHandler {
     try? context.channel.syncOptions?.setOption(.autoRead, value: accepts)
   }
 
-  /// Whether the lowest number that is free leaves room for others: the kernel gives the lowest one to whoever asks. The
+  private func accept(atOnce count: UInt, _ context: ChannelHandlerContext) {
+    isCareful = count == 1
+    try? context.channel.syncOptions?.setOption(.maxMessagesPerRead, value: count)
+  }
+
+  /// Whether the lowest number that is free leaves room for `spare` others: the kernel gives the lowest one to whoever asks. The
   /// limit is asked for each time, since it may be changed from outside.
-  private static var hasSpareFiles: Bool {
+  private static func hasSpareFiles(_ spare: Int) -> Bool {
     var limit = rlimit()
     // getrlimit fills the struct and keeps nothing.
     guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return true }
@@ -53,6 +67,6 @@ final class AcceptPause: ChannelInboundHandler {
     // Without a standard error there is nothing to make a second one of, and nothing is known.
     if lowest < 0 { return errno != EMFILE }
     close(lowest)
-    return Int(lowest) + Limits.spareFiles < Int(clamping: limit.rlim_cur)
+    return Int(lowest) + spare < Int(clamping: limit.rlim_cur)
   }
 }

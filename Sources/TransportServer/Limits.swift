@@ -176,7 +176,8 @@ enum Limits {
   /// at once all that a look finds comes before the next ones are accepted, so that the last one waits for as many looks as
   /// there are connections before it, by this many.
   static let acceptsAtOnce: UInt = 16
-  /// The files of this process that connections leave to everything else: ``acceptsAtOnce`` of two listeners, and 32 for databases, logs and what the system's libraries open for a moment.
+  /// The files of this process that connections leave to everything else: ``acceptsAtOnce`` of two listeners, and 32 for
+  /// databases, logs and what the system's libraries open for a moment.
   static let spareFiles = 64
 
   /// How long there must have been no stream before what a connection keeps for the next ones is freed, unless it is for

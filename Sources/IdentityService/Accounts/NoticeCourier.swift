@@ -51,22 +51,16 @@ package final class NoticeCourier: Sendable {
           self.sayDropped()
         }
       }
-      var warning = PatientWarning()
+      var warnings: [NoticeChannel: PatientWarning] = [:]
       for await _ in wakes {
-        do throws(StorageError) {
-          for channel in NoticeChannel.allCases {
-            for notice in try await lease(on: channel) {
-              group.addTask {
-                await self.deliver(notice)
-                self.underWay.withLock { $0[channel, default: 1] -= 1 }
-                self.wake.yield()
-              }
+        for channel in NoticeChannel.allCases {
+          for notice in await lease(on: channel, &warnings[channel, default: PatientWarning()]) {
+            group.addTask {
+              await self.deliver(notice)
+              self.underWay.withLock { $0[channel, default: 1] -= 1 }
+              self.wake.yield()
             }
           }
-          warning.succeeded()
-        } catch {
-          guard warning.failed() else { continue }
-          surroundings.logger.error("notices cannot be looked up", metadata: ["cause": "\(error)"])
         }
       }
     }
@@ -80,17 +74,26 @@ package final class NoticeCourier: Sendable {
       "owners were not told: more notices waited for them than are kept", metadata: ["count": "\(count)"])
   }
 
-  private func lease(on channel: NoticeChannel) async throws(StorageError) -> [OwnerNotice] {
+  private func lease(on channel: NoticeChannel, _ warning: inout PatientWarning) async -> [OwnerNotice] {
     let room = Limits.noticeDeliveries - underWay.withLock { $0[channel, default: 0] }
     guard room > 0 else { return [] }
-    let taken = try await domain.perform(
-      LeaseNotices(under: policy, on: channel, limit: room, at: surroundings.clock.now()))
-    if taken.givenUp > 0 {
-      surroundings.logger.error(
-        "owners were not told: their notices are too old", metadata: ["count": "\(taken.givenUp)"])
+    do throws(StorageError) {
+      let taken = try await domain.perform(
+        LeaseNotices(under: policy, on: channel, limit: room, at: surroundings.clock.now()))
+      warning.succeeded()
+      if taken.givenUp > 0 {
+        surroundings.logger.error(
+          "owners were not told: their notices are too old", metadata: ["count": "\(taken.givenUp)"])
+      }
+      underWay.withLock { $0[channel, default: 0] += taken.notices.count }
+      return taken.notices
+    } catch {
+      if warning.failed() {
+        surroundings.logger.error(
+          "notices cannot be looked up", metadata: ["cause": "\(error)", "channel": "\(channel)"])
+      }
+      return []
     }
-    underWay.withLock { $0[channel, default: 0] += taken.notices.count }
-    return taken.notices
   }
 
   private func deliver(_ notice: OwnerNotice) async {

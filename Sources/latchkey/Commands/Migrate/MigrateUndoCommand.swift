@@ -17,8 +17,7 @@ struct MigrateUndoCommand: DeviceCommand {
 
   func run(_ device: DeviceClient, _ settings: Settings, _ output: Output) async throws {
     let id = try MigrateStatusCommand.id(id, in: settings)
-    _ = try await device.undoMerge(id: id)
-    output.progress("The merge is being taken back.")
+    if try await device.undoMerge(id: id) { output.progress("The merge is being taken back.") }
     let merge = try await MergeProgress.watch(id, device, output) { _ in }
     let text = merge.state == .undone ? "The merge was taken back." : "The merge was not taken back: \(merge.failure)"
     output.result(text, JSONValue(merge))

@@ -38,7 +38,7 @@ import Synchronization
         "shared_buffers = 64MB",
       ] + settings
     // The watcher is in a session of its own, so that what ends the tests' group does not end it first.
-    let end = "cat >/dev/null; as pg_ctl -D \(folder)/data -m immediate stop; rm -rf \(folder)"
+    let end = "cat >/dev/null; as pg_ctl -D \"\(folder)/data\" -m immediate stop; rm -rf \"\(folder)\""
     let watcher = "exec setsid sh -c '\(Self.find); \(end)'"
     // The text is copied; `e` keeps the stream from other children, which would hold it open.
     guard let stream = unsafe popen("(\(watcher)) >/dev/null 2>&1", "we") else {
@@ -56,14 +56,14 @@ import Synchronization
     unsafe pclose(watched)
   }
 
-  package func start() throws { try run("as pg_ctl -D \(folder)/data -l \(folder)/log -w -t 30 start") }
+  package func start() throws { try run("as pg_ctl -D \"$PWD/data\" -l \"$PWD/log\" -w -t 30 start") }
 
   /// Ends all of its processes as a power cut would.
-  package func kill() throws { try run("as pg_ctl -D \(folder)/data -m immediate -w stop") }
+  package func kill() throws { try run("as pg_ctl -D \"$PWD/data\" -m immediate -w stop") }
 
   /// Has it read its settings anew, with one more.
   package func set(_ setting: String) throws {
-    try run("echo \"\(setting)\" >>data/postgresql.conf && as pg_ctl -D \(folder)/data reload")
+    try run("echo \"\(setting)\" >>data/postgresql.conf && as pg_ctl -D \"$PWD/data\" reload")
   }
 
   /// The URL of a new database.
@@ -72,7 +72,7 @@ import Synchronization
       count += 1
       return count
     }
-    try run("as createdb --strategy file_copy -h \(folder) -U latchkey test\(number)")
+    try run("as createdb --strategy file_copy -h \"$PWD\" -U latchkey test\(number)")
     return "postgresql://latchkey@/test\(number)?host=\(folder)"
   }
 
@@ -87,7 +87,7 @@ import Synchronization
     made="$OLDPWD/.build/postgresql-$(initdb --version | cut -d" " -f3)-$(id -u)"; \
     if [ -d "$made" ]; then cp -a "$made" data; else \
       as initdb -D "$PWD/data" -A trust -U latchkey -E UTF8 --locale=C -N && \
-      { { cp -a data "$made.$$" && mv -T "$made.$$" "$made"; } || rm -rf "$made.$$"; }; \
+      { { cp -a data "$made.$$" && sync -f "$made.$$" && mv -T "$made.$$" "$made"; } || rm -rf "$made.$$"; }; \
     fi
     """
 
@@ -99,7 +99,7 @@ import Synchronization
 
   private func run(_ command: String) throws {
     // The command is made of the test's own constants.
-    let status = unsafe system("cd '\(folder)' && { \(Self.find); \(command)\n} >>\(folder)/commands 2>&1 </dev/null")
+    let status = unsafe system("cd '\(folder)' && { \(Self.find); \(command)\n} >>commands 2>&1 </dev/null")
     guard status == 0 else { throw Failure(command: command, status: status) }
   }
 }

@@ -80,8 +80,8 @@ def main():
     costs = {1: [], 2: []}
     folder = pathlib.Path(tempfile.mkdtemp())
     try:
-        one = postgresql.fleet(conftest._binaries(), folder / "one" / "fleet", servers[0], arguments)
-        two = postgresql.fleet(conftest._binaries(), folder / "two" / "fleet", servers[1], arguments, instances=2)
+        one = postgresql.fleet(conftest._binaries(), folder / "one", servers[0], arguments)
+        two = postgresql.fleet(conftest._binaries(), folder / "two", servers[1], arguments, instances=2)
         with one, two:
             fleets = {1: one, 2: two}
             codes = {instances: [World(fleet).device().issue_qr().device_code for _ in range(CODES)] for instances, fleet in fleets.items()}

@@ -5,8 +5,8 @@ internal import NIOCore
 ///
 /// Connections that wait would have the event loop try again and again meanwhile. The last files are for everything else:
 /// the system's libraries end a process that cannot open one (libdispatch looks at its threads in /proc). What is accepted
-/// between two looks at the sockets is accepted though there was a pause in between, so that after one there is one at a
-/// time, until there is room for many again.
+/// between two looks at the sockets is accepted though the pause began with the first of it, so that after one there is one
+/// at a time: a low number that is free does not say how many others are.
 ///
 /// Cost: three system calls for each connection that is accepted.
 final class AcceptPause: ChannelInboundHandler {
@@ -14,15 +14,9 @@ final class AcceptPause: ChannelInboundHandler {
 
   private static let shortages: Set<CInt> = [EMFILE, ENFILE, ENOBUFS, ENOMEM]
   private var isPaused = false
-  /// One connection is accepted at a time.
-  private var isCareful = false
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    if !Self.hasSpareFiles(Limits.spareFiles) {
-      pause(context)
-    } else if isCareful && Self.hasSpareFiles(2 * Limits.spareFiles) {
-      accept(atOnce: Limits.acceptsAtOnce, context)
-    }
+    if !Self.hasSpareFiles { pause(context) }
     context.fireChannelRead(data)
   }
 
@@ -35,13 +29,14 @@ final class AcceptPause: ChannelInboundHandler {
     guard !isPaused else { return }
     isPaused = true
     setAccepting(false, context)
-    accept(atOnce: 1, context)
+    // A channel that takes no options has been closed.
+    try? context.channel.syncOptions?.setOption(.maxMessagesPerRead, value: 1)
     resumeLater(context)
   }
 
   private func resumeLater(_ context: ChannelHandlerContext) {
     context.eventLoop.assumeIsolated().scheduleTask(in: Limits.acceptPause) { [self] in
-      guard Self.hasSpareFiles(Limits.spareFiles) || !context.channel.isActive else { return resumeLater(context) }
+      guard Self.hasSpareFiles || !context.channel.isActive else { return resumeLater(context) }
       isPaused = false
       setAccepting(true, context)
     }
@@ -52,14 +47,9 @@ final class AcceptPause: ChannelInboundHandler {
     try? context.channel.syncOptions?.setOption(.autoRead, value: accepts)
   }
 
-  private func accept(atOnce count: UInt, _ context: ChannelHandlerContext) {
-    isCareful = count == 1
-    try? context.channel.syncOptions?.setOption(.maxMessagesPerRead, value: count)
-  }
-
-  /// Whether the lowest number that is free leaves room for `spare` others: the kernel gives the lowest one to whoever asks. The
+  /// Whether the lowest number that is free leaves room for others: the kernel gives the lowest one to whoever asks. The
   /// limit is asked for each time, since it may be changed from outside.
-  private static func hasSpareFiles(_ spare: Int) -> Bool {
+  private static var hasSpareFiles: Bool {
     var limit = rlimit()
     // getrlimit fills the struct and keeps nothing.
     guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return true }
@@ -67,6 +57,6 @@ final class AcceptPause: ChannelInboundHandler {
     // Without a standard error there is nothing to make a second one of, and nothing is known.
     if lowest < 0 { return errno != EMFILE }
     close(lowest)
-    return Int(lowest) + spare < Int(clamping: limit.rlim_cur)
+    return Int(lowest) + Limits.spareFiles < Int(clamping: limit.rlim_cur)
   }
 }

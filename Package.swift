@@ -10,16 +10,16 @@ let strict: [SwiftSetting] = [
   .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
 ]
 
+/// What tests play through most often: the rules, what they say it in, the storage, and what every call passes through.
+/// Debug builds optimise it as well, with all of its assertions and checks.
+let played: [SwiftSetting] =
+  strict + [.unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))]
+
 /// The modules that every call passes through. Release builds leave out the checks that no two accesses to one variable
 /// overlap, which unit tests, fuzzing and the attacks on debug builds make. Without them a poll takes 0.66 of the CPU at 50
 /// connections of 100 streams, and 0.93 at 500 of one stream.
 let hot: [SwiftSetting] =
-  strict + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
-
-/// The rules, what they say it in, and the engine without a disk: tests play through them so many times that debug builds
-/// optimise them as well, with all of their assertions and checks.
-let played: [SwiftSetting] =
-  strict + [.unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))]
+  played + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
 
 /// Executables are linked by the toolchain's lld, which is quicker than Debian's gold, and which says nothing of mktemp: a
 /// part of Foundation that swift-configuration brings along names it, so that gold warns once for each executable that is
@@ -130,8 +130,8 @@ let package = Package(
     module("Storage", ["LatchkeyModel"], settings: played),
     module("Domain", ["Storage", "LatchkeyModel"], settings: played),
     module("StorageMemory", ["Storage", "LatchkeyModel"], settings: played),
-    module("StorageSQLite", ["Callers", "Storage", "LatchkeyModel", "CSQLite", deque]),
-    module("StoragePostgreSQL", ["Callers", "Storage", "LatchkeyModel", "CPostgreSQL", deque]),
+    module("StorageSQLite", ["Callers", "Storage", "LatchkeyModel", "CSQLite", deque], settings: played),
+    module("StoragePostgreSQL", ["Callers", "Storage", "LatchkeyModel", "CPostgreSQL", deque], settings: played),
 
     // Other people's servers.
     module("Transfers", ["CCurl", "Cryptography", "LatchkeyModel"]),
@@ -150,7 +150,8 @@ let package = Package(
       [
         "Callers", "ServiceRuntime", "JSON", "LatchkeyModel", "LatchkeyProtos", "GRPC", "TransportServer",
         "Cryptography", "Domain", "Storage", "StorageSQLite", "Transfers", nio, logging,
-      ]),
+      ],
+      settings: played),
     module(
       "QRSessionService",
       [

@@ -193,6 +193,8 @@ def test_deadline_of_the_caller_binds_the_next_service(own_world):
         # It is there, and says nothing.
         os.kill(identity.pid, signal.SIGSTOP)
         try:
+            # The signal stops one thread first; until that one is scheduled the others go on and answer.
+            os.waitid(os.P_PID, identity.pid, os.WSTOPPED | os.WNOWAIT)
             started = time.monotonic()
             path = "/latchkey.qr.v1.QrSessionService/PollSession"
             fields = [("grpc-timeout", "1500m")]

@@ -10,8 +10,8 @@ let strict: [SwiftSetting] = [
   .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
 ]
 
-/// What tests play through most often: the rules, what they say it in, the storage, and what every call passes through.
-/// Debug builds optimise it as well, with all of its assertions and checks.
+/// What tests play through most often: the rules, what they say it in, the storage, identity, and what every call passes
+/// through. Debug builds optimise it as well, with all of its assertions and checks.
 let played: [SwiftSetting] =
   strict + [.unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))]
 

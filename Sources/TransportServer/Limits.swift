@@ -181,8 +181,8 @@ enum Limits {
   static let spareFiles = 64
 
   /// How long there must have been no stream before what a connection keeps for the next ones is freed, unless it is for
-  /// so many at most as a client with a few calls at a time has. Whoever polls comes back sooner.
-  static let quietTime = TimeAmount.seconds(2)
+  /// so many at most as a client with a few calls at a time has. Whoever polls, every two seconds, comes back sooner.
+  static let quietTime = TimeAmount.seconds(3)
   static let streamsKeptWhenQuiet = 4
 
   /// The largest buffer for reading that a connection keeps: a dozen of short calls, and a client's hello. Each connection

@@ -1,7 +1,5 @@
 """What no client should send: each gets its own clear status, and the services live on."""
 
-import os
-import signal
 import time
 
 import grpc
@@ -188,13 +186,11 @@ def test_deadline_of_the_caller_binds_the_next_service(own_world):
     phone.confirm(phone.scan(code.qr_payload), code.check_code)
     # The poll that redeems the code has the tokens made by identity.
     request = qr_session_service_pb2.PollSessionRequest(device_code=code.device_code, code_verifier=screen.verifier)
-    identity = own_world.fleet["identity"].process
+    identity = own_world.fleet["identity"]
     with wire.Connection(own_world, "qr") as connection:
         # It is there, and says nothing.
-        os.kill(identity.pid, signal.SIGSTOP)
+        identity.freeze()
         try:
-            # The signal stops one thread first; until that one is scheduled the others go on and answer.
-            os.waitid(os.P_PID, identity.pid, os.WSTOPPED | os.WNOWAIT)
             started = time.monotonic()
             path = "/latchkey.qr.v1.QrSessionService/PollSession"
             fields = [("grpc-timeout", "1500m")]
@@ -202,7 +198,7 @@ def test_deadline_of_the_caller_binds_the_next_service(own_world):
             status = connection.status(stream)
             took = time.monotonic() - started
         finally:
-            os.kill(identity.pid, signal.SIGCONT)
+            identity.thaw()
         assert status == DEADLINE_EXCEEDED and 1.3 < took < 4, (status, took)
     assert screen.poll().HasField("tokens"), "the code was lost with the call"
 

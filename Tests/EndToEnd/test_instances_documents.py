@@ -1,7 +1,6 @@
 """Policies and guides of instances over one PostgreSQL: what is changed at one is in force at all."""
 
 import json
-import signal
 import threading
 import time
 
@@ -178,17 +177,17 @@ def test_paused(pair):
     """C15: instances that stood still while policies and guides were changed have them 2 s after they wake"""
     first, second = both(pair)
     device = first.account()
-    processes = [pair.fleet[name].process for name in ("identity-2", "qr-2", "migrator-2")]
+    sleepers = [pair.fleet[name] for name in ("identity-2", "qr-2", "migrator-2")]
     wanted = next_version(pair)
-    for process in processes:
-        process.send_signal(signal.SIGSTOP)
+    for service in sleepers:
+        service.freeze()
     try:
         set_policies(first, wanted, minimum="50.0")
         set_guides(first, guide("woken", wanted))
         time.sleep(7)
     finally:
-        for process in processes:
-            process.send_signal(signal.SIGCONT)
+        for service in sleepers:
+            service.thaw()
     woken = time.monotonic()
     eventually(lambda: all(refusals(second, "49.9")), "not in force", PROMISED)
     print(f"in force {time.monotonic() - woken:.2f} s after it woke")

@@ -1,6 +1,5 @@
 """What happens at one instance over PostgreSQL reaches those who watch at another."""
 
-import signal
 import threading
 import time
 import uuid
@@ -165,13 +164,13 @@ def test_paused(pair):  # noqa: F811
     second = pair.at(2)
     owner = pair.account()
     watch = Watch(second, owner)
-    process = pair.fleet["identity-2"].process
-    process.send_signal(signal.SIGSTOP)
+    service = pair.fleet["identity-2"]
+    service.freeze()
     try:
         sid = signed_in(pair, owner).tokens.sid
         time.sleep(7)
     finally:
-        process.send_signal(signal.SIGCONT)
+        service.thaw()
     eventually(lambda: watch.heard(STARTED, sid) or watch.error, "nothing is told", PROMISED + 1)
     print("told" if watch.heard(STARTED, sid) else watch.error.details())
     watch.stop()

@@ -4,7 +4,6 @@ import json
 import pathlib
 import random
 import shutil
-import signal
 import tempfile
 import threading
 import time
@@ -225,10 +224,10 @@ def test_paused(pair, clock):
     """C15: an instance that stood still while a key was made, took over and its predecessor was forgotten signs nothing by the
     old one when it wakes, and refuses nobody who comes with the new one"""
     first, second = both(pair)
-    process = pair.fleet["identity-2"].process
+    service = pair.fleet["identity-2"]
     newcomer, sleeper = first.account(), second.account()
     stop, answers, tokens, sets = threading.Event(), [], [], []
-    process.send_signal(signal.SIGSTOP)
+    service.freeze()
     try:
         new = rotate(first).kid
         clock.ahead += LEAD + 5
@@ -267,7 +266,7 @@ def test_paused(pair, clock):
             thread.start()
         time.sleep(0.5)
     finally:
-        process.send_signal(signal.SIGCONT)
+        service.thaw()
     time.sleep(4)
     stop.set()
     for thread in threads:

@@ -151,9 +151,14 @@ class Relay:
         while True:
             try:
                 near, _ = self.listener.accept()
-                far = socket.create_connection(self.target)
             except OSError:
                 return
+            try:
+                far = socket.create_connection(self.target)
+            except OSError:
+                # An instance is known to the others before it listens: whoever came comes again.
+                near.close()
+                continue
             for ends in ((near, far), (far, near)):
                 threading.Thread(target=self.carry, args=ends, daemon=True).start()
 

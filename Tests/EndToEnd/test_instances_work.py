@@ -1,7 +1,6 @@
 """Two instances of each service over one PostgreSQL: what one leaves undone another does, once."""
 
 import random
-import signal
 import threading
 import time
 import uuid
@@ -55,27 +54,27 @@ def phase(server):
 
 def stopped_in_the_midst(pair, server, rows):
     """A merge whose migrator stands still before it is done."""
-    process = pair.fleet["migrator"].process
+    service = pair.fleet["migrator"]
     for _ in range(10):
         device, merge = ready(pair, rows)()
         wait_for(lambda: phase(server) in (*UNDER_WAY, "done"))
-        process.send_signal(signal.SIGSTOP)
+        service.freeze()
         # The other one wakes now and then and may have been faster.
         if phase(server) in UNDER_WAY:
             return device, merge
-        process.send_signal(signal.SIGCONT)
+        service.thaw()
     raise AssertionError("every merge was done before its migrator stood still")
 
 
 def test_paused(pair, server):
     """C14: a migrator that stands still in the midst of a merge and comes back after its lease: another one has finished it, and nothing is doubled or lost"""
-    seconds, process = pair.at(2), pair.fleet["migrator"].process
+    seconds, service = pair.at(2), pair.fleet["migrator"]
     device, merge = stopped_in_the_midst(pair, server, 15_000)
     try:
         device.world = seconds
         states = device.watch_merge(merge, seconds=120)
     finally:
-        process.send_signal(signal.SIGCONT)
+        service.thaw()
     done = states[-1]
     assert done.state == migration.MIGRATION_STATE_DONE and done.report[0].moved == 15_000
     wait_for(pair.fleet["migrator"].is_ready)

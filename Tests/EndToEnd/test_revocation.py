@@ -1,6 +1,5 @@
 """A session that ends, ends in every service (R14, R15)."""
 
-import signal
 import threading
 import time
 
@@ -111,9 +110,9 @@ def test_R41_services_that_hear_nothing_from_identity_accept_no_token(own_world)
     world = own_world
     device, ended = world.account(), world.account()
     assert device.collections() == {}
-    identity = world.fleet["identity"].process
+    identity = world.fleet["identity"]
     # As a cut cable: connections stand, nothing comes.
-    identity.send_signal(signal.SIGSTOP)
+    identity.freeze()
     try:
         deadline = time.monotonic() + 20
         while True:
@@ -125,7 +124,7 @@ def test_R41_services_that_hear_nothing_from_identity_accept_no_token(own_world)
             assert time.monotonic() < deadline, "tokens are still accepted"
             time.sleep(0.05)
     finally:
-        identity.send_signal(signal.SIGCONT)
+        identity.thaw()
     revoke(world, ended)
     deadline = time.monotonic() + 20
     while True:

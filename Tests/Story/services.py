@@ -173,6 +173,15 @@ class Service:
         self.process.wait()
         self.process = None
 
+    def freeze(self):
+        """Stops it as a machine that sleeps is, and waits until it stands still: until its threads are scheduled they go on."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def thaw(self):
+        """Lets it go on where it stands."""
+        self.process.send_signal(signal.SIGCONT)
+
     def stop(self, seconds=30):
         """Asks the service to drain and returns its exit status; kills it if it takes longer than that."""
         if self.process is None:

@@ -77,7 +77,7 @@ struct PostgreSQLGroupTests {
 
   @Test("is committed as one transaction, whatever its shape, and what is not brief is not in it")
   func oneTransaction() async throws {
-    let test = try await TestDatabase(connections: 1)
+    let test = try await TestDatabase(connections: 1, groupDuration: .seconds(60))
     let alone: Work = {
       try await test.database.write("alone") { db throws(StorageError) in
         try await db.first(Self.add, .text("alone")) { $0.integer(0) } ?? -1
@@ -92,7 +92,7 @@ struct PostgreSQLGroupTests {
 
   @Test("runs in its order, each seeing those before it")
   func ordering() async throws {
-    let test = try await TestDatabase(connections: 1)
+    let test = try await TestDatabase(connections: 1, groupDuration: .seconds(60))
     let works = (0..<20).map { _ -> Work in
       { @Sendable in
         try await test.database.write("count", isBrief: true) { db throws(StorageError) in
@@ -110,7 +110,7 @@ struct PostgreSQLGroupTests {
 
   @Test("stays when one of it fails, which hears why in its own name; each is done once")
   func failingMember() async throws {
-    let test = try await TestDatabase(connections: 1)
+    let test = try await TestDatabase(connections: 1, groupDuration: .seconds(60))
     try await test.put("there", 7)
     let failing: Work = {
       Int64(try await test.database.change("INSERT INTO numbers VALUES ('there', 1)", [], as: "insert again"))
@@ -128,7 +128,7 @@ struct PostgreSQLGroupTests {
 
   @Test("leaves nothing of one that throws after it wrote, nor of what it did not wait for")
   func throwingMember() async throws {
-    let test = try await TestDatabase(connections: 1)
+    let test = try await TestDatabase(connections: 1, groupDuration: .seconds(60))
     let throwing = writing("thrown", in: test) { db throws(StorageError) in
       try await db.execute("INSERT INTO numbers VALUES ('later', 1)")
       throw StorageError(.corrupt, operation: "throw")
@@ -238,7 +238,7 @@ struct PostgreSQLGroupTests {
 
   @Test("is undone together when the connection ends before the commit, and nobody is told otherwise")
   func lostConnection() async throws {
-    let test = try await TestDatabase(connections: 1)
+    let test = try await TestDatabase(connections: 1, groupDuration: .seconds(60))
     let runs = Counter()
     let breaking = writing("breaking", in: test) { db throws(StorageError) in
       runs.add()
@@ -254,7 +254,7 @@ struct PostgreSQLGroupTests {
 
   @Test("has an unknown outcome together when the commit is not answered, and is not run again")
   func unansweredCommit() async throws {
-    let test = try await TestDatabase(connections: 1)
+    let test = try await TestDatabase(connections: 1, groupDuration: .seconds(60))
     try test.atCommit("PERFORM pg_terminate_backend(pg_backend_pid())")
     let runs = Counter()
     let counted: @Sendable (PostgreSQLConnection) async throws(StorageError) -> Void = { _ in runs.add() }
@@ -267,7 +267,7 @@ struct PostgreSQLGroupTests {
 
   @Test("is not done for a caller who went away or is late, neither in a group nor after one that was undone")
   func lateMembers() async throws {
-    let test = try await TestDatabase(connections: 1)
+    let test = try await TestDatabase(connections: 1, groupDuration: .seconds(60))
     let deadline = ContinuousClock.now + .milliseconds(300)
     let late: Work = {
       try await CallDeadline.$current.withValue(deadline) { try await adding("late", in: test)() }
@@ -284,7 +284,7 @@ struct PostgreSQLGroupTests {
 
   @Test("is looked up together, and one that fails fails alone")
   func lookups() async throws {
-    let test = try await TestDatabase(connections: 1)
+    let test = try await TestDatabase(connections: 1, groupDuration: .seconds(60))
     for number in 0..<5 { try await test.put("k\(number)", Int64(number)) }
     let works = (0..<5).map { number -> Work in
       { @Sendable in

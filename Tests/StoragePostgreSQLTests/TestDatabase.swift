@@ -19,11 +19,11 @@ struct TestDatabase {
   let url: String
   let database: PostgreSQLDatabase
 
-  init(on server: PostgreSQLServer? = nil, connections: Int? = 3) async throws {
+  init(on server: PostgreSQLServer? = nil, connections: Int? = 3, groupDuration: Duration? = nil) async throws {
     self.server = try server ?? .shared()
     url = try self.server.database()
     database = try await PostgreSQLDatabase.open(
-      url: PostgreSQLURL(url), schema: Self.schema, connections: connections)
+      url: PostgreSQLURL(url), schema: Self.schema, connections: connections, groupDuration: groupDuration)
   }
 
   /// Makes every commit that changed `numbers` do `statement` at its very end, after the last chance to say no.

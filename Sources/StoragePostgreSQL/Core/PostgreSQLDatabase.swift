@@ -39,20 +39,23 @@ package final class PostgreSQLDatabase: Sendable {
   /// Brings the part's tables forward, or looks whether somebody did, and makes all connections.
   ///
   /// `isPatient`: what waits for a connection or a lock is not soon given up. For those whose work comes all at once
-  /// and in a bounded amount, such as tests; a service is not.
+  /// and in a bounded amount, such as tests; a service is not. `groupDuration`: after which a group takes on no more; that of
+  /// services unless told otherwise.
   ///
   /// Errors: `unavailable` when a connection cannot be made, `newerSchema` when a newer release has taken away what this one
   /// needs, `olderSchema` when steps are missing that somebody else is to make; those of ``PostgreSQLSchemaWork/apply``.
   package static func open(
     url: PostgreSQLURL, schema: PostgreSQLSchema, preparation: Preparation = .apply, cells: Cells = Cells(),
-    connections: Int? = nil, isPatient: Bool = false
+    connections: Int? = nil, isPatient: Bool = false, groupDuration: Duration? = nil
   ) async throws(StorageError) -> PostgreSQLDatabase {
     let work = PostgreSQLSchemaWork(url: url, schema: schema)
     switch preparation {
     case .apply(let report): try await work.apply(report: report)
     case .expect: try await work.state().check("open \(url)")
     }
-    let pool = PostgreSQLPool(url, part: schema.part, cells: cells, patience: isPatient ? .untilDone : .ofServices)
+    var patience: PostgreSQLPatience = isPatient ? .untilDone : .ofServices
+    if let groupDuration { patience.group = groupDuration }
+    let pool = PostgreSQLPool(url, part: schema.part, cells: cells, patience: patience)
     do throws(StorageError) {
       for _ in 0..<max(1, connections ?? Limits.connections) {
         try await start(pool)

@@ -22,6 +22,8 @@ struct PostgreSQLGroup {
   let kind: OperationKind
   /// At least one; taken on by `begin`.
   let members: [any QueuedOperation]
+  /// After which no more of them are taken on.
+  let duration: Duration
 
   func run(on connection: PostgreSQLConnection) async -> End {
     switch kind {
@@ -32,7 +34,7 @@ struct PostgreSQLGroup {
   }
 
   private func commit(on connection: PostgreSQLConnection) async -> End {
-    let deadline = ContinuousClock.now + Limits.groupDuration
+    let deadline = ContinuousClock.now + duration
     var joined = 0
     connection.begin(isReading: false, isGroup: true)
     do throws(StorageError) {

@@ -6,6 +6,8 @@ struct PostgreSQLPatience: Sendable {
   var statement: Duration
   /// For a lock that another transaction holds, in milliseconds.
   var lockMilliseconds: Int
+  /// For those of a group that come first, before the rest is left for the next one.
+  var group: Duration = Limits.groupDuration
 
   /// Of a service: its callers had better be told to come back.
   static let ofServices = PostgreSQLPatience(

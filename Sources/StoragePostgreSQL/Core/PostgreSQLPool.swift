@@ -211,7 +211,8 @@ final class PostgreSQLPool: Sendable {
     let members = work.operations.filter { $0.begin() }
     if members.isEmpty { return [] }
     guard isAlive else { return members }
-    switch await PostgreSQLGroup(kind: work.kind, members: members).run(on: connection) {
+    let group = PostgreSQLGroup(kind: work.kind, members: members, duration: patience.group)
+    switch await group.run(on: connection) {
     case .done: return []
     case .untouched: return members
     case .left(let operations): giveBack(operations, as: .left)

@@ -14,7 +14,17 @@ struct MemoryMerged: MergedRecordRows {
     }
   }
 
-  func layers(of name: RecordName, into account: SubjectID) -> [RecordLayers.Layer] {
+  func layers(of names: [RecordName], into account: SubjectID) -> [[RecordLayers.Layer]] {
+    names.map { layers(of: $0, into: account) }
+  }
+
+  func weights(of names: [RecordName], into account: SubjectID) -> [LayersWeight] {
+    layers(of: names, into: account).map { layers in
+      LayersWeight(layers: layers.count, bytes: layers.reduce(0) { $0 + ($1.old?.value.count ?? 0) })
+    }
+  }
+
+  private func layers(of name: RecordName, into account: SubjectID) -> [RecordLayers.Layer] {
     var layers: [RecordLayers.Layer] = []
     for stored in tables.into(account) where stored.migration.isRemembered {
       let id = stored.migration.id
@@ -34,8 +44,8 @@ struct MemoryMerged: MergedRecordRows {
     return layers
   }
 
-  func change(_ record: MergedRecord, of id: MigrationID) {
-    if tables.merged[id, record.name] != nil { tables.merged[id, record.name] = record }
+  func change(_ records: [MergedRecord], of id: MigrationID) {
+    for record in records where tables.merged[id, record.name] != nil { tables.merged[id, record.name] = record }
   }
 
   func remove(_ names: [RecordName], of id: MigrationID) {
@@ -116,7 +126,7 @@ struct MemorySetAside: SetAsideRows {
 struct MemoryMoved: MovedRecordRows {
   let tables: MemoryMigrationTables
 
-  func find(_ name: RecordName, of id: MigrationID) -> RecordContent? { tables.moved[id, name] }
+  func find(_ names: [RecordName], of id: MigrationID) -> [RecordContent?] { names.map { tables.moved[id, $0] } }
 
   func first(of id: MigrationID, count: Int, bytes: Int) -> [RecordDraft] {
     var drafts: [RecordDraft] = []

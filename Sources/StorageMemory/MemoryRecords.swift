@@ -39,10 +39,12 @@ struct MemoryCounts: CollectionCountRows {
 struct MemoryRecords: RecordRows {
   let tables: MemoryMigrationTables
 
-  func find(_ name: RecordName, of subject: SubjectID) -> RecordLayers.Held? { tables.records[subject, name] }
+  func find(_ names: [RecordName], of subject: SubjectID) -> [RecordLayers.Held?] {
+    names.map { tables.records[subject, $0] }
+  }
 
   func lengths(of names: [RecordName], of subject: SubjectID) -> [Int?] {
-    names.map { find($0, of: subject)?.content.value.count }
+    find(names, of: subject).map { $0?.content.value.count }
   }
 
   func page(
@@ -85,7 +87,7 @@ struct MemoryRecords: RecordRows {
 
   func write(_ writes: [RecordWrite], of subject: SubjectID) throws(StorageError) {
     for write in writes {
-      let (name, held) = (write.draft.name, find(write.draft.name, of: subject))
+      let (name, held) = (write.draft.name, tables.records[subject, write.draft.name])
       if write.isNew && held != nil { throw StorageError(.constraint(.unique), operation: "write a record") }
       if !write.isNew && held == nil { continue }
       tables.records[subject, name] = RecordLayers.Held(
@@ -93,10 +95,10 @@ struct MemoryRecords: RecordRows {
     }
   }
 
-  func remove(_ name: RecordName, of subject: SubjectID) -> Bool {
-    guard tables.records[subject, name] != nil else { return false }
-    tables.records[subject, name] = nil
-    return true
+  func remove(_ names: [RecordName], of subject: SubjectID) -> Int {
+    let held = names.filter { tables.records[subject, $0] != nil }
+    for name in held { tables.records[subject, name] = nil }
+    return held.count
   }
 
   func remove(of subject: SubjectID, limit: Int) -> Int { tables.records.remove(subject, limit: limit) }

@@ -83,14 +83,23 @@ struct MergeMemoryRowsTests {
         try await rows.merged.insert([record, aside], of: Sample.id(UInt8(10 + index)))
       }
       try await rows.merged.insert([theirs], of: Sample.id(15))
-      let before = try await rows.merged.layers(of: own, into: Sample.id(2))
-      try await rows.merged.change(moved, of: Sample.id(10))
-      return [
-        before, try await rows.merged.layers(of: own, into: Sample.id(2)),
-        try await rows.merged.layers(of: appended, into: Sample.id(2)),
-        try await rows.merged.layers(of: aside.name, into: Sample.id(2)),
-        try await rows.merged.layers(of: own, into: Sample.id(3)),
-      ].map { RecordLayers(held: nil, layers: $0).layers }
+      let names = [own, appended, aside.name]
+      let before = try await rows.merged.layers(of: [own], into: Sample.id(2))
+      try await rows.merged.change([moved], of: Sample.id(10))
+      let layers = before + (try await rows.merged.layers(of: names, into: Sample.id(2)))
+      let theirs = try await rows.merged.layers(of: [own], into: Sample.id(3))
+      let weights = try await rows.merged.weights(of: names, into: Sample.id(2))
+      #expect(
+        weights
+          == layers.dropFirst().map { layers in
+            LayersWeight(layers: layers.count, bytes: layers.reduce(0) { $0 + ($1.old?.value.count ?? 0) })
+          })
+      let nothing = (
+        try await rows.merged.layers(of: [], into: Sample.id(2)),
+        try await rows.merged.weights(of: [], into: Sample.id(2))
+      )
+      #expect(nothing.0.isEmpty && nothing.1.isEmpty)
+      return (layers + theirs).map { RecordLayers(held: nil, layers: $0).layers }
     }
     func layer(_ number: UInt8, _ record: MergedRecord) throws -> RecordLayers.Layer {
       RecordLayers.Layer(
@@ -103,6 +112,41 @@ struct MergeMemoryRowsTests {
     #expect(found[1] == rest)
     #expect(found[2] == [try layer(10, moved), try layer(15, theirs)])
     #expect(found[3].isEmpty && found[4].isEmpty)
+  }
+
+  @Test(
+    "C20: what became of records is changed all at once, and what is forgotten stays forgotten",
+    arguments: Engine.allCases)
+  func changes(_ engine: Engine) async throws {
+    let store = try await MigrationStore(engine)
+    let now = now
+    let names = try (0..<4).map { try Sample.name("k\($0)") }
+    let found = try await store.write { rows throws(StorageError) in
+      try await insertMigrations([(.done(at: now), now), (.done(at: now), now)], in: rows)
+      let records = names.map { merged($0, 1) }
+      try await rows.merged.insert(Array(records[..<3]), of: Sample.id(10))
+      try await rows.merged.insert(records, of: Sample.id(11))
+      let changed = [
+        merged(names[0], 5, policy: .max), MergedRecord(name: names[2], outcome: .refused), merged(names[3], 7),
+      ]
+      try await rows.merged.change(changed, of: Sample.id(10))
+      try await rows.merged.change([], of: Sample.id(10))
+      let layers = try await rows.merged.layers(of: names, into: Sample.id(2))
+      return (
+        layers.map { $0.sorted { $0.migration < $1.migration } },
+        try await rows.merged.first(of: Sample.id(10), limit: 9)
+      )
+    }
+    let positions = found.0.map {
+      $0.map { "\($0.migration == Sample.id(10) ? "own" : "other") \($0.position) \($0.policy)" }
+    }
+    #expect(
+      positions == [
+        ["own 5 \(MigrationPolicy.max)", "other 1 \(MigrationPolicy.sum)"],
+        ["own 1 \(MigrationPolicy.sum)", "other 1 \(MigrationPolicy.sum)"], ["other 1 \(MigrationPolicy.sum)"],
+        ["other 1 \(MigrationPolicy.sum)"],
+      ])
+    #expect(found.1.map(\.name) == Array(names[..<3]) && found.1.map(\.isWritten) == [true, true, false])
   }
 
   @Test("C20: what is kept is removed in parts, of a merge and of all into an account", arguments: Engine.allCases)
@@ -241,6 +285,7 @@ struct MergeMemoryRowsTests {
   func moved(_ engine: Engine) async throws {
     let store = try await MigrationStore(engine)
     let names = try (0..<6).map { try Sample.name("k\($0)") }
+    let absent = try Sample.name("absent")
     let found = try await store.write { rows throws(StorageError) in
       try await rows.records.write(names.map { Sample.record($0, Sample.content(10)) }, of: Sample.id(1))
       var taken: [Int] = []
@@ -253,17 +298,18 @@ struct MergeMemoryRowsTests {
         try await rows.moved.first(of: Sample.id(10), count: 9, bytes: 100),
       ].map { $0.map(\.name) }
       let kept = [
-        try await rows.moved.find(names[3], of: Sample.id(10)), try await rows.moved.find(names[3], of: Sample.id(11)),
+        try await rows.moved.find([names[3], absent, names[0]], of: Sample.id(10)),
+        try await rows.moved.find([names[3]], of: Sample.id(11)), try await rows.moved.find([], of: Sample.id(10)),
       ]
       try await rows.moved.remove([names[3], names[0]], of: Sample.id(10))
       return (
-        taken, lists, kept, try await rows.moved.find(names[3], of: Sample.id(10)),
+        taken, lists, kept, try await rows.moved.find([names[3]], of: Sample.id(10)),
         try await rows.records.lengths(of: names, of: Sample.id(1))
       )
     }
     #expect(found.0 == [2, 2, 1, 1, 0])
     #expect(found.1 == [Array(names[..<2]), Array(names[..<3]), names])
-    #expect(found.2 == [Sample.content(10), nil] && found.3 == nil)
+    #expect(found.2 == [[Sample.content(10), nil, Sample.content(10)], [nil], []] && found.3 == [nil])
     #expect(found.4 == [nil, nil, nil, nil, nil, nil])
   }
 }

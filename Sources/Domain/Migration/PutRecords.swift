@@ -91,7 +91,7 @@ package struct DeleteRecord: MigrationCommand {
     if let refusal = own.owner.refusal(Deletion.self) { return refusal }
     guard let held = try await rows.records.find(record, of: subject) else { return .done(.notFound) }
     if let revision, revision != held.revision { return .done(.revisionMismatch(current: held.revision)) }
-    try await own.remove(record, held)
+    try await own.remove([(record, held)])
     try await own.finish()
     return .done(.deleted)
   }

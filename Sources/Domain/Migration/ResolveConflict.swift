@@ -56,7 +56,7 @@ package struct ResolveConflict: MigrationCommand {
     try await account.write(change)
     try await account.finish()
     let remembered = merge.remembered(at: position, decidedBy: policy)
-    try await rows.merged.change(remembered, of: id)
+    try await rows.merged.change([remembered], of: id)
     try await rows.setAside.remove(record, of: id)
     if stored.migration.undoUntil != nil, let old = remembered.old {
       stored.keptBytes += old.value.count

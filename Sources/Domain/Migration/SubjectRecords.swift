@@ -31,13 +31,15 @@ struct SubjectRecords<Rows: MigrationTransaction> {
     for (collection, count) in change.added { added[collection, default: 0] += count }
   }
 
-  /// Deletes a record that is there.
-  mutating func remove(_ name: RecordName, _ held: RecordLayers.Held) async throws(StorageError) {
-    _ = try await rows.records.remove(name, of: subject)
-    _ = takeRevisions(1)
-    owner.records -= 1
-    owner.bytes -= held.content.value.count + name.bytes
-    added[name.collection, default: 0] -= 1
+  /// Deletes records that are there.
+  mutating func remove(_ records: [(name: RecordName, held: RecordLayers.Held)]) async throws(StorageError) {
+    _ = try await rows.records.remove(records.map(\.name), of: subject)
+    _ = takeRevisions(records.count)
+    owner.records -= records.count
+    for (name, held) in records {
+      owner.bytes -= held.content.value.count + name.bytes
+      added[name.collection, default: 0] -= 1
+    }
   }
 
   /// For when the last record is gone.

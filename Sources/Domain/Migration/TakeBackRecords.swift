@@ -11,86 +11,102 @@ extension TakeStep {
   ) async throws(StorageError) -> Bool {
     var account = try await SubjectRecords(of: migration.target, in: rows)
     let merged = try await rows.merged.first(of: id, limit: Limits.applyRecords)
-    var remained: [CollectionName: Int] = [:]
-    var relaid = RelaidMerges()
-    var (layersLeft, bytesLeft) = (Limits.undoLayers, Limits.applyBytes)
-    var done = 0
-    // No layers for those that come after.
-    var over: [RecordName] = []
-    for one in merged where layersLeft > 0 && bytesLeft > 0 {
-      done += 1
-      defer { over.append(one.name) }
-      guard one.isWritten else { continue }
-      try await rows.merged.remove(over, of: id)
-      over = []
-      let layers = RecordLayers(
-        held: try await rows.records.find(one.target, of: account.subject),
-        layers: try await rows.merged.layers(of: one.target, into: account.subject))
-      if try await takeBack(one, layers, from: &account, &relaid) { remained[one.name.collection, default: 0] += 1 }
-      layersLeft -= layers.layers.count
-      bytesLeft -= layers.bytes
+    let stretch = try await stretch(of: merged, in: account)
+    let written = stretch.filter(\.isWritten)
+    let targets = written.map(\.target)
+    let held = try await rows.records.find(targets, of: account.subject)
+    let layers = try await rows.merged.layers(of: targets, into: account.subject)
+    let laid = zip(written, zip(held, layers)).map { one, laid in
+      LaidRecord(merged: one, layers: RecordLayers(held: laid.0, layers: laid.1))
     }
-    try await rows.merged.remove(over, of: id)
-    try await relaid.note(except: id, in: rows)
+    let guests = try await guests(of: laid.flatMap { $0.layers.needed(removing: $0.merged.name, of: id) }, in: rows)
+    var taken = TakenBack()
+    for one in laid { takeBack(one, guests, from: &account, &taken) }
+    try await taken.write(to: &account)
+    try await rows.merged.remove(stretch.map(\.name), of: id)
+    try await taken.relaid.note(except: id, in: rows)
     try await account.finish()
-    var isLast = done == merged.count && done < Limits.applyRecords
+    var isLast = stretch.count == merged.count && merged.count < Limits.applyRecords
     if isLast {
       isLast = try await rows.setAside.remove(of: id, limit: Limits.purgeRecords) < Limits.purgeRecords
     }
-    try await report(remained, isLast: isLast, in: rows)
+    try await report(taken.remained, isLast: isLast, in: rows)
     if isLast { try await thaw(migration.guest, in: rows) }
     return migration.recordsUndone(isLast: isLast, at: now)
   }
 
-  /// Takes what became of one record of the guest out of the account's. Whether that is left other than it was before the
-  /// merge.
+  /// The first of them: as many as one step takes back at once. Each is another record of the account, so that what
+  /// becomes of one changes nothing that is known of the next.
+  private func stretch<Rows: MigrationTransaction>(
+    of merged: [MergedName], in account: SubjectRecords<Rows>
+  ) async throws(StorageError) -> ArraySlice<MergedName> {
+    var targets: Set<RecordName> = []
+    let distinct = merged.prefix { targets.insert($0.target).inserted }
+    let written = distinct.filter(\.isWritten).map(\.target)
+    let lengths = try await account.rows.records.lengths(of: written, of: account.subject)
+    let weights = try await account.rows.merged.weights(of: written, into: account.subject)
+    var next = zip(lengths, weights).makeIterator()
+    var (layersLeft, bytesLeft) = (Limits.undoLayers, Limits.applyBytes)
+    return distinct.prefix { one in
+      guard layersLeft > 0 && bytesLeft > 0 else { return false }
+      if one.isWritten, let (length, weight) = next.next() {
+        layersLeft -= weight.layers
+        bytesLeft -= (length ?? 0) + weight.bytes
+      }
+      return true
+    }
+  }
+
+  /// Decides what becomes of one record when what the guest brought is taken out of it.
   private func takeBack<Rows: MigrationTransaction>(
-    _ one: MergedName, _ layers: RecordLayers, from account: inout SubjectRecords<Rows>, _ relaid: inout RelaidMerges
-  ) async throws(StorageError) -> Bool {
-    let rows = account.rows
-    var guests: [MigrationID: [RecordName: RecordContent]] = [:]
-    for layer in layers.needed(removing: one.name, of: id) {
-      guests[layer.migration, default: [:]][layer.source] = try await guest(of: layer, in: rows)
-    }
-    guard let removal = layers.removing(one.name, of: id, guest: { guests[$0.migration]?[$0.source] }) else {
-      return false
-    }
+    _ one: LaidRecord, _ guests: GuestContents, from account: inout SubjectRecords<Rows>, _ taken: inout TakenBack
+  ) {
+    let (name, target, layers) = (one.merged.name, one.merged.target, one.layers)
+    guard let removal = layers.removing(name, of: id, guest: { guests[$0.migration]?[$0.source] }) else { return }
     var revision = layers.held?.revision ?? 0
     if removal.isChange {
       if let content = removal.content {
         revision = account.takeRevisions(1)
-        var change = RecordChange()
-        change.write(
-          RecordDraft(name: one.target, content: content), over: layers.held?.content.value.count, revision: revision)
-        try await account.write(change)
+        taken.change.write(
+          RecordDraft(name: target, content: content), over: layers.held?.content.value.count, revision: revision)
       } else if let held = layers.held {
-        try await account.remove(one.target, held)
+        taken.removed.append((target, held))
         revision = 0
       }
     }
     for layer in removal.remembered(at: revision) {
-      let record = layer.merged(into: one.target)
-      try await rows.merged.change(record, of: layer.migration)
-      relaid.add(record, in: layers.before(layer))
+      taken.remember(layer.merged(into: target), in: layer.migration, before: layers.before(layer))
     }
     for (layer, guest, reason) in removal.unfit {
       // The guest's record does not go into the account any more: it waits for a person.
-      let record = MergedRecord(name: layer.source, outcome: .refused)
-      try await rows.merged.change(record, of: layer.migration)
-      relaid.add(record, in: layers.before(layer))
+      let refused = MergedRecord(name: layer.source, outcome: .refused)
+      taken.remember(refused, in: layer.migration, before: layers.before(layer))
       let waiting = SetAsideRecord(name: layer.source, content: guest, reason: reason)
-      try await rows.setAside.insert([waiting], of: layer.migration)
+      taken.setAside[layer.migration, default: []].append(waiting)
     }
-    return removal.isLeft
+    if removal.isLeft { taken.remained[name.collection, default: 0] += 1 }
   }
 
-  /// What the guest of a layer had: kept once it is purged, still its own before. Nil when it is forgotten.
-  private func guest(
-    of layer: RecordLayers.Layer, in rows: some MigrationTransaction
-  ) async throws(StorageError) -> RecordContent? {
-    if let moved = try await rows.moved.find(layer.source, of: layer.migration) { return moved }
-    guard let guest = try await rows.migrations.find(layer.migration)?.migration.guest else { return nil }
-    return try await rows.records.find(layer.source, of: guest)?.content
+  /// What the guests of layers had: kept once they are purged, still their own before. What is forgotten is not in it.
+  private func guests(
+    of layers: [RecordLayers.Layer], in rows: some MigrationTransaction
+  ) async throws(StorageError) -> GuestContents {
+    var guests: GuestContents = [:]
+    for (migration, layers) in Dictionary(grouping: layers, by: \.migration).sorted(by: { $0.key < $1.key }) {
+      let sources = layers.map(\.source)
+      var contents: [RecordName: RecordContent] = [:]
+      for (source, moved) in zip(sources, try await rows.moved.find(sources, of: migration)) {
+        contents[source] = moved
+      }
+      let others = sources.filter { contents[$0] == nil }
+      if !others.isEmpty, let guest = try await rows.migrations.find(migration)?.migration.guest {
+        for (source, own) in zip(others, try await rows.records.find(others, of: guest)) {
+          contents[source] = own?.content
+        }
+      }
+      guests[migration] = contents
+    }
+    return guests
   }
 
   /// Counts what was left other than it was. In the end a collection in which everything is as it was has nothing to tell.
@@ -133,6 +149,45 @@ extension TakeStep {
     try await guest.finish()
     try await rows.moved.remove(drafts.map(\.name), of: id)
     return migration.recordsRestored(isLast: drafts.isEmpty) != nil
+  }
+}
+
+/// What guests of other merges had.
+private typealias GuestContents = [MigrationID: [RecordName: RecordContent]]
+
+/// A record that was merged, and all that lies on the account's.
+private struct LaidRecord {
+  let merged: MergedName
+  let layers: RecordLayers
+}
+
+/// What comes of taking back some records.
+private struct TakenBack {
+  /// The account's records that are other ones then, and those that are gone.
+  var change = RecordChange()
+  var removed: [(name: RecordName, held: RecordLayers.Held)] = []
+  /// What is to be remembered of other merges.
+  private var remembered: [MigrationID: [MergedRecord]] = [:]
+  var setAside: [MigrationID: [SetAsideRecord]] = [:]
+  private(set) var relaid = RelaidMerges()
+  /// How many are left other than they were before the merge.
+  var remained: [CollectionName: Int] = [:]
+
+  /// `layer` became `record`.
+  mutating func remember(_ record: MergedRecord, in migration: MigrationID, before layer: RecordLayers.Layer?) {
+    remembered[migration, default: []].append(record)
+    relaid.add(record, in: layer)
+  }
+
+  func write<Rows: MigrationTransaction>(to account: inout SubjectRecords<Rows>) async throws(StorageError) {
+    try await account.write(change)
+    try await account.remove(removed)
+    for (id, records) in remembered.sorted(by: { $0.key < $1.key }) {
+      try await account.rows.merged.change(records, of: id)
+    }
+    for (id, records) in setAside.sorted(by: { $0.key < $1.key }) {
+      try await account.rows.setAside.insert(records, of: id)
+    }
   }
 }
 

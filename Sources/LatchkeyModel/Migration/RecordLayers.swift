@@ -87,9 +87,6 @@ package struct RecordLayers: Sendable {
     self.layers = layers.sorted { $0.position < $1.position }
   }
 
-  /// Bytes of values in it.
-  package var bytes: Int { layers.reduce(held?.content.value.count ?? 0) { $0 + ($1.old?.value.count ?? 0) } }
-
   /// What comes of taking one layer out.
   package struct Removal: Sendable, Equatable {
     /// What the account has then; nil for nothing.

@@ -108,12 +108,16 @@ struct PostgreSQLSetAside: SetAsideRows {
 struct PostgreSQLMoved: MovedRecordRows {
   let db: PostgreSQLConnection
 
-  private static let selectOne = """
-    SELECT value, number, updated_at FROM moved_records WHERE migration = $1 AND collection = $2 AND key = $3
+  private static let selectNamed = """
+    SELECT name.place, kept.* FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS name (collection, key, place)
+    CROSS JOIN LATERAL (
+      SELECT value, number, updated_at FROM moved_records r
+      WHERE r.migration = $1 AND r.collection = name.collection AND r.key = name.key LIMIT 1
+    ) AS kept
     """
 
-  func find(_ name: RecordName, of id: MigrationID) async throws(StorageError) -> RecordContent? {
-    try await db.first(Self.selectOne, .id(id), .name(name.collection), .key(name.key)) { $0.content(0) }
+  func find(_ names: [RecordName], of id: MigrationID) async throws(StorageError) -> [RecordContent?] {
+    try await db.find(Self.selectNamed, names, of: .id(id)) { $0.content(1) }
   }
 
   private static let selectFirst = """

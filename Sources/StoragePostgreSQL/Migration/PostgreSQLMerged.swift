@@ -22,18 +22,19 @@ struct PostgreSQLMerged: MergedRecordRows {
     if !records.isEmpty { try await db.execute(Self.insert, Self.values(records, of: id)) }
   }
 
+  // One that is there is found by its key, as the other plans of an UPDATE need not.
   private static let update = """
-    UPDATE migration_records SET outcome = $4, position = $5, found = $6, revision = $7, target_key = $8, policy = $9,
-      old_value = $10, old_number = $11, old_updated_at = $12
-    WHERE migration = $1 AND collection = $2 AND key = $3
+    \(insert)
+    WHERE EXISTS (
+      SELECT FROM migration_records r
+      WHERE r.migration = $1 AND r.collection = new.collection AND r.key = new.key)
+    ON CONFLICT (migration, collection, key) DO UPDATE SET outcome = excluded.outcome, position = excluded.position,
+      found = excluded.found, revision = excluded.revision, target_key = excluded.target_key, policy = excluded.policy,
+      old_value = excluded.old_value, old_number = excluded.old_number, old_updated_at = excluded.old_updated_at
     """
 
-  func change(_ record: MergedRecord, of id: MigrationID) async throws(StorageError) {
-    try await db.execute(
-      Self.update, .id(id), .name(record.name.collection), .key(record.name.key), .text(record.outcome.rawValue),
-      .optional(record.position), .optional(record.found), .optional(record.revision),
-      .optional(record.targetKey?.description), .optional(record.policy?.rawValue), .optional(record.old?.value),
-      .optional(record.old?.number), .optional(record.old?.updatedAt.millisecondsSinceEpoch))
+  func change(_ records: [MergedRecord], of id: MigrationID) async throws(StorageError) {
+    if !records.isEmpty { try await db.execute(Self.update, Self.values(records, of: id)) }
   }
 
   private static func values(_ records: [MergedRecord], of id: MigrationID) -> [PostgreSQLValue] {
@@ -63,33 +64,69 @@ struct PostgreSQLMerged: MergedRecordRows {
 
   // MARK: Layers
 
-  /// Of merges that can be taken back or are under way, by the guest's key: under its own, and under the one that APPEND
-  /// made of it.
-  private static let selectLayers = """
-    SELECT m.id, r.key, coalesce(r.policy, c.policy), r.policy IS NOT NULL, r.outcome, coalesce(r.position, r.revision),
-      r.found, r.revision, r.old_value, r.old_number, r.old_updated_at
-    FROM migrations m
+  /// Of merges that can be taken back or are under way, by a key that the guest may have had: see `values`.
+  private static func select(_ columns: String, _ end: String = "") -> String {
+    """
+    SELECT name.place, \(columns)
+    FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) AS name (place, collection, key, source)
+    CROSS JOIN migrations m
     CROSS JOIN LATERAL (
-      SELECT policy FROM migration_collections WHERE migration = m.id AND name = $2 LIMIT 1
+      SELECT policy FROM migration_collections k WHERE k.migration = m.id AND k.name = name.collection LIMIT 1
     ) AS c
     CROSS JOIN LATERAL (
-      SELECT * FROM migration_records WHERE migration = m.id AND collection = $2 AND key = ANY ($3::text[]) LIMIT 2
+      SELECT * FROM migration_records k
+      WHERE k.migration = m.id AND k.collection = name.collection AND k.key = name.source LIMIT 1
     ) AS r
     WHERE m.target = $1 AND m.phase NOT IN ('failed', 'undone')
       AND (m.finished_at IS NULL OR m.undo_until IS NOT NULL)
-      AND coalesce(r.target_key, r.key) = $4 AND coalesce(r.position, r.revision) IS NOT NULL
+      AND coalesce(r.target_key, r.key) = name.key AND coalesce(r.position, r.revision) IS NOT NULL \(end)
     """
+  }
+  private static let selectLayers = select(
+    """
+    m.id, r.key, coalesce(r.policy, c.policy), r.policy IS NOT NULL, r.outcome, coalesce(r.position, r.revision),
+      r.found, r.revision, r.old_value, r.old_number, r.old_updated_at
+    """)
+  private static let selectWeights = select(
+    "count(*), coalesce(sum(octet_length(r.old_value)), 0)::bigint", "GROUP BY name.place")
 
-  func layers(of name: RecordName, into account: SubjectID) async throws(StorageError) -> [RecordLayers.Layer] {
-    let keys = [name.key, name.key.unappended].compactMap { $0?.description }
-    return try await db.all(
-      Self.selectLayers, .id(account), .name(name.collection), .texts(keys), .key(name.key)
-    ) { row throws(StorageError) in
-      RecordLayers.Layer(
-        migration: try row.id(0), source: RecordName(collection: name.collection, key: try row.recordKey(1)),
-        policy: try row.named(2), isDecided: row.boolean(3), outcome: try row.named(4), position: row.integer(5),
-        found: row.optionalInteger(6), revision: row.optionalInteger(7), old: row.isNull(8) ? nil : row.content(8))
+  /// The places of names, each with the keys under which guests may have had what lies there: the same one, and the one
+  /// that APPEND made it of.
+  private static func values(_ names: [RecordName], into account: SubjectID) -> [PostgreSQLValue] {
+    let sources = names.enumerated().flatMap { place, name in
+      [name.key, name.key.unappended].compactMap { $0 }.map { (place: place, name: name, source: $0) }
     }
+    return [
+      .id(account), .integers(sources.map { Int64($0.place) }), .collections(sources.map(\.name)),
+      .keys(sources.map(\.name)), .texts(sources.map(\.source.description)),
+    ]
+  }
+
+  func layers(
+    of names: [RecordName], into account: SubjectID
+  ) async throws(StorageError) -> [[RecordLayers.Layer]] {
+    var all = [[RecordLayers.Layer]](repeating: [], count: names.count)
+    if names.isEmpty { return all }
+    let rows = try await db.all(Self.selectLayers, Self.values(names, into: account)) { row throws(StorageError) in
+      let place = Int(row.integer(0))
+      let layer = RecordLayers.Layer(
+        migration: try row.id(1), source: RecordName(collection: names[place].collection, key: try row.recordKey(2)),
+        policy: try row.named(3), isDecided: row.boolean(4), outcome: try row.named(5), position: row.integer(6),
+        found: row.optionalInteger(7), revision: row.optionalInteger(8), old: row.isNull(9) ? nil : row.content(9))
+      return (place: place, layer: layer)
+    }
+    for row in rows { all[row.place].append(row.layer) }
+    return all
+  }
+
+  func weights(of names: [RecordName], into account: SubjectID) async throws(StorageError) -> [LayersWeight] {
+    var weights = [LayersWeight](repeating: LayersWeight(), count: names.count)
+    if names.isEmpty { return weights }
+    let rows = try await db.all(Self.selectWeights, Self.values(names, into: account)) { row in
+      (place: Int(row.integer(0)), weight: LayersWeight(layers: Int(row.integer(1)), bytes: Int(row.integer(2))))
+    }
+    for row in rows { weights[row.place] = row.weight }
+    return weights
   }
 
   // MARK: Removing

@@ -8,33 +8,26 @@ import Storage
 struct PostgreSQLRecords: RecordRows {
   let db: PostgreSQLConnection
 
-  private static let selectOne = """
-    SELECT value, number, updated_at, revision, born FROM records WHERE sub = $1 AND collection = $2 AND key = $3
+  private static func select(_ columns: String) -> String {
     """
-
-  func find(_ name: RecordName, of subject: SubjectID) async throws(StorageError) -> RecordLayers.Held? {
-    try await db.first(Self.selectOne, .id(subject), .name(name.collection), .key(name.key)) { row in
-      RecordLayers.Held(content: row.content(0), revision: row.integer(3), born: row.integer(4))
-    }
-  }
-
-  private static let selectLengths = """
-    SELECT name.place, held.length
-    FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS name (collection, key, place)
+    SELECT name.place, held.* FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS name (collection, key, place)
     CROSS JOIN LATERAL (
-      SELECT octet_length(value) AS length FROM records r
+      SELECT \(columns) FROM records r
       WHERE r.sub = $1 AND r.collection = name.collection AND r.key = name.key LIMIT 1
     ) AS held
     """
+  }
+  private static let selectNamed = select("value, number, updated_at, revision, born")
+  private static let selectLengths = select("octet_length(value)")
+
+  func find(_ names: [RecordName], of subject: SubjectID) async throws(StorageError) -> [RecordLayers.Held?] {
+    try await db.find(Self.selectNamed, names, of: .id(subject)) { row in
+      RecordLayers.Held(content: row.content(1), revision: row.integer(4), born: row.integer(5))
+    }
+  }
 
   func lengths(of names: [RecordName], of subject: SubjectID) async throws(StorageError) -> [Int?] {
-    var lengths = [Int?](repeating: nil, count: names.count)
-    if names.isEmpty { return lengths }
-    let found = try await db.all(Self.selectLengths, .id(subject), .collections(names), .keys(names)) { row in
-      (place: Int(row.integer(0)), length: Int(row.integer(1)))
-    }
-    for one in found { lengths[one.place - 1] = one.length }
-    return lengths
+    try await db.find(Self.selectLengths, names, of: .id(subject)) { Int($0.integer(1)) }
   }
 
   // MARK: Pages
@@ -180,13 +173,20 @@ struct PostgreSQLRecords: RecordRows {
     return fixed + PostgreSQLValue.contents(writes.map(\.draft.content)) + [.integers(writes.map(\.revision))]
   }
 
-  private static let deleteOne = "DELETE FROM records WHERE sub = $1 AND collection = $2 AND key = $3"
+  // Nobody moves the rows in between: whoever removes records has their owner locked.
+  private static let deleteNamed = """
+    DELETE FROM records WHERE ctid = ANY (ARRAY(
+      SELECT place FROM unnest($2::text[], $3::text[]) AS name (collection, key) CROSS JOIN LATERAL (
+        SELECT ctid AS place FROM records r
+        WHERE r.sub = $1 AND r.collection = name.collection AND r.key = name.key LIMIT 1
+      ) AS held))
+    """
 
-  func remove(_ name: RecordName, of subject: SubjectID) async throws(StorageError) -> Bool {
-    try await db.change(Self.deleteOne, .id(subject), .name(name.collection), .key(name.key)) == 1
+  func remove(_ names: [RecordName], of subject: SubjectID) async throws(StorageError) -> Int {
+    if names.isEmpty { return 0 }
+    return try await db.change(Self.deleteNamed, .id(subject), .collections(names), .keys(names))
   }
 
-  // Nobody moves the rows in between: whoever removes records has their owner locked.
   private static let deleteFirst = """
     DELETE FROM records WHERE ctid = ANY (ARRAY(
       SELECT ctid FROM records WHERE sub = $1 ORDER BY collection, key LIMIT $2))

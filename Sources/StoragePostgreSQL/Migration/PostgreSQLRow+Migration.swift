@@ -43,6 +43,23 @@ extension PostgreSQLRow {
   }
 }
 
+extension PostgreSQLConnection {
+  /// For each name, in their order, what its row says; nil where there is none. The statement takes the id, the collections
+  /// and the keys, and its first column is the place of the name, counted from 1.
+  func find<Value>(
+    _ sql: String, _ names: [RecordName], of id: PostgreSQLValue,
+    map: (PostgreSQLRow) throws(StorageError) -> Value
+  ) async throws(StorageError) -> [Value?] {
+    var found = [Value?](repeating: nil, count: names.count)
+    if names.isEmpty { return found }
+    let rows = try await all(sql, id, .collections(names), .keys(names)) { row throws(StorageError) in
+      (place: Int(row.integer(0)) - 1, value: try map(row))
+    }
+    for row in rows { found[row.place] = row.value }
+    return found
+  }
+}
+
 extension PostgreSQLValue {
   static func name(_ name: CollectionName) -> PostgreSQLValue { .text(name.description) }
 

@@ -97,17 +97,23 @@ import Storage
     return Int(unsafe sqlite3_changes(handle))
   }
 
-  /// Runs a statement that answers no rows once for each element, which is cheaper than asking for it each time.
+  /// Runs a statement that answers no rows once for each element, which is cheaper than asking for it each time. Returns how
+  /// many rows that changed.
+  @discardableResult
   package func execute<Element>(
     _ sql: String, forEach elements: [Element], _ values: (Element) -> [SQLiteValue]
-  ) throws(StorageError) {
+  ) throws(StorageError) -> Int {
     let statement = try lend(sql)
     defer { giveBack(statement) }
+    var changes = 0
     for element in elements {
       try bind(values(element), to: statement)
       while try statement.step() {}
       statement.reset()
+      // The handle is live until `deinit`.
+      changes += Int(unsafe sqlite3_changes(handle))
     }
+    return changes
   }
 
   /// The first row for each element, in their order, or nil.

@@ -100,8 +100,12 @@ struct SQLiteMoved: MovedRecordRows {
     SELECT value, number, updated_at FROM moved_records WHERE migration = ? AND collection = ? AND key = ?
     """
 
-  func find(_ name: RecordName, of id: MigrationID) throws(StorageError) -> RecordContent? {
-    try db.first(Self.selectOne, .id(id), .name(name.collection), .key(name.key)) { $0.content(0) }
+  func find(_ names: [RecordName], of id: MigrationID) throws(StorageError) -> [RecordContent?] {
+    try db.first(Self.selectOne, forEach: names) {
+      [.id(id), .name($0.collection), .key($0.key)]
+    } map: {
+      $0.content(0)
+    }
   }
 
   private static let selectFirst = """

@@ -22,8 +22,8 @@ struct SQLiteMerged: MergedRecordRows {
     WHERE migration = ?1 AND collection = ?2 AND key = ?3
     """
 
-  func change(_ record: MergedRecord, of id: MigrationID) throws(StorageError) {
-    try db.execute(Self.update, Self.values(record, of: id))
+  func change(_ records: [MergedRecord], of id: MigrationID) throws(StorageError) {
+    try db.execute(Self.update, forEach: records) { Self.values($0, of: id) }
   }
 
   private static func values(_ record: MergedRecord, of id: MigrationID) -> [SQLiteValue] {
@@ -51,10 +51,9 @@ struct SQLiteMerged: MergedRecordRows {
   // MARK: Layers
 
   /// Of merges that can be taken back or are under way, joined by where they are found.
-  private static func selectLayers(_ place: String) -> String {
+  private static func select(_ columns: String, _ place: String) -> String {
     """
-    SELECT r.migration, r.key, coalesce(r.policy, c.policy), r.policy IS NOT NULL, r.outcome,
-      coalesce(r.position, r.revision), r.found, r.revision, r.old_value, r.old_number, r.old_updated_at
+    SELECT \(columns)
     FROM migrations m
     JOIN migration_records r ON r.migration = m.id AND r.collection = ?2 AND r.key = ?3
     JOIN migration_collections c ON c.migration = m.id AND c.name = ?2
@@ -63,22 +62,60 @@ struct SQLiteMerged: MergedRecordRows {
       AND \(place) AND coalesce(r.position, r.revision) IS NOT NULL
     """
   }
-  private static let selectOwn = selectLayers("r.target_key IS NULL")
-  private static let selectAppended = selectLayers("r.target_key = ?4")
+  /// The statement over what has an account's name for it, and the one over what APPEND brought there.
+  private static func selects(_ columns: String) -> (own: String, appended: String) {
+    (select(columns, "r.target_key IS NULL"), select(columns, "r.target_key = ?4"))
+  }
+  private static let selectLayers = selects(
+    """
+    r.migration, r.key, coalesce(r.policy, c.policy), r.policy IS NOT NULL, r.outcome,
+      coalesce(r.position, r.revision), r.found, r.revision, r.old_value, r.old_number, r.old_updated_at
+    """)
+  private static let selectWeight = selects("count(*), coalesce(sum(length(r.old_value)), 0)")
 
-  func layers(of name: RecordName, into account: SubjectID) throws(StorageError) -> [RecordLayers.Layer] {
-    let map: (SQLiteRow) throws(StorageError) -> RecordLayers.Layer = { row throws(StorageError) in
-      RecordLayers.Layer(
-        migration: try row.opaqueID(0),
-        source: RecordName(collection: name.collection, key: try row.recordKey(1)), policy: try row.named(2),
-        isDecided: row.boolean(3), outcome: try row.named(4), position: row.integer(5), found: row.optionalInteger(6),
-        revision: row.optionalInteger(7), old: row.isNull(8) ? nil : row.content(8))
+  func layers(of names: [RecordName], into account: SubjectID) throws(StorageError) -> [[RecordLayers.Layer]] {
+    var all: [[RecordLayers.Layer]] = []
+    for name in names {
+      var layers: [RecordLayers.Layer] = []
+      try forEach(Self.selectLayers, name, account) { row throws(StorageError) in
+        layers.append(
+          RecordLayers.Layer(
+            migration: try row.opaqueID(0),
+            source: RecordName(collection: name.collection, key: try row.recordKey(1)), policy: try row.named(2),
+            isDecided: row.boolean(3), outcome: try row.named(4), position: row.integer(5),
+            found: row.optionalInteger(6), revision: row.optionalInteger(7),
+            old: row.isNull(8) ? nil : row.content(8)))
+      }
+      all.append(layers)
     }
-    let own = try db.all(Self.selectOwn, .id(account), .name(name.collection), .key(name.key), map: map)
-    guard let key = name.key.unappended else { return own }
-    return own
-      + (try db.all(
-        Self.selectAppended, .id(account), .name(name.collection), .key(key), .key(name.key), map: map))
+    return all
+  }
+
+  func weights(of names: [RecordName], into account: SubjectID) throws(StorageError) -> [LayersWeight] {
+    var weights: [LayersWeight] = []
+    for name in names {
+      var weight = LayersWeight()
+      try forEach(Self.selectWeight, name, account) { row in
+        weight.layers += Int(row.integer(0))
+        weight.bytes += Int(row.integer(1))
+      }
+      weights.append(weight)
+    }
+    return weights
+  }
+
+  private func forEach(
+    _ select: (own: String, appended: String), _ name: RecordName, _ account: SubjectID,
+    _ body: (SQLiteRow) throws(StorageError) -> Void
+  ) throws(StorageError) {
+    let next: (SQLiteRow) throws(StorageError) -> Bool = { row throws(StorageError) in
+      try body(row)
+      return true
+    }
+    try db.forEach(select.own, .id(account), .name(name.collection), .key(name.key), body: next)
+    if let key = name.key.unappended {
+      try db.forEach(select.appended, .id(account), .name(name.collection), .key(key), .key(name.key), body: next)
+    }
   }
 
   // MARK: Removing

@@ -9,8 +9,10 @@ struct SQLiteRecords: RecordRows {
     SELECT value, number, updated_at, revision, born FROM records WHERE sub = ? AND collection = ? AND key = ?
     """
 
-  func find(_ name: RecordName, of subject: SubjectID) throws(StorageError) -> RecordLayers.Held? {
-    try db.first(Self.selectOne, .id(subject), .name(name.collection), .key(name.key)) { row in
+  func find(_ names: [RecordName], of subject: SubjectID) throws(StorageError) -> [RecordLayers.Held?] {
+    try db.first(Self.selectOne, forEach: names) { name in
+      [.id(subject), .name(name.collection), .key(name.key)]
+    } map: { row in
       RecordLayers.Held(content: row.content(0), revision: row.integer(3), born: row.integer(4))
     }
   }
@@ -152,8 +154,8 @@ struct SQLiteRecords: RecordRows {
 
   private static let deleteOne = "DELETE FROM records WHERE sub = ? AND collection = ? AND key = ?"
 
-  func remove(_ name: RecordName, of subject: SubjectID) throws(StorageError) -> Bool {
-    try db.execute(Self.deleteOne, .id(subject), .name(name.collection), .key(name.key)) == 1
+  func remove(_ names: [RecordName], of subject: SubjectID) throws(StorageError) -> Int {
+    try db.execute(Self.deleteOne, forEach: names) { [.id(subject), .name($0.collection), .key($0.key)] }
   }
 
   static let deleteFirst = """

@@ -278,14 +278,14 @@ struct MigrationTests {
         guard let collection = CollectionName("zzz"), let key = RecordKey("z") else { return }
         let name = RecordName(collection: collection, key: key)
         try await rows.merged.insert([MergedRecord(name: name, outcome: .moved)], of: id)
-      case .lost: try await rows.merged.change(MergedRecord(name: last.name, outcome: .asked), of: id)
+      case .lost: try await rows.merged.change([MergedRecord(name: last.name, outcome: .asked)], of: id)
       case .counted:
         var reports = try await rows.reports.all(of: id).filter { $0.collection.description == "collection-1" }
         reports[0].count(.moved)
         try await rows.reports.change(reports[0], of: id)
       case .outcome:
         for outcome in [MergeOutcome.moved, .kept] where (outcome == .kept) == first.isWritten {
-          try await rows.merged.change(MergedRecord(name: first.name, outcome: outcome), of: id)
+          try await rows.merged.change([MergedRecord(name: first.name, outcome: outcome)], of: id)
         }
       }
     }

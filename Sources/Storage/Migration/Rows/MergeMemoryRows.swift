@@ -9,13 +9,17 @@ package protocol MergedRecordRows {
   /// At most `limit`, in the order of names.
   func first(of id: MigrationID, limit: Int) async throws(StorageError) -> [MergedName]
 
-  /// All that was merged into an account's record by merges that are under way or can be taken back.
+  /// For each of an account's records, in their order, all that was merged into it by merges that are under way or can be
+  /// taken back.
   func layers(
-    of name: RecordName, into account: SubjectID
-  ) async throws(StorageError) -> [RecordLayers.Layer]
+    of names: [RecordName], into account: SubjectID
+  ) async throws(StorageError) -> [[RecordLayers.Layer]]
 
-  /// Does nothing for one that is forgotten.
-  func change(_ record: MergedRecord, of id: MigrationID) async throws(StorageError)
+  /// The same without its contents: how much there is to read.
+  func weights(of names: [RecordName], into account: SubjectID) async throws(StorageError) -> [LayersWeight]
+
+  /// Each once. Leaves out those that are forgotten.
+  func change(_ records: [MergedRecord], of id: MigrationID) async throws(StorageError)
 
   func remove(_ names: [RecordName], of id: MigrationID) async throws(StorageError)
 
@@ -29,6 +33,18 @@ package protocol MergedRecordRows {
   func recount(
     _ id: MigrationID, of guest: SubjectID, beyond place: RecordName?, count: Int
   ) async throws(StorageError) -> Recount
+}
+
+/// How much was merged into one record of an account.
+package struct LayersWeight: Sendable, Equatable {
+  package var layers = 0
+  /// Of the values that were there before.
+  package var bytes = 0
+
+  package init(layers: Int = 0, bytes: Int = 0) {
+    self.layers = layers
+    self.bytes = bytes
+  }
 }
 
 /// What became of one record of a guest.
@@ -139,7 +155,8 @@ package struct SetAsideRecord: Sendable, Equatable {
 
 /// What guests had, once it is no longer theirs, by migration and name.
 package protocol MovedRecordRows {
-  func find(_ name: RecordName, of id: MigrationID) async throws(StorageError) -> RecordContent?
+  /// For each name, in their order, what is kept; nil where there is nothing.
+  func find(_ names: [RecordName], of id: MigrationID) async throws(StorageError) -> [RecordContent?]
 
   /// In the order of names, at most `count`, and no more once the values hold `bytes`.
   func first(of id: MigrationID, count: Int, bytes: Int) async throws(StorageError) -> [RecordDraft]

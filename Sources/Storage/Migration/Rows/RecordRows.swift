@@ -2,7 +2,8 @@ import LatchkeyModel
 
 /// Records, by their owner and name.
 package protocol RecordRows {
-  func find(_ name: RecordName, of subject: SubjectID) async throws(StorageError) -> RecordLayers.Held?
+  /// For each name, in their order, what is there; nil where there is nothing.
+  func find(_ names: [RecordName], of subject: SubjectID) async throws(StorageError) -> [RecordLayers.Held?]
 
   /// For each name, in their order, how long its value is; nil where there is none.
   func lengths(of names: [RecordName], of subject: SubjectID) async throws(StorageError) -> [Int?]
@@ -27,11 +28,17 @@ package protocol RecordRows {
   /// Writes all of them, in their order. A new one where there is one already is a ``StorageError``.
   func write(_ writes: [RecordWrite], of subject: SubjectID) async throws(StorageError)
 
-  /// False when there was none.
-  func remove(_ name: RecordName, of subject: SubjectID) async throws(StorageError) -> Bool
+  /// Returns how many of them there were.
+  func remove(_ names: [RecordName], of subject: SubjectID) async throws(StorageError) -> Int
 
   /// At most `limit`, the first by name. Returns how many.
   func remove(of subject: SubjectID, limit: Int) async throws(StorageError) -> Int
+}
+
+extension RecordRows {
+  package func find(_ name: RecordName, of subject: SubjectID) async throws(StorageError) -> RecordLayers.Held? {
+    try await find([name], of: subject)[0]
+  }
 }
 
 /// In which order a collection is read, and where from.

@@ -11,6 +11,10 @@ enum Limits {
   /// more steps, not longer ones.
   static let undoLayers = 2000
 
+  /// Records whose layers are asked for at once. An engine looks in each merge of the account for each of them: some
+  /// hundred thousand times, part of a second, when somebody has merged thousands of guests.
+  static let undoNames = 64
+
   /// Records that one reading of VERIFY looks at: some tens of milliseconds of a reading thread.
   static let verifyRecords = 10_000
 

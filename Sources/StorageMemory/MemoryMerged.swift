@@ -20,8 +20,16 @@ struct MemoryMerged: MergedRecordRows {
 
   func weights(of names: [RecordName], into account: SubjectID) -> [LayersWeight] {
     layers(of: names, into: account).map { layers in
-      LayersWeight(layers: layers.count, bytes: layers.reduce(0) { $0 + ($1.old?.value.count ?? 0) })
+      layers.reduce(into: LayersWeight()) { weight, layer in
+        weight.layers += 1
+        weight.bytes += (layer.old?.value.count ?? 0) + (guest(of: layer)?.value.count ?? 0)
+      }
     }
+  }
+
+  private func guest(of layer: RecordLayers.Layer) -> RecordContent? {
+    tables.moved[layer.migration, layer.source]
+      ?? tables.migrations[layer.migration].flatMap { tables.records[$0.migration.guest, layer.source]?.content }
   }
 
   private func layers(of name: RecordName, into account: SubjectID) -> [RecordLayers.Layer] {

@@ -11,22 +11,24 @@ extension TakeStep {
   ) async throws(StorageError) -> Bool {
     var account = try await SubjectRecords(of: migration.target, in: rows)
     let merged = try await rows.merged.first(of: id, limit: Limits.applyRecords)
-    let stretch = try await stretch(of: merged, in: account)
-    let written = stretch.filter(\.isWritten)
-    let targets = written.map(\.target)
-    let held = try await rows.records.find(targets, of: account.subject)
-    let layers = try await rows.merged.layers(of: targets, into: account.subject)
-    let laid = zip(written, zip(held, layers)).map { one, laid in
-      LaidRecord(merged: one, layers: RecordLayers(held: laid.0, layers: laid.1))
-    }
-    let guests = try await guests(of: laid.flatMap { $0.layers.needed(removing: $0.merged.name, of: id) }, in: rows)
+    // Each is another record of the account, so that what becomes of one changes nothing that is known of the next.
+    var targets: Set<RecordName> = []
+    var left = merged.prefix { targets.insert($0.target).inserted }
+    var done: [MergedName] = []
+    var (room, names) = (Room(), 8)
     var taken = TakenBack()
-    for one in laid { takeBack(one, guests, from: &account, &taken) }
+    while !left.isEmpty && !room.isUsedUp {
+      let stretch = try await stretch(of: left.prefix(names), from: account, within: &room)
+      try await takeBack(stretch, from: &account, &taken)
+      done += stretch
+      left = left.dropFirst(stretch.count)
+      names = min(2 * names, Limits.undoNames)
+    }
     try await taken.write(to: &account)
-    try await rows.merged.remove(stretch.map(\.name), of: id)
+    try await rows.merged.remove(done.map(\.name), of: id)
     try await taken.relaid.note(except: id, in: rows)
     try await account.finish()
-    var isLast = stretch.count == merged.count && merged.count < Limits.applyRecords
+    var isLast = done.count == merged.count && merged.count < Limits.applyRecords
     if isLast {
       isLast = try await rows.setAside.remove(of: id, limit: Limits.purgeRecords) < Limits.purgeRecords
     }
@@ -35,26 +37,45 @@ extension TakeStep {
     return migration.recordsUndone(isLast: isLast, at: now)
   }
 
-  /// The first of them: as many as one step takes back at once. Each is another record of the account, so that what
-  /// becomes of one changes nothing that is known of the next.
+  /// What a step may still look at.
+  private struct Room {
+    var layers = Limits.undoLayers
+    var bytes = Limits.applyBytes
+
+    var isUsedUp: Bool { layers <= 0 || bytes <= 0 }
+  }
+
+  /// The first of them for which there is room: all, or until it is used up.
   private func stretch<Rows: MigrationTransaction>(
-    of merged: [MergedName], in account: SubjectRecords<Rows>
+    of merged: ArraySlice<MergedName>, from account: SubjectRecords<Rows>, within room: inout Room
   ) async throws(StorageError) -> ArraySlice<MergedName> {
-    var targets: Set<RecordName> = []
-    let distinct = merged.prefix { targets.insert($0.target).inserted }
-    let written = distinct.filter(\.isWritten).map(\.target)
+    let written = merged.filter(\.isWritten).map(\.target)
     let lengths = try await account.rows.records.lengths(of: written, of: account.subject)
     let weights = try await account.rows.merged.weights(of: written, into: account.subject)
     var next = zip(lengths, weights).makeIterator()
-    var (layersLeft, bytesLeft) = (Limits.undoLayers, Limits.applyBytes)
-    return distinct.prefix { one in
-      guard layersLeft > 0 && bytesLeft > 0 else { return false }
+    return merged.prefix { one in
+      if room.isUsedUp { return false }
       if one.isWritten, let (length, weight) = next.next() {
-        layersLeft -= weight.layers
-        bytesLeft -= (length ?? 0) + weight.bytes
+        room.layers -= weight.layers
+        room.bytes -= (length ?? 0) + weight.bytes
       }
       return true
     }
+  }
+
+  private func takeBack<Rows: MigrationTransaction>(
+    _ stretch: ArraySlice<MergedName>, from account: inout SubjectRecords<Rows>, _ taken: inout TakenBack
+  ) async throws(StorageError) {
+    let written = stretch.filter(\.isWritten)
+    let targets = written.map(\.target)
+    let held = try await account.rows.records.find(targets, of: account.subject)
+    let layers = try await account.rows.merged.layers(of: targets, into: account.subject)
+    let laid = zip(written, zip(held, layers)).map { one, laid in
+      LaidRecord(merged: one, layers: RecordLayers(held: laid.0, layers: laid.1))
+    }
+    let needed = laid.flatMap { $0.layers.needed(removing: $0.merged.name, of: id) }
+    let guests = try await guests(of: needed, in: account.rows)
+    for one in laid { takeBack(one, guests, from: &account, &taken) }
   }
 
   /// Decides what becomes of one record when what the guest brought is taken out of it.

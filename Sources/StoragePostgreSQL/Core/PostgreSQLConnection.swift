@@ -45,6 +45,8 @@ package final class PostgreSQLConnection {
       ("tcp_user_timeout", "15000"),
       // A statement is given up by closing the connection: a cancelled COMMIT says that it is done when it is not.
       ("statement_timeout", "0"),
+      // Compiling a statement takes longer than any of ours runs.
+      ("jit", "off"),
       ("default_transaction_isolation", "read committed"), ("default_transaction_read_only", "off"),
     ]
     let values = settings.map { "('\($0)', '\($1)')" }.joined(separator: ", ")

@@ -22,7 +22,8 @@ struct PostgreSQLMerged: MergedRecordRows {
     if !records.isEmpty { try await db.execute(Self.insert, Self.values(records, of: id)) }
   }
 
-  // One that is there is found by its key, as the other plans of an UPDATE need not.
+  // Each is found by its key, which the plans of an UPDATE with as many need not do. Nobody removes one in between, which
+  // would come back so: whoever removes them has their account locked.
   private static let update = """
     \(insert)
     WHERE EXISTS (
@@ -71,12 +72,12 @@ struct PostgreSQLMerged: MergedRecordRows {
     FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) AS name (place, collection, key, source)
     CROSS JOIN migrations m
     CROSS JOIN LATERAL (
-      SELECT policy FROM migration_collections k WHERE k.migration = m.id AND k.name = name.collection LIMIT 1
-    ) AS c
-    CROSS JOIN LATERAL (
       SELECT * FROM migration_records k
       WHERE k.migration = m.id AND k.collection = name.collection AND k.key = name.source LIMIT 1
     ) AS r
+    CROSS JOIN LATERAL (
+      SELECT policy FROM migration_collections k WHERE k.migration = m.id AND k.name = name.collection LIMIT 1
+    ) AS c
     WHERE m.target = $1 AND m.phase NOT IN ('failed', 'undone')
       AND (m.finished_at IS NULL OR m.undo_until IS NOT NULL)
       AND coalesce(r.target_key, r.key) = name.key AND coalesce(r.position, r.revision) IS NOT NULL \(end)
@@ -88,7 +89,14 @@ struct PostgreSQLMerged: MergedRecordRows {
       r.found, r.revision, r.old_value, r.old_number, r.old_updated_at
     """)
   private static let selectWeights = select(
-    "count(*), coalesce(sum(octet_length(r.old_value)), 0)::bigint", "GROUP BY name.place")
+    """
+    count(*), sum(coalesce(octet_length(r.old_value), 0) + coalesce(
+      (SELECT octet_length(value) FROM moved_records g
+        WHERE g.migration = m.id AND g.collection = name.collection AND g.key = name.source LIMIT 1),
+      (SELECT octet_length(value) FROM records g
+        WHERE g.sub = m.guest AND g.collection = name.collection AND g.key = name.source LIMIT 1),
+      0))::bigint
+    """, "GROUP BY name.place")
 
   /// The places of names, each with the keys under which guests may have had what lies there: the same one, and the one
   /// that APPEND made it of.

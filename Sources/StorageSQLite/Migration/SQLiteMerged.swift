@@ -71,7 +71,14 @@ struct SQLiteMerged: MergedRecordRows {
     r.migration, r.key, coalesce(r.policy, c.policy), r.policy IS NOT NULL, r.outcome,
       coalesce(r.position, r.revision), r.found, r.revision, r.old_value, r.old_number, r.old_updated_at
     """)
-  private static let selectWeight = selects("count(*), coalesce(sum(length(r.old_value)), 0)")
+  private static let selectWeight = selects(
+    """
+    count(*), coalesce(sum(coalesce(length(r.old_value), 0) + coalesce(
+      (SELECT length(value) FROM moved_records g
+        WHERE g.migration = r.migration AND g.collection = r.collection AND g.key = r.key),
+      (SELECT length(value) FROM records g WHERE g.sub = m.guest AND g.collection = r.collection AND g.key = r.key),
+      0)), 0)
+    """)
 
   func layers(of names: [RecordName], into account: SubjectID) throws(StorageError) -> [[RecordLayers.Layer]] {
     var all: [[RecordLayers.Layer]] = []

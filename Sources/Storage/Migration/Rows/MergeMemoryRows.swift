@@ -15,7 +15,7 @@ package protocol MergedRecordRows {
     of names: [RecordName], into account: SubjectID
   ) async throws(StorageError) -> [[RecordLayers.Layer]]
 
-  /// The same without its contents: how much there is to read.
+  /// The same without its contents: how much there is to read of it and of the guests' records.
   func weights(of names: [RecordName], into account: SubjectID) async throws(StorageError) -> [LayersWeight]
 
   /// Each once. Leaves out those that are forgotten.
@@ -38,7 +38,7 @@ package protocol MergedRecordRows {
 /// How much was merged into one record of an account.
 package struct LayersWeight: Sendable, Equatable {
   package var layers = 0
-  /// Of the values that were there before.
+  /// Of the values that were there before, and of the guests'.
   package var bytes = 0
 
   package init(layers: Int = 0, bytes: Int = 0) {

@@ -28,7 +28,7 @@ package protocol RecordRows {
   /// Writes all of them, in their order. A new one where there is one already is a ``StorageError``.
   func write(_ writes: [RecordWrite], of subject: SubjectID) async throws(StorageError)
 
-  /// Returns how many of them there were.
+  /// Each once. Returns how many of them there were.
   func remove(_ names: [RecordName], of subject: SubjectID) async throws(StorageError) -> Int
 
   /// At most `limit`, the first by name. Returns how many.

@@ -139,7 +139,7 @@ class Service:
         if wait:
             self.wait_until_ready()
 
-    def wait_until_ready(self, seconds=20):
+    def wait_until_ready(self, seconds=60):
         deadline = time.monotonic() + seconds
         while not self.is_ready():
             self.expect_life(deadline)

@@ -142,7 +142,9 @@ struct SharedEndingsTests {
       var fault: StorageError.Fault?
       do { try await ending.value } catch { fault = (error as? StorageError)?.fault }
       let news = try await one.news(after: mark)
-      #expect(ids(news) == [Sample.id(number)])
+      // Asked by a connection that was made after the mark, it tells those before as well.
+      #expect(ids(news).last == Sample.id(number))
+      #expect(Set(ids(news)).isSubset(of: (1...number).map { Sample.id($0) }))
       mark = news.mark
       if fault == .outcomeUnknown { return }
     }

@@ -4,8 +4,8 @@ import LatchkeyModel
 /// been answered so.
 package protocol SharedEndings: Sendable {
   /// Every session whose end became known to the rows after `mark` was read, whoever ended it and however long its change
-  /// took. Without a mark, and when the rows' database was taken over by another server since, those that ended at `time`
-  /// or later, which may be some that were told before.
+  /// took. Without a mark, and when the rows' database was or may have been taken over by another server since (asked by a
+  /// connection that was made after the mark), those that ended at `time` or later, which may be some that were told before.
   ///
   /// At most `limit` at once, and then a mark that says so (``EndingsMark/place``), to go on from: until that is nil there are
   /// more. All pages go up to when the first was read; what became known meanwhile is told after the last.

@@ -28,6 +28,7 @@ struct CommandLineFlags {
 
   /// Every argument must be a known flag: `--flag value` or `--flag=value`; a Boolean one may stand alone.
   init(_ arguments: [String], _ declarations: [ConfigurationDeclaration]) throws(ConfigurationError) {
+    let flags = Dictionary(declarations.map { ($0.flag, $0) }) { first, _ in first }
     var index = 0
     while index < arguments.count {
       let argument = arguments[index]
@@ -40,7 +41,7 @@ struct CommandLineFlags {
       let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
       let flag = String(parts[0])
       var value = parts.count > 1 ? String(parts[1]) : nil
-      let declaration = declarations.first { $0.flag == flag }
+      let declaration = flags[flag]
       guard declaration != nil || flag == "--config" else {
         let known = declarations.map(\.flag) + Self.actions.keys.filter { $0.hasPrefix("--") } + ["--config"]
         throw .unknownKey(written: flag, source: .flags, nearest: NearestName.find(flag, among: known))

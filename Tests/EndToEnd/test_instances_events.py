@@ -9,8 +9,9 @@ from latchkey.identity.v1 import auth_service_pb2, guide_service_pb2, guide_serv
 from latchkey.identity.v1 import session_service_pb2_grpc
 from latchkey.migration.v1 import migration_service_pb2 as migration
 from test_instances_documents import PROMISED, guide, set_guides
-from test_instances_feed import as_seen_at, eventually, pair, proxy, server  # noqa: F401
+from test_instances_feed import as_seen_at, pair, proxy, server  # noqa: F401
 from test_merges import ready
+from waiting import eventually
 from world import base64url
 
 STARTED, ENDED = session_service_pb2.SESSION_EVENT_STARTED, session_service_pb2.SESSION_EVENT_ENDED

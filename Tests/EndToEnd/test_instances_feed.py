@@ -18,6 +18,7 @@ import test_proofs
 import test_revocation
 from latchkey.identity.v1 import auth_service_pb2, session_service_pb2, session_service_pb2_grpc
 from latchkey.migration.v1 import record_service_pb2_grpc
+from waiting import eventually
 from world import CLIENT_ID, UNTHROTTLED, World, refused
 
 
@@ -61,13 +62,6 @@ def as_seen_at(world, device):
     twin = world.device()
     twin.tokens = device.tokens
     return twin
-
-
-def eventually(condition, what, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 def refusal(ask, device):

@@ -17,7 +17,8 @@ import postgresql
 import pytest
 import test_instances_feed
 from latchkey.identity.v1 import admin_service_pb2, admin_service_pb2_grpc, auth_service_pb2
-from test_instances_feed import ASKS, as_seen_at, eventually, refusal
+from test_instances_feed import ASKS, as_seen_at, refusal
+from waiting import eventually
 from world import UNTHROTTLED, World, bearer
 
 # What a key waits before it signs, and what its last tokens hold, with the error that clocks may have.

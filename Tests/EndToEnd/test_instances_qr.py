@@ -14,6 +14,7 @@ import postgresql
 import pytest
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
 from test_qr_flows import patiently
+from waiting import eventually
 from world import UNTHROTTLED, World, refused
 
 server = postgresql.serving("module")
@@ -45,15 +46,6 @@ def worlds(pair):
     return [pair, pair.at(2)]
 
 
-def until(condition, seconds=30):
-    """What `condition` returns once that is true."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it has not come about"
-        time.sleep(0.02)
-    return found
-
-
 def test_any_instance(pair):
     """C1: a code is issued, polled, scanned, confirmed, watched and redeemed on whichever instances, and handed over once"""
     seed = random.randrange(1 << 32)
@@ -76,10 +68,10 @@ def test_any_instance(pair):
         anywhere(lambda: phone.confirm(scan, code.check_code))
         assert any(state == pb.SESSION_STATE_CONFIRMED for state in states)
         watched.cancel()
-        tokens = anywhere(lambda: until(lambda: screen.poll().tokens.access_token))
+        tokens = anywhere(lambda: eventually(lambda: screen.poll().tokens.access_token))
         for world in both:
             screen.world = world
-            assert until(lambda: screen.poll().tokens.access_token) == tokens
+            assert eventually(lambda: screen.poll().tokens.access_token) == tokens
         assert anywhere(lambda: phone.introspect(tokens)).active
 
 
@@ -185,7 +177,7 @@ def test_lost_wake(binaries, tmp_path):
         with fleet:
             first, second = worlds(World(fleet))
             phone, screen = first.account(), first.device()
-            until(lambda: relay.carried > 0)
+            eventually(lambda: relay.carried > 0)
             for is_frozen in (False, True, True, False):
                 relay.is_frozen = is_frozen
                 screen.world = first
@@ -196,7 +188,7 @@ def test_lost_wake(binaries, tmp_path):
                 scanned = time.monotonic()
                 assert screen.poll(wait_ms=25_000, last_version=1).state == pb.SESSION_STATE_SCANNED
                 phone.confirm(scan, code.check_code)
-                assert until(lambda: screen.poll(wait_ms=1000).tokens.access_token)
+                assert eventually(lambda: screen.poll(wait_ms=1000).tokens.access_token)
                 print(f"frozen {is_frozen}: {round((time.monotonic() - scanned) * 1000)} ms to the tokens")
             assert second.fleet["qr-2"].is_ready()
     finally:
@@ -236,9 +228,9 @@ def test_ends_of_the_gone(binaries, tmp_path):
                 found = (re.search(r'"qr_session_id": ?"([^"]+)"', line) for line in lines if event in line)
                 return collections.Counter(match[1] for match in found if match)
 
-            issued = until(lambda: codes("qr.issued") if len(codes("qr.issued")) == 2 else None)
+            issued = eventually(lambda: codes("qr.issued") if len(codes("qr.issued")) == 2 else None)
             fleet["qr"].kill()
-            until(lambda: set(codes("qr.expired")) == set(issued), seconds=120)
+            eventually(lambda: set(codes("qr.expired")) == set(issued), seconds=120)
             # The living one looks again and again.
             time.sleep(12)
             assert codes("qr.expired") == issued
@@ -272,9 +264,9 @@ def kill_one(fleet, both, phone, chance, round):
     strike(2)
     killer = threading.Timer(chance.random() * 0.01, strike, [3])
     killer.start()
-    first = until(lambda: anywhere(screen.poll).tokens.access_token)
+    first = eventually(lambda: anywhere(screen.poll).tokens.access_token)
     killer.join()
-    again = until(lambda: anywhere(screen.poll).tokens.access_token)
+    again = eventually(lambda: anywhere(screen.poll).tokens.access_token)
     assert phone.introspect(again).active, label
     if first != again:
         assert not phone.introspect(first).active, label

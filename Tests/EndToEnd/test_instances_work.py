@@ -12,6 +12,7 @@ from latchkey.identity.v1 import audit_service_pb2, audit_service_pb2_grpc, auth
 from latchkey.migration.v1 import migration_service_pb2 as migration
 from latchkey.qr.v1 import qr_session_service_pb2
 from test_merges import contents, ready
+from waiting import eventually
 from world import UNTHROTTLED, World, bearer, from_base64url, record, unique_identifier
 
 UNDER_WAY = ("snapshot", "apply", "verify", "switch", "purge")
@@ -27,13 +28,6 @@ def pair(binaries, tmp_path_factory, server):
     postgresql.ask_each_other(fleet, 2)
     with fleet:
         yield World(fleet)
-
-
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def patiently(call, seconds=60):
@@ -57,7 +51,7 @@ def stopped_in_the_midst(pair, server, rows):
     service = pair.fleet["migrator"]
     for _ in range(10):
         device, merge = ready(pair, rows)()
-        wait_for(lambda: phase(server) in (*UNDER_WAY, "done"))
+        eventually(lambda: phase(server) in (*UNDER_WAY, "done"))
         service.freeze()
         # The other one wakes now and then and may have been faster.
         if phase(server) in UNDER_WAY:
@@ -77,7 +71,7 @@ def test_paused(pair, server):
         service.thaw()
     done = states[-1]
     assert done.state == migration.MIGRATION_STATE_DONE and done.report[0].moved == 15_000
-    wait_for(pair.fleet["migrator"].is_ready)
+    eventually(pair.fleet["migrator"].is_ready)
     device.world = pair
     assert patiently(lambda: device.merge(merge)) == done
     # What the first one still believes is under way has come to nothing once it works on something else.
@@ -177,7 +171,7 @@ def test_handed_over(pair):
     try:
         migrators[1].start()
         owner.world = pair.at(2)
-        wait_for(lambda: patiently(owner.collections).get("cart") == 20, 120)
+        eventually(lambda: patiently(owner.collections).get("cart") == 20, seconds=120)
     finally:
         pair.fleet["identity"].start()
         migrators[0].start()
@@ -231,7 +225,7 @@ def test_audit_log(pair, server):
     pair.fleet["identity-2"].kill()
     assert patiently(lambda: verify_audit(pair)).intact
     sealed = f"SELECT count(*) FROM identity.audit_events WHERE kind = 'log_sealed' AND detail ~ '{chain}:{number}:'"
-    wait_for(lambda: server.query(sealed) != "0")
+    eventually(lambda: server.query(sealed) != "0")
     assert verify_audit(pair).intact
     server.query(f"DELETE FROM identity.audit_events WHERE chain = {chain} AND seq >= {number}")
     assert not verify_audit(pair).intact

@@ -18,6 +18,7 @@ from grpc.health.v1 import health_pb2, health_pb2_grpc
 from latchkey.qr.v1 import qr_session_service_pb2 as qr_pb2
 from latchkey.qr.v1 import qr_session_service_pb2_grpc
 from services import clean_environment
+from waiting import eventually
 
 
 def command(binaries, world, *words, qr=None):
@@ -175,13 +176,6 @@ def is_running(pid):
     with contextlib.suppress(OSError):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     return False
-
-
-def eventually(condition, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "that did not happen in time"
-        time.sleep(0.02)
 
 
 @contextlib.contextmanager

@@ -85,6 +85,8 @@ class Visitors:
                 code = device.issue_qr()
                 device.start_as_guest()
                 self.answered.append((time.monotonic(), device, code))
+                # The processor is others' as well.
+                self.stopped.wait(0.03)
             except grpc.RpcError as error:
                 away = error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
                 (self.refused if away else self.other).append((time.monotonic(), error))

@@ -15,9 +15,9 @@ import postgresql
 import pytest
 import services
 from latchkey.migration.v1 import migration_service_pb2 as migration
-from test_instances_qr import until
 from test_merges import ready
 from test_postgresql import Visitors, readiness, sign_in
+from waiting import eventually
 from world import UNTHROTTLED, World, from_base64url
 
 PARTS = {"identity": "identity", "qr": "qr", "migrator": "migration"}
@@ -61,21 +61,29 @@ def tables(server, part):
 
 def expand(server, part):
     """What the next release would do: a table, a column of each table, an index on it, each a step of its own."""
-    steps = [f"CREATE TABLE {part}.next_things (id bigint PRIMARY KEY)"]
-    for table in tables(server, part):
-        steps.append(f"ALTER TABLE {part}.{table} ADD COLUMN next_flag bigint NOT NULL DEFAULT 7")
-        steps.append(f"ALTER TABLE {part}.{table} ADD COLUMN next_note text")
-        steps.append(f"CREATE INDEX ON {part}.{table} (next_flag)")
-    for number, step in enumerate(steps, 2):
-        note = f"INSERT INTO {part}.latchkey_schema VALUES ({number}, 'step {number}', 0, 1, 2)"
+    last = 1
+
+    def take(*steps):
+        nonlocal last
+        transactions = []
+        for step in steps:
+            last += 1
+            note = f"INSERT INTO {part}.latchkey_schema VALUES ({last}, 'step {last}', 0, 1, 2) ON CONFLICT DO NOTHING"
+            transactions.append(f"BEGIN; {step}; {note}; COMMIT")
         for _ in range(20):
             with contextlib.suppress(subprocess.CalledProcessError):
-                server.query(f"SET lock_timeout = '200ms'; BEGIN; {step}; {note}; COMMIT")
-                break
+                return server.query("SET lock_timeout = '200ms'; SET client_min_messages = 'error'; " + "; ".join(transactions))
             time.sleep(0.1)
-        else:
-            raise AssertionError(f"no lock for {step}")
-    return len(steps) + 1
+        raise AssertionError(f"no lock for {steps}")
+
+    take(f"CREATE TABLE IF NOT EXISTS {part}.next_things (id bigint PRIMARY KEY)")
+    for table in tables(server, part):
+        take(
+            f"ALTER TABLE {part}.{table} ADD COLUMN IF NOT EXISTS next_flag bigint NOT NULL DEFAULT 7",
+            f"ALTER TABLE {part}.{table} ADD COLUMN IF NOT EXISTS next_note text",
+            f"CREATE INDEX IF NOT EXISTS {table}_by_next_flag ON {part}.{table} (next_flag)",
+        )
+    return last
 
 
 def everything(world, other):
@@ -84,7 +92,7 @@ def everything(world, other):
     code = screen.issue_qr()
     scan = phone.scan(code.qr_payload)
     phone.confirm(scan, code.check_code)
-    tokens = until(lambda: screen.poll().tokens.access_token)
+    tokens = eventually(lambda: screen.poll().tokens.access_token)
     assert phone.introspect(tokens).active
     phone.refresh()
     device, merge = ready(world, 50)()
@@ -118,7 +126,7 @@ def test_next_release_expands(pair, server, schema):
         assert [step["step"] for step in found["steps"]] == list(range(1, last[found["schema"]] + 1))
         assert {user["knows"] for user in found["instances"]} == {1}
     # Those that were killed are missed after five seconds.
-    until(lambda: [len(found["instances"]) for found in schema("status")[1]["schemas"]] == [2, 2, 2])
+    eventually(lambda: [len(found["instances"]) for found in schema("status")[1]["schemas"]] == [2, 2, 2])
     pair.assert_alive()
 
 
@@ -175,7 +183,7 @@ def test_rows_of_the_next_release(pair, server):
           ended_in = pg_current_xact_id()::text::bigint WHERE sub = '{uuid.UUID(bytes=from_base64url(ended.subject.sub))}'
         """
     )
-    until(lambda: not phone.introspect(ended.tokens.access_token).active, 5)
+    eventually(lambda: not phone.introspect(ended.tokens.access_token).active, seconds=5)
     for world in (pair, seconds):
         ended.world = world
         with pytest.raises(grpc.RpcError) as failure:
@@ -192,7 +200,7 @@ def test_rows_of_the_next_release(pair, server):
     assert screen.poll().state == 1
     scan = phone.scan(code.qr_payload)
     phone.confirm(scan, code.check_code)
-    assert until(lambda: screen.poll().tokens.access_token)
+    assert eventually(lambda: screen.poll().tokens.access_token)
     everything(pair, seconds)
     for name in services.NAMES:
         pair.fleet[name].restart()
@@ -210,7 +218,7 @@ def test_next_release_contracts(pair, server, schema):
     status, answer = schema("apply")
     assert status != 0 and "knows version 3 of the schema, and this one knows 1" in answer["error"]["message"]
     for service in pair.fleet.services.values():
-        until(lambda: service.process.poll() is not None, 20)
+        eventually(lambda: service.process.poll() is not None, seconds=20)
         assert service.process.returncode == 1
         service.process = None
         with pytest.raises(services.StartError) as failure:
@@ -235,7 +243,7 @@ def test_waiting(binaries, tmp_path, server, schema):
         for service in fleet.services.values():
             service.start(wait=False)
         for name, service in fleet.services.items():
-            text = until(lambda: waiting(service))
+            text = eventually(lambda: waiting(service))
             wanted = f"step 1 of the schema {PARTS[name]} is not made: latchkey admin schema apply --to postgresql://latchkey@127.0.0.1"
             assert text.startswith(wanted) and postgresql.PASSWORD not in text
             assert service.is_running()
@@ -264,7 +272,7 @@ def test_waiting(binaries, tmp_path, server, schema):
         server.query("UPDATE qr.latchkey_schema SET finished_at = NULL")
         fleet["qr"].kill()
         fleet["qr"].start(wait=False)
-        until(lambda: waiting(fleet["qr"]))
+        eventually(lambda: waiting(fleet["qr"]))
         assert fleet["qr"].stop(seconds=5) is not None
     finally:
         fleet.stop()
@@ -277,14 +285,14 @@ def test_waiting_for_a_database(binaries, tmp_path, server, schema):
         for service in fleet.services.values():
             service.start(wait=False)
         for service in fleet.services.values():
-            until(lambda: "is not made" in (waiting(service) or ""))
+            eventually(lambda: "is not made" in (waiting(service) or ""))
         server.kill()
         for service in fleet.services.values():
-            until(lambda: "cannot be reached" in (waiting(service) or ""))
+            eventually(lambda: "cannot be reached" in (waiting(service) or ""))
             assert service.is_running()
         server.start()
         for service in fleet.services.values():
-            until(lambda: "is not made" in (waiting(service) or ""))
+            eventually(lambda: "is not made" in (waiting(service) or ""))
         assert schema("apply")[0] == 0
         for service in fleet.services.values():
             service.wait_until_ready()

@@ -154,7 +154,8 @@ struct MigrationScenario: Sendable {
     let report = try #require(try await stores.migrations.migration(id))
     for collection in report.collections {
       actual.counts[collection.report.collection] = collection.report.counts
-      #expect(collection.targetCount == held[collection.report.collection] ?? 0, comment, sourceLocation: sourceLocation)
+      #expect(
+        collection.targetCount == held[collection.report.collection] ?? 0, comment, sourceLocation: sourceLocation)
     }
     #expect(actual == expected, comment, sourceLocation: sourceLocation)
     #expect(report.migration.state == .done(at: Self.now), comment, sourceLocation: sourceLocation)

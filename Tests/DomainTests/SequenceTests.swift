@@ -10,7 +10,7 @@ struct SequenceTests {
     "C20: seeded sequences of commands have the same outcomes on every engine, and no session that ended comes back")
   func sequences() async throws {
     let seed = SeededRandom.seed()
-    for round in 0..<UInt64(6) {
+    for round in 0..<UInt64(4) {
       var sequences: [Sequence] = []
       for engine in WorldEngine.allCases { sequences.append(Sequence(try await engine.world(seed: seed &+ round))) }
       for step in 0..<240 {

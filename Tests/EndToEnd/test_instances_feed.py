@@ -155,7 +155,7 @@ def test_deaf_instance(pair, proxy):
             assert refusal(ask, ended_twin) is not None
             return refusal(ask, twin) is None
 
-        eventually(comes_back, f"{name} does not come back")
+        eventually(comes_back, f"{name} does not come back", longest=0.01)
         assert refusal(ask, ended_twin) == grpc.StatusCode.UNAUTHENTICATED
 
 

@@ -114,7 +114,7 @@ def expect_taken(world, device):
             assert code in (None, grpc.StatusCode.UNAVAILABLE), (name, code)
             return code is None
 
-        eventually(taken, f"{name} does not take it")
+        eventually(taken, f"{name} does not take it", longest=0.01)
 
 
 def test_first_start(pair, server):

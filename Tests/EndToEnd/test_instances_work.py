@@ -51,7 +51,7 @@ def stopped_in_the_midst(pair, server, rows):
     service = pair.fleet["migrator"]
     for _ in range(10):
         device, merge = ready(pair, rows)()
-        eventually(lambda: phase(server) in (*UNDER_WAY, "done"))
+        eventually(lambda: phase(server) in (*UNDER_WAY, "done"), seconds=60, longest=0.02)
         service.freeze()
         # The other one wakes now and then and may have been faster.
         if phase(server) in UNDER_WAY:
@@ -71,7 +71,7 @@ def test_paused(pair, server):
         service.thaw()
     done = states[-1]
     assert done.state == migration.MIGRATION_STATE_DONE and done.report[0].moved == 15_000
-    eventually(pair.fleet["migrator"].is_ready)
+    eventually(pair.fleet["migrator"].is_ready, seconds=60)
     device.world = pair
     assert patiently(lambda: device.merge(merge)) == done
     # What the first one still believes is under way has come to nothing once it works on something else.
@@ -225,7 +225,7 @@ def test_audit_log(pair, server):
     pair.fleet["identity-2"].kill()
     assert patiently(lambda: verify_audit(pair)).intact
     sealed = f"SELECT count(*) FROM identity.audit_events WHERE kind = 'log_sealed' AND detail ~ '{chain}:{number}:'"
-    eventually(lambda: server.query(sealed) != "0")
+    eventually(lambda: server.query(sealed) != "0", seconds=60)
     assert verify_audit(pair).intact
     server.query(f"DELETE FROM identity.audit_events WHERE chain = {chain} AND seq >= {number}")
     assert not verify_audit(pair).intact

@@ -187,7 +187,7 @@ def long_run(binaries, world):
     )
     others = []
     try:
-        eventually(lambda: len(children(process.pid)) == 2)
+        eventually(lambda: len(children(process.pid)) == 2, seconds=10)
         others = children(process.pid)
         # The codes are issued in the first moments; then all three poll.
         time.sleep(1)
@@ -219,7 +219,7 @@ def test_no_process_is_left_behind(binaries, world):
     with long_run(binaries, world) as (process, others):
         process.kill()
         process.wait()
-        eventually(lambda: not any(map(is_running, others)))
+        eventually(lambda: not any(map(is_running, others)), seconds=10)
 
 
 def test_lost_process(binaries, world):
@@ -228,7 +228,7 @@ def test_lost_process(binaries, world):
     process = subprocess.Popen(
         command(binaries, world, *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment()
     )
-    eventually(lambda: len(children(process.pid)) == 1)
+    eventually(lambda: len(children(process.pid)) == 1, seconds=10)
     os.kill(children(process.pid)[0], signal.SIGKILL)
     output, errors = process.communicate(timeout=20)
     assert process.returncode == 2 and "process" in errors and not output

@@ -68,10 +68,11 @@ def test_kills(pg_world):
 
 
 class Visitors:
-    """People who start as guests and sign in by codes, one after the other, until they are told to stop."""
+    """People who start as guests and sign in by codes, one after the other, until they are told to stop, with a `pause` of
+    so many seconds between them."""
 
-    def __init__(self, world):
-        self.world = world
+    def __init__(self, world, pause=0):
+        self.world, self.pause = world, pause
         self.answered = []
         self.refused = []
         self.other = []
@@ -85,8 +86,7 @@ class Visitors:
                 code = device.issue_qr()
                 device.start_as_guest()
                 self.answered.append((time.monotonic(), device, code))
-                # The processor is others' as well.
-                self.stopped.wait(0.03)
+                self.stopped.wait(self.pause)
             except grpc.RpcError as error:
                 away = error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
                 (self.refused if away else self.other).append((time.monotonic(), error))

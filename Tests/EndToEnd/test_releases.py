@@ -104,7 +104,7 @@ def everything(world, other):
 def test_next_release_expands(pair, server, schema):
     """C10: while the next release expands the tables under load, and after it, this one serves and starts again, beside others of its own"""
     seconds = pair.at(2)
-    with Visitors(pair) as visitors:
+    with Visitors(pair, pause=0.03) as visitors:
         time.sleep(0.5)
         last = {part: expand(server, part) for part in PARTS.values()}
         time.sleep(0.5)

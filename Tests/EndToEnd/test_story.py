@@ -31,6 +31,20 @@ def test_killed_between_all_steps(own_world, name):
     Story(own_world).play(between)
 
 
+@pytest.mark.parametrize("name", services.NAMES)
+def test_killed_once(own_world, name):
+    """R39: a service that was killed once, after any step, goes on to the end as if it had not been"""
+    step = random.choice(Story.STEPS)
+    print(f"{name} is killed after {step}")
+
+    def between(done):
+        if done == step:
+            own_world.fleet[name].restart()
+            own_world.open()
+
+    Story(own_world).play(between)
+
+
 def test_all_killed_between_all_steps(own_world):
     """R39: kill -9 of all services after every step loses nothing that was acknowledged"""
 

@@ -16,7 +16,7 @@ struct MergeSequenceTests {
         group.addTask {
           let folder = try TemporaryFolder()
           let stores = try await engine.openMigrator(in: folder)
-          for round in 0..<(engine == .memory ? 25 : 8) as Range<UInt64> {
+          for round in 0..<(engine == .memory ? 25 : 5) as Range<UInt64> {
             let number = seed &+ worker &* 1000 &+ round
             var sequence = MergeSequence(stores: stores, random: SeededRandom(seed: number))
             try await sequence.run("LATCHKEY_TEST_SEED=\(seed), sequence \(worker).\(round)")

@@ -23,6 +23,7 @@ from latchkey.identity.v1 import (
     transfer_service_pb2_grpc,
 )
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
+from test_revocation import time_until_revoked
 from world import PASSWORD, Failure, World, base64url, bearer, refused, unique_identifier
 
 PAYMENT = {"text": "Pay Corner Shop", "amount": "129.90", "currency": "EUR", "reference": "order-7"}
@@ -283,8 +284,10 @@ def test_guest_moves(world):
     confirm(old, scan)
     answer = collect(new, redeem_proof(new))
     assert answer.subject.sub == guest and answer.subject.is_guest
-    with refused(grpc.StatusCode.UNAUTHENTICATED):
-        old.scan(code.qr_payload)
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "SESSION_REVOKED"):
+        old.introspect()
+    # Latchkey QR hears of it by identity's feed.
+    assert time_until_revoked(lambda device: device.scan(code.qr_payload), old) < 1
     assert new.start_as_guest().subject.sub == guest
     assert old.start_as_guest().subject.sub != guest
 

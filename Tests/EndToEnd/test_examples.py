@@ -83,15 +83,21 @@ PREPARED = {
     "transfer cancel": MOVING,
 }
 
-# What a script begins with. `get` finds a value of a JSON document, `sent` is the last code that was sent, and `raised` gives
-# a document its next version.
+# What a script begins with. `get` finds a value of a JSON document, `sent` is the code that was sent since it was last asked,
+# for which it waits, and `raised` gives a document its next version.
 FUNCTIONS = r"""
 set -e -o pipefail
 get() { python3 -c 'import json, sys
 value = json.load(sys.stdin)
 for name in sys.argv[1:]: value = value[int(name) if name.isdigit() else name]
 print(value)' "$@"; }
-sent() { grep '"code"' "$LATCHKEY_DATA_DIR/otp-outbox.jsonl" | tail -n 1 | get code; }
+codes() { cat "$LATCHKEY_DATA_DIR/otp-outbox.jsonl" 2>/dev/null | grep '"code"' || true; }
+codes | wc -l >"$HOME/codes-taken"
+sent() {
+  for ((i = 0; i < 300 && $(codes | wc -l) <= $(<"$HOME/codes-taken"); i++)); do sleep 0.1; done
+  codes | wc -l >"$HOME/codes-taken"
+  codes | tail -n 1 | get code
+}
 raised() { python3 -c 'import json, sys
 document = json.load(sys.stdin)
 print(json.dumps(document | {"version": document["version"] + 1}))'; }

@@ -11,6 +11,7 @@ private final class ScriptedCamera: ScannerControl {
     var permission: CameraPermission
     var answer = CameraPermission.authorized
     var calls: [String] = []
+    var isStarting = false
   }
 
   let state: Mutex<State>
@@ -30,6 +31,7 @@ private final class ScriptedCamera: ScannerControl {
   }
 
   func start() async {
+    state.withLock { $0.isStarting = true }
     // Long enough for a stop that does not wait its turn to overtake.
     try? await Task.sleep(for: .milliseconds(20))
     state.withLock { $0.calls.append("start") }
@@ -127,7 +129,7 @@ private final class ScriptedCamera: ScannerControl {
     let (page, camera) = try page()
     await withTaskGroup(of: Void.self) { group in
       group.addTask { await page.appear() }
-      try? await Task.sleep(for: .milliseconds(5))
+      while !camera.state.withLock({ $0.isStarting }) { await Task.yield() }
       group.addTask { await page.disappear() }
     }
     #expect(camera.calls == ["start", "stop"])

@@ -30,7 +30,9 @@ struct EndedSessionTests {
       await expectRefusal(.unauthenticated, "SESSION_REVOKED") {
         _ = try await harness.records.putRecords(options: guest.options) { writer throws(RPCError) in
           try await writer.write(MigrationV1.PutRecordsRequest(records: [MigratorHarness.record("cart", "a")]))
-          try? await Task.sleep(for: .milliseconds(300))
+          while ((try? await harness.core.domain.look(CountRecords(of: guest.id)).count) ?? 0) < 1 {
+            try? await Task.sleep(for: .milliseconds(10))
+          }
           harness.sessions.end(guest)
           try await writer.write(MigrationV1.PutRecordsRequest(records: [MigratorHarness.record("cart", "b")]))
         }

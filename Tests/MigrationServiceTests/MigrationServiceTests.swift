@@ -226,6 +226,7 @@ struct MigrationServiceTests {
     try await MigratorHarness.run(switcher: ScriptedSwitch(failures: 3)) { migrator in
       let (guest, account) = (try migrator.person(isGuest: true), try migrator.person(isGuest: false))
       try await migrator.put([MigratorHarness.record("cart", "apple", number: 4)], as: guest)
+      migrator.switcher.hold()
       let id = try await migrator.start(try await migrator.plan(guest, into: account), options: account.options)
       while migrator.switcher.calls.isEmpty { try await Task.sleep(for: .milliseconds(2)) }
       await expectRefusal(.aborted, "SUBJECT_MIGRATING") {
@@ -234,6 +235,7 @@ struct MigrationServiceTests {
       let kept = try await migrator.records.listCollections(
         MigrationV1.ListCollectionsRequest(), options: guest.options)
       #expect(kept.collections.map(\.count) == [1])
+      migrator.switcher.release()
       let states = try await migrator.states(id, options: account.options)
       #expect(states.last?.state == .done && migrator.switcher.calls.count == 4)
       let report = try #require(states.last?.report.first)
@@ -252,7 +254,7 @@ struct MigrationServiceTests {
     let id = try await first.start(try await first.plan(guest, into: account), options: account.options)
     while switcher.calls.isEmpty { try await Task.sleep(for: .milliseconds(2)) }
     await first.stop()
-    let second = try await MigratorHarness(folder: first.folder, key: first.key)
+    let second = try await MigratorHarness(folder: first.folder, key: first.key, clock: first.clock)
     let end = try #require(try await second.states(id, options: second.service).last)
     #expect(end.state == .done && end.report.map(\.summed) == [900] && end.report.map(\.targetCount) == [900])
     let page = try await second.records.listRecords(

@@ -227,7 +227,7 @@ import Testing
     let time = Task { await harness.api.run() }
     defer { time.cancel() }
     #expect(await refusal { _ = try await harness.scan(issued, as: .phone("bob")) } == .noSuchCode)
-    for _ in 0..<2000 where try await harness.stored(issued).phase != .cancelled {
+    for _ in 0..<30_000 where try await harness.stored(issued).phase != .cancelled {
       try await Task.sleep(for: .milliseconds(1))
     }
     #expect(await refusal { try await harness.confirm(scanned) } == .noSuchCode)

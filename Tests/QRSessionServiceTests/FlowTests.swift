@@ -238,7 +238,7 @@ import Testing
 extension Harness {
   /// Returns once a poll waits.
   func someoneWaits(_ count: Int = 1) async throws {
-    for _ in 0..<5000 {
+    for _ in 0..<30_000 {
       if api.table.waiterCount >= count { return }
       try await Task.sleep(for: .milliseconds(1))
     }

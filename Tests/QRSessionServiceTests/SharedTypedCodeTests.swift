@@ -16,7 +16,7 @@ struct SharedTypedCodeTests {
     let url = try PostgreSQLURL(try PostgreSQLServer.shared().database())
     var databases: [PostgreSQLDatabase] = []
     for _ in 0..<2 {
-      databases.append(try await PostgreSQLDatabase.open(url: url, schema: .qr, connections: 4))
+      databases.append(try await PostgreSQLDatabase.open(url: url, schema: .qr, connections: 4, isPatient: true))
     }
     let codes = databases.map { database in
       SharedTypedCodes(

@@ -140,7 +140,7 @@ struct PostgreSQLStatementTests {
 
   @Test("is not begun again on another connection when this side gave the first one up")
   func givenUp() async throws {
-    let test = try await TestDatabase(connections: 2)
+    let test = try await TestDatabase(connections: 2, isPatient: false)
     let runs = Counter()
     let failure = await #expect(throws: StorageError.self) {
       try await test.database.write("wait") { db throws(StorageError) in

@@ -125,6 +125,8 @@ struct SchemaTests {
     try await place.work(Self.third).apply()
     #expect(try await place.work(Self.third).state().contractions == [6])
     #expect(try await old.beat(member, clock: SystemClock()) != nil)
+    // As alive as can be, however long this takes.
+    try place.run("UPDATE test.members SET heartbeat = heartbeat + 600000")
     let refused = await #expect(throws: StorageError.self) {
       try await place.work(Self.third).apply(contracting: true)
     }
@@ -132,19 +134,19 @@ struct SchemaTests {
     #expect(refused?.detail.contains("instance 0 at old:1 knows step 5") == true)
     #expect(try await place.work(Self.third).state().users == [.init(instance: 0, address: "old:1", knows: 5)])
     // After a failover nobody was heard of for a while. It is given the time to say that it lives.
-    try place.run("UPDATE test.members SET heartbeat = heartbeat - 6000")
+    try place.run("UPDATE test.members SET heartbeat = heartbeat - 606000")
     let waits = Mutex<[String]>([])
     let refusedAgain = await #expect(throws: StorageError.self) {
       try await place.work(Self.third).apply(contracting: true) { news in
         guard case .waits(step: 6, let holders) = news else { return }
         waits.withLock { $0 += holders }
-        try? place.run("UPDATE test.members SET heartbeat = heartbeat + 6000")
+        try? place.run("UPDATE test.members SET heartbeat = heartbeat + 606000")
       }
     }
     #expect(refusedAgain?.fault == .oldInstances)
     #expect(waits.withLock { $0 } == ["a sign of instance 0 at old:1"])
     // It stands still, is taken for dead, and wakes again.
-    try place.run("UPDATE test.members SET heartbeat = heartbeat - 6000")
+    try place.run("UPDATE test.members SET heartbeat = heartbeat - 606000")
     try await place.work(Self.third).apply(contracting: true)
     try place.run(
       "DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM pg_attribute "
@@ -270,7 +272,7 @@ struct SchemaTests {
       Task.detached {
         async let reading: Void = Self.read(old, counting: reads, until: outcome)
         await outcome.set(
-          .of { try await place.work(Self.second, standstill: .milliseconds(300)).apply { news.add($0) } })
+          .of { try await place.work(Self.second, standstill: .milliseconds(1500)).apply { news.add($0) } })
         do { try await reading } catch { outcome.set(.failure(error)) }
         gate.open()
       }

@@ -19,11 +19,15 @@ struct TestDatabase {
   let url: String
   let database: PostgreSQLDatabase
 
-  init(on server: PostgreSQLServer? = nil, connections: Int? = 3, groupDuration: Duration? = nil) async throws {
+  /// As patient as a service only where that is what is tested: a busy machine takes its time.
+  init(
+    on server: PostgreSQLServer? = nil, connections: Int? = 3, isPatient: Bool = true, groupDuration: Duration? = nil
+  ) async throws {
     self.server = try server ?? .shared()
     url = try self.server.database()
     database = try await PostgreSQLDatabase.open(
-      url: PostgreSQLURL(url), schema: Self.schema, connections: connections, groupDuration: groupDuration)
+      url: PostgreSQLURL(url), schema: Self.schema, connections: connections, isPatient: isPatient,
+      groupDuration: groupDuration)
   }
 
   /// Makes every commit that changed `numbers` do `statement` at its very end, after the last chance to say no.

@@ -105,7 +105,7 @@ struct TransferTests {
 
   @Test("Behind a full queue and after the end callers are told so at once")
   func bounded() async throws {
-    let client = TransferClient(threads: 1, queue: 1, timeout: .milliseconds(300))
+    let client = TransferClient(threads: 1, queue: 1, timeout: .seconds(2))
     let server = try await Server("", closes: false)
     let failures = await withTaskGroup(of: TransferError?.self) { group in
       for _ in 0..<8 {

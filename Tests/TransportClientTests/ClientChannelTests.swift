@@ -169,7 +169,7 @@ struct ClientChannelTests {
         channel,
         RPCMethod(path: "/t.T/Wait", kind: .unary),
         Blob([]),
-        options: CallOptions(timeout: .seconds(1))
+        options: CallOptions(timeout: .seconds(2))
       )
       #expect(error?.code == .deadlineExceeded)
       #expect(ContinuousClock.now - start < .seconds(30))

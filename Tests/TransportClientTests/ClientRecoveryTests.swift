@@ -51,11 +51,11 @@ struct ClientRecoveryTests {
   func idle() async throws {
     try await TestServer.run { server in
       let port = try #require(server.address.port)
-      let channel = makeChannel(ChannelTarget(host: "127.0.0.1", port: port)) { $0.idleTimeout = .milliseconds(300) }
+      let channel = makeChannel(ChannelTarget(host: "127.0.0.1", port: port)) { $0.idleTimeout = .seconds(1) }
       let wait = RPCMethod(path: "/t.T/Pause", kind: .unary)
-      for _ in 0..<3 {
+      for _ in 0..<2 {
         // Longer in all than the timeout: what counts is the time without a call.
-        for _ in 0..<3 {
+        for _ in 0..<6 {
           let response: Blob = try await channel.unary(wait, Blob([1]), options: CallOptions())
           #expect(response == Blob([1]))
           #expect(server.server.usage.connections == 1)
@@ -296,7 +296,7 @@ struct ClientRecoveryTests {
   /// Calls until each of `peers` has answered: both connections are up.
   func waitUntilAnswered(_ channel: ClientChannel, by peers: Set<UInt8>) async throws {
     var seen: Set<UInt8> = []
-    for _ in 0..<500 where seen != peers {
+    for _ in 0..<10_000 where seen != peers {
       seen.insert(try await call(channel).bytes[0])
       try await Task.sleep(for: .milliseconds(2))
     }
@@ -433,7 +433,7 @@ struct ClientRecoveryTests {
       if exchange.connectionNumber > 1 { return exchange.answer([1]) }
       exchange.connection.peer.answers.store(false, ordering: .relaxed)
     } _: { peer, target in
-      var policy = KeepalivePolicy(interval: .seconds(10), timeout: .milliseconds(100))
+      var policy = KeepalivePolicy(interval: .seconds(10), timeout: .seconds(1))
       // Below what a configuration may ask for, so that the test is short.
       policy.interval = .milliseconds(50)
       let channel = makeChannel(target) { $0.keepalive = policy }

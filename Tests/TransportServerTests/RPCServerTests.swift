@@ -89,10 +89,10 @@ import TransportTestSupport
       let answer = try await peer.call(
         "/t.T/Wait",
         Blob([]).frame,
-        headers: [("content-type", "application/grpc"), ("grpc-timeout", "100m")]
+        headers: [("content-type", "application/grpc"), ("grpc-timeout", "1S")]
       )
       #expect(answer.status == .deadlineExceeded)
-      #expect(start.duration(to: .now) < .seconds(5))
+      #expect(start.duration(to: .now) < .seconds(15))
       try await eventually { server.counters.cancelled.load(ordering: .relaxed) == 1 }
       #expect(server.counters.finished.withLock { $0 } == [.deadlineExceeded])
       await peer.close()
@@ -101,7 +101,7 @@ import TransportTestSupport
 
   @Test("A call lasts no longer than the server lets it, whatever its client asks for", arguments: ["1H", nil])
   func timeLimit(asked: String?) async throws {
-    try await TestServer.run({ $0.unaryTimeLimit = .milliseconds(100) }) { server in
+    try await TestServer.run({ $0.unaryTimeLimit = .seconds(1) }) { server in
       let peer = try await TestPeer.connect(server.address)
       let timeout = asked.map { [("grpc-timeout", $0)] } ?? []
       let headers = [("content-type", "application/grpc")] + timeout
@@ -114,7 +114,7 @@ import TransportTestSupport
 
   @Test("A connection without a call is told to go after a while; one with a call is kept")
   func idle() async throws {
-    try await TestServer.run({ $0.idleTimeout = .milliseconds(300) }) { server in
+    try await TestServer.run({ $0.idleTimeout = .seconds(1) }) { server in
       let busy = try await TestPeer.connect(server.address)
       async let waiting = busy.call("/t.T/Stubborn", Blob([1]).frame)
       try await eventually { server.counters.started.load(ordering: .relaxed) == 1 }

@@ -39,7 +39,7 @@ struct ServerBudgetTests {
       let peer = try await TestPeer.connect(server.address)
       try await withThrowingTaskGroup(of: Answer.self) { group in
         for _ in 0..<4 {
-          group.addTask { try await peer.call("/t.T/Wait", Blob([]).frame, cancelAfter: .seconds(2)) }
+          group.addTask { try await peer.call("/t.T/Wait", Blob([]).frame, cancelAfter: .seconds(4)) }
         }
         try await eventually { server.server.usage.calls == 4 }
         let refused = try await peer.call("/t.T/Wait", Blob([]).frame)
@@ -94,7 +94,7 @@ struct ServerBudgetTests {
       async let answers = withThrowingTaskGroup(of: Answer.self) { group in
         for _ in 0..<20 {
           let blob = Blob([UInt8](repeating: 1, count: 60_000))
-          group.addTask { try await closed.call("/t.T/Echo", blob.frame, cancelAfter: .seconds(2)) }
+          group.addTask { try await closed.call("/t.T/Echo", blob.frame, cancelAfter: .seconds(4)) }
         }
         var refused = 0
         for try await answer in group where answer.status == .resourceExhausted { refused += 1 }
@@ -124,7 +124,7 @@ struct ServerBudgetTests {
       let part = Array(Blob([UInt8](repeating: 1, count: 60_000)).frame.prefix(50_000))
       @Sendable func unfinished(_ path: String) async throws -> Answer {
         let headers = [("content-type", contentType)]
-        return try await peer.call(path, part, headers: headers, endStream: false, cancelAfter: .seconds(2))
+        return try await peer.call(path, part, headers: headers, endStream: false, cancelAfter: .seconds(3))
       }
       async let first = unfinished(path)
       async let second = unfinished(path)
@@ -231,10 +231,10 @@ struct ServerBudgetTests {
         .channelOption(.autoRead, value: false)
         .channelOption(.socketOption(.so_rcvbuf), value: 4096)
         .connect(to: server.address).get()
+      try await eventually { server.server.usage.connections == 1 }
       // 30 MB of answers: more than the sockets hold.
       try await deaf.writeAndFlush(ByteBuffer(bytes: SilentPeer.call(path: "/t.T/Many", calls: 60)))
       try await eventually { server.counters.started.load(ordering: .relaxed) > 0 }
-      #expect(server.server.usage.connections == 1)
       try await eventually { server.server.usage.connections == 0 }
       try await eventually { server.server.usage.bufferedBytes == 0 && server.server.usage.calls == 0 }
       try? await deaf.close()
@@ -244,17 +244,17 @@ struct ServerBudgetTests {
   @Test("A silent peer with a call open is asked for a sign of life and given up; one that answers is kept")
   func keepalive() async throws {
     let quick = { (configuration: inout RPCServer.Configuration) in
-      configuration.keepalive = (.milliseconds(200), .milliseconds(300))
+      configuration.keepalive = (.milliseconds(200), .seconds(2))
     }
     try await TestServer.run(quick) { server in
       let lively = try await TestPeer.connect(server.address)
-      async let waiting = lively.call("/t.T/Wait", Blob([]).frame, cancelAfter: .milliseconds(1500))
+      async let waiting = lively.call("/t.T/Wait", Blob([]).frame, cancelAfter: .seconds(4))
       // The same call by hand, from a peer that never answers a PING.
       let silent = try await TestPeer.connect(server.address)
       let start = ContinuousClock.now
       try await silent.send(raw: SilentPeer.call(path: "/t.T/Wait"))
-      #expect(await silent.isClosed(within: .seconds(5)))
-      #expect(start.duration(to: .now) > .milliseconds(400))
+      #expect(await silent.isClosed(within: .seconds(30)))
+      #expect(start.duration(to: .now) > .seconds(2))
       // Its call was cancelled by the client, not by the server's impatience.
       #expect(try await waiting.closed == 8)
       #expect(try await lively.call("/t.T/Echo", Blob([1]).frame).status == .ok)

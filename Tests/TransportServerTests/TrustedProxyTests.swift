@@ -28,7 +28,7 @@ struct TrustedProxyTests {
       do { try await peer.send(raw: part) } catch { break }
       if parts.count > 1 { try await Task.sleep(for: .milliseconds(2)) }
     }
-    for _ in 0..<500 where peer.channel?.isActive == true {
+    for _ in 0..<3000 where peer.channel?.isActive == true {
       let text = String(decoding: peer.rawBytes, as: UTF8.self)
       if let range = text.firstRange(of: "\r\n\r\n"), text.hasPrefix("HTTP/1.1 200 "), text.hasSuffix("!") {
         await peer.close()

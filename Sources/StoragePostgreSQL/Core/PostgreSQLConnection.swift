@@ -179,7 +179,7 @@ package final class PostgreSQLConnection {
     if isGroup {
       beginning.append(
         "SELECT set_config('lock_timeout', '\(Limits.groupLockMilliseconds)', true), "
-          + "set_config('idle_in_transaction_session_timeout', '\(Limits.groupSilenceMilliseconds)', true)")
+          + "set_config('idle_in_transaction_session_timeout', '\(patience.groupSilenceMilliseconds)', true)")
     }
   }
 

@@ -8,6 +8,8 @@ struct PostgreSQLPatience: Sendable {
   var lockMilliseconds: Int
   /// For those of a group that come first, before the rest is left for the next one.
   var group: Duration = Limits.groupDuration
+  /// For the next statement of a group, in milliseconds, before the server ends its session.
+  var groupSilenceMilliseconds = Limits.groupSilenceMilliseconds
 
   /// Of a service: its callers had better be told to come back.
   static let ofServices = PostgreSQLPatience(
@@ -17,5 +19,6 @@ struct PostgreSQLPatience: Sendable {
   static let ofCopies = PostgreSQLPatience(queue: nil, statement: Limits.copyStatement, lockMilliseconds: 60_000)
 
   /// Of those who bring a bounded amount of work all at once and want it done, such as tests.
-  static let untilDone = PostgreSQLPatience(queue: nil, statement: .seconds(120), lockMilliseconds: 60_000)
+  static let untilDone = PostgreSQLPatience(
+    queue: nil, statement: .seconds(120), lockMilliseconds: 60_000, groupSilenceMilliseconds: 60_000)
 }

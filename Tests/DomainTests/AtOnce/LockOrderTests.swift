@@ -11,7 +11,7 @@ struct LockOrderTests {
   /// Runs `body` over a database of its own, and says how often the database found operations waiting in a circle.
   private func circles(_ body: (World) async throws -> Void) async throws -> Int64 {
     let url = try PostgreSQLURL(try PostgreSQLServer.shared().database())
-    let database = try await PostgreSQLDatabase.open(url: url, schema: .identity, connections: 8)
+    let database = try await PostgreSQLDatabase.open(url: url, schema: .identity, connections: 8, isPatient: true)
     try await body(World(storage: PostgreSQLIdentityStorage(database)))
     // A connection that ends has counted all that it met.
     await database.close()

@@ -65,7 +65,7 @@ private let schema = SQLiteSchema(versions: [
 
   @Test("writes that wait together are committed together")
   func grouping() async throws {
-    let database = try SQLiteDatabase.open(path: path, schema: schema)
+    let database = try SQLiteDatabase.open(path: path, schema: schema, isPatient: true)
     let before = commitFrames()
     let gate = Gate()
     // The first write holds the writer's thread until all others wait behind it.
@@ -105,7 +105,7 @@ private let schema = SQLiteSchema(versions: [
 
   @Test("an operation that fails undoes itself and nothing else of its group")
   func failingOperation() async throws {
-    let database = try SQLiteDatabase.open(path: path, schema: schema)
+    let database = try SQLiteDatabase.open(path: path, schema: schema, isPatient: true)
     try await insert(database, "taken")
     let gate = Gate()
     async let first: Void = database.write { _ in gate.wait() }
@@ -178,7 +178,7 @@ private let schema = SQLiteSchema(versions: [
 
   @Test("a full disk in the middle of a group fails the whole group that had run, and acknowledges none of it")
   func fullDiskInGroup() async throws {
-    let database = try SQLiteDatabase.open(path: path, schema: schema)
+    let database = try SQLiteDatabase.open(path: path, schema: schema, isPatient: true)
     try await database.write { db throws(StorageError) in
       let pages = try db.first("PRAGMA page_count") { $0.integer(0) } ?? 0
       _ = try db.first("PRAGMA max_page_count = \(pages + 4)") { $0.integer(0) }
@@ -208,7 +208,7 @@ private let schema = SQLiteSchema(versions: [
 
   @Test("readers run beside each other and beside the writer, each on one state")
   func concurrentReaders() async throws {
-    let database = try SQLiteDatabase.open(path: path, schema: schema, readers: 3)
+    let database = try SQLiteDatabase.open(path: path, schema: schema, readers: 3, isPatient: true)
     try await insert(database, "0")
     try await withThrowingTaskGroup(of: Void.self) { group in
       group.addTask {
@@ -411,7 +411,7 @@ private let schema = SQLiteSchema(versions: [
 
   @Test("beyond its bound the queue refuses at once")
   func overload() async throws {
-    let database = try SQLiteDatabase.open(path: path, schema: schema)
+    let database = try SQLiteDatabase.open(path: path, schema: schema, isPatient: true)
     let gate = Gate()
     async let first: Void = database.write { _ in gate.wait() }
     await gate.entered()
@@ -507,7 +507,7 @@ private let schema = SQLiteSchema(versions: [
     let acknowledged = folder.file("acknowledged")
     await #expect(processExitsWith: .signal(SIGKILL)) {
       [path = path as String, acknowledged = acknowledged as String] in
-      let database = try SQLiteDatabase.open(path: path, schema: schema)
+      let database = try SQLiteDatabase.open(path: path, schema: schema, isPatient: true)
       // The path lives through the call.
       let log = unsafe open(acknowledged, O_CREAT | O_WRONLY | O_APPEND, 0o600)
       await withTaskGroup(of: Void.self) { group in
@@ -515,8 +515,12 @@ private let schema = SQLiteSchema(versions: [
           group.addTask {
             for index in 0... {
               let name = "\(writer)/\(index)"
-              try? await database.write { db throws(StorageError) in
-                _ = try db.execute("INSERT INTO items (name) VALUES (?)", .text(name))
+              do throws(StorageError) {
+                try await database.write { db throws(StorageError) in
+                  _ = try db.execute("INSERT INTO items (name) VALUES (?)", .text(name))
+                }
+              } catch {
+                continue
               }
               let line = Array("\(name)\n".utf8)
               // Writes the array's own bytes, in one call, at the end of the file.

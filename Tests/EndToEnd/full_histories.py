@@ -47,6 +47,11 @@ PERMISSION_DENIED, FAILED_PRECONDITION, NOT_FOUND = 7, 9, 5
 UNANSWERED = (1, 4, 14)
 
 
+def is_to_be_asked_again(error):
+    """Whether nobody knows what became of the call, or it was turned away because the service had too much to do."""
+    return isinstance(error, Unanswered) or error.status in UNANSWERED or error.reason == "OVERLOADED"
+
+
 class Kills:
     """When the service was killed and was back, seen by every process at once."""
 
@@ -86,10 +91,8 @@ class Life:
         began, end = time.monotonic_ns(), None
         try:
             output = await call
-        except Unanswered:
-            output, end = LOST, math.inf
-        except Refused as error:
-            if error.status in UNANSWERED:
+        except (Unanswered, Refused) as error:
+            if is_to_be_asked_again(error):
                 output, end = LOST, math.inf
             elif error.status == PERMISSION_DENIED and op in ("poll", "redeem"):
                 output = "denied"
@@ -117,7 +120,7 @@ class Life:
             try:
                 return await self.run.qr("IssueSession", request, pb.IssueSessionResponse)
             except (Unanswered, Refused) as error:
-                if isinstance(error, Refused) and error.status not in UNANSWERED:
+                if not is_to_be_asked_again(error):
                     raise
                 await asyncio.sleep(0.1)
 
@@ -245,7 +248,9 @@ class Worker:
         while True:
             try:
                 return (await self.identity.call(path, request, auth.IntrospectResponse, self.service)).active
-            except Unanswered:
+            except (Unanswered, Refused) as error:
+                if not is_to_be_asked_again(error):
+                    raise
                 await asyncio.sleep(0.1)
 
     async def live_and_judge(self):

@@ -69,7 +69,7 @@ def codes(pixels, directory):
     return read.stdout.splitlines()
 
 
-def wait_until(is_so, seconds=20):
+def wait_until(is_so, seconds=60):
     """Looks again and again; whether it became so."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

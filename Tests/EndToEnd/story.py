@@ -10,7 +10,7 @@ from latchkey.qr.v1 import qr_session_service_pb2
 from world import Device, record, unique_identifier
 
 
-def persistently(call, seconds=20):
+def persistently(call, seconds=60):
     """What an app does when a service is away for a moment: the same again."""
     deadline = time.monotonic() + seconds
     while True:

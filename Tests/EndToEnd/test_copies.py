@@ -150,13 +150,13 @@ def test_exports_are_of_one_moment(own_world, copies, tmp_path):
     device, data = own_world.account(), own_world.fleet.data_directory
     done = threading.Event()
 
-    def write():
-        number = 0
+    def write(number):
         while not done.is_set():
             device.put([record("cart", f"{number}-{index}") for index in range(7)])
             number += 1
 
-    writer = threading.Thread(target=write)
+    device.put([record("cart", f"0-{index}") for index in range(7)])
+    writer = threading.Thread(target=write, args=[1])
     writer.start()
     try:
         for attempt in range(3):
@@ -263,7 +263,7 @@ def a_life(world):
     guest.start_as_guest()
     guest.put([record("cart", "shared", b"guest's", number=4), record("cart", "brought", bytes(60_000))])
     ticket = guest.authenticate(identifier).conflict.link_ticket
-    merge = guest.choose(ticket, auth_service_pb2.ON_CONFLICT_MERGE).account_change.migration_id
+    merge = guest.begun_merge(guest.choose(ticket, auth_service_pb2.ON_CONFLICT_MERGE).account_change)
     assert guest.watch_merge(merge)[-1].state == migration_service_pb2.MIGRATION_STATE_DONE
     left = world.device()
     left.start_as_guest()

@@ -1,18 +1,32 @@
 """Guests: one key, one guest; nobody without the key."""
 
 import concurrent.futures
+import time
 
 import grpc
 import pytest
-from world import Device, refused
+from world import Device, is_overloaded, refused
 
 
 def test_one_guest_under_concurrent_calls(world):
     """G2: one device key has one guest, whichever of many concurrent calls comes first"""
     device = world.device()
     requests = [device.guest_request() for _ in range(24)]
+
+    def issue(request):
+        for _ in range(20):
+            try:
+                return world.guests.IssueGuest(request or device.guest_request(), timeout=20)
+            except grpc.RpcError as error:
+                # A processor that is busy with other tests makes it refuse some, and it says so.
+                if not is_overloaded(error):
+                    raise
+            time.sleep(0.5)
+            request = None
+        raise AssertionError("it is refused again and again")
+
     with concurrent.futures.ThreadPoolExecutor(24) as pool:
-        answers = list(pool.map(lambda request: world.guests.IssueGuest(request, timeout=20), requests))
+        answers = list(pool.map(issue, requests))
     assert len({answer.subject.sub for answer in answers}) == 1
     assert sum(answer.created for answer in answers) == 1
     assert all(answer.subject.is_guest for answer in answers)

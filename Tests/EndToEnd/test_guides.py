@@ -9,14 +9,17 @@ import pytest
 import guides
 from world import UNTHROTTLED
 
+# What is said where a processor or a disk is busy with other tests: some of a load is refused, or slow, and identity did not
+# wait any longer for the migrator.
+BUSY = ("OVERLOADED", "failed  p99>2s", "none in the built-in store", "as soon as the migrator can be reached")
+
 
 @pytest.mark.parametrize("page", [page for page in guides.PAGES if guides.blocks(page)], ids=lambda page: page.stem)
 def test_commands_print_what_the_page_shows(page, binaries, tmp_path):
     """Every command block of README and of the guides runs, and prints what the page shows"""
     for attempt in range(3):
         wrong = differences(page, binaries, tmp_path / str(attempt))
-        # A disk that is busy with other tests makes a service refuse some of a load, and it says so.
-        if not any("OVERLOADED" in text for text in wrong):
+        if not any(words in text for text in wrong for words in BUSY):
             break
     assert not wrong, "\n".join(wrong)
 

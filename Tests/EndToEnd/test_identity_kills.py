@@ -13,7 +13,8 @@ import grpc
 import pytest
 import services
 from latchkey.identity.v1 import auth_service_pb2, link_service_pb2, link_service_pb2_grpc
-from world import PASSWORD, UNTHROTTLED, World, unique_identifier
+from waiting import eventually
+from world import PASSWORD, UNTHROTTLED, World, is_overloaded, unique_identifier
 
 KILLS = int(os.environ.get("KILLS", "20"))
 GUESTS = 4
@@ -49,7 +50,8 @@ class Person:
             try:
                 return call()
             except grpc.RpcError as error:
-                if error.code() not in UNANSWERED or time.monotonic() > deadline:
+                # A processor that is busy with other tests makes it refuse some, and it says so.
+                if error.code() not in UNANSWERED and not is_overloaded(error) or time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)
 
@@ -221,6 +223,13 @@ def test_kills_under_load(killable):
     over = threading.Event()
     violations = []
 
+    def done():
+        return sum((person.done.copy() for person in people), collections.Counter())
+
+    def is_a_run():
+        """Everything was done, and more often than it was killed."""
+        return set(done()) == set(Guest.actions) | set(Account.actions) and sum(done().values()) > KILLS
+
     def live(person):
         try:
             while not over.is_set():
@@ -235,6 +244,8 @@ def test_kills_under_load(killable):
         for _ in range(KILLS):
             time.sleep(chance.random() * LONGEST_LIFE)
             killable.fleet["identity"].restart()
+        # On a slow machine people come to less between kills.
+        eventually(lambda: violations or is_a_run(), "too little was done", 60)
     finally:
         over.set()
         for thread in threads:
@@ -242,8 +253,5 @@ def test_kills_under_load(killable):
     assert not violations, f"seed {seed}: {violations}"
     for person in people:
         person.check(buried=None)
-    done = sum((person.done for person in people), collections.Counter())
-    print(dict(done))
-    # The run was one: everything was done, and more often than it was killed.
-    assert set(done) == set(Guest.actions) | set(Account.actions)
-    assert sum(done.values()) > KILLS
+    print(dict(done()))
+    assert is_a_run()

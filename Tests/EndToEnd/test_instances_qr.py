@@ -190,7 +190,7 @@ def test_lost_wake(binaries, tmp_path):
                 phone.confirm(scan, code.check_code)
                 assert eventually(lambda: screen.poll(wait_ms=1000).tokens.access_token)
                 print(f"frozen {is_frozen}: {round((time.monotonic() - scanned) * 1000)} ms to the tokens")
-            assert second.fleet["qr-2"].is_ready()
+            eventually(second.fleet["qr-2"].is_ready, "it is not ready")
     finally:
         relay.close()
         server.stop()

@@ -30,9 +30,14 @@ def command(binaries, world, *words, qr=None):
 
 
 def load(binaries, world, *words, status=0, qr=None):
-    finished = subprocess.run(
-        command(binaries, world, *words, qr=qr), capture_output=True, text=True, timeout=60, env=clean_environment()
-    )
+    for _ in range(3):
+        finished = subprocess.run(
+            command(binaries, world, *words, qr=qr), capture_output=True, text=True, timeout=60, env=clean_environment()
+        )
+        # A disk or a processor that is busy with other tests makes a service refuse some, and it says so.
+        said = finished.stdout + finished.stderr
+        if finished.returncode == status or "OVERLOADED" not in said or "PROMISES BROKEN" in said:
+            break
     assert finished.returncode == status, f"exit {finished.returncode}\n{finished.stdout}\n{finished.stderr}"
     return finished
 
@@ -179,7 +184,7 @@ def is_running(pid):
 
 
 @contextlib.contextmanager
-def long_run(binaries, world):
+def long_run(binaries, world, seconds=1):
     """A test of three processes, well under way: (process, ids of the further ones)."""
     words = ["--mode", "poll", "--duration", "60s", "--processes", "3", "--streams", "1"]
     process = subprocess.Popen(
@@ -190,7 +195,7 @@ def long_run(binaries, world):
         eventually(lambda: len(children(process.pid)) == 2, seconds=10)
         others = children(process.pid)
         # The codes are issued in the first moments; then all three poll.
-        time.sleep(1)
+        time.sleep(seconds)
         yield process, others
     finally:
         for pid in [process.pid, *others]:
@@ -202,16 +207,23 @@ def long_run(binaries, world):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ended_early(binaries, world, number):
     """A signal ends all processes, and the report tells of the time before"""
-    with long_run(binaries, world) as (process, others):
-        if number == signal.SIGINT:
-            # As a terminal does: to every process of the group.
-            for pid in others:
-                os.kill(pid, number)
-        process.send_signal(number)
-        output, _ = process.communicate(timeout=15)
-        assert process.returncode == 128 + number
-        assert f"ended early by {number.name}" in output and "polls in" in output
-        assert not any(map(is_running, others))
+    for seconds in range(1, 6):
+        with long_run(binaries, world, seconds) as (process, others):
+            if number == signal.SIGINT:
+                # As a terminal does: to every process of the group.
+                for pid in others:
+                    os.kill(pid, number)
+            process.send_signal(number)
+            output, errors = process.communicate(timeout=15)
+            # On a busy machine it takes longer to begin.
+            if "before the start" in errors:
+                continue
+            assert process.returncode == 128 + number
+            assert f"ended early by {number.name}" in output and "polls in" in output
+            assert not any(map(is_running, others))
+            break
+    else:
+        raise AssertionError("it never began")
 
 
 def test_no_process_is_left_behind(binaries, world):
@@ -329,7 +341,7 @@ def test_tokens_are_renewed(binaries, tmp_path):
     assert len({claims["sub"] for _, claims in witness.shown}) == 2
     assert witness.shown[-1][0] - witness.shown[0][0] > 5
     assert all(claims["exp"] - claims["iat"] == 5 for _, claims in witness.shown)
-    late = [at - claims["exp"] for at, claims in witness.shown if at > claims["exp"] + 1]
+    late = [at - claims["exp"] for at, claims in witness.shown if at > claims["exp"] + 3]
     assert not late, f"{len(late)} of {len(witness.shown)} tokens were past their time"
 
 
@@ -337,7 +349,7 @@ def test_tokens_are_renewed(binaries, tmp_path):
 def test_broken_promises(binaries, world, tmp_path, loses, broken):
     """A service that loses a sign-in or hands one over twice fails the test"""
     path = tmp_path / "load.json"
-    words = ["--duration", "200ms", "--streams", "1", "--accounts", "1", "--json", str(path)]
+    words = ["--duration", "1s", "--streams", "1", "--accounts", "1", "--json", str(path)]
     with serving(Liar(loses)) as target:
         finished = load(binaries, world, *words, qr=target, status=1)
     result = json.loads(path.read_text())

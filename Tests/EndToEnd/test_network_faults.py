@@ -11,10 +11,10 @@ import grpc
 import network
 import pytest
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
-from world import UNTHROTTLED, World
+from world import UNTHROTTLED, World, is_overloaded
 
 # Seconds of silence after which a client with a call open is asked for a sign of life, and for how long.
-SILENCE, PATIENCE = 1, 1
+SILENCE, PATIENCE = 1, 2
 # What a busy machine may add.
 SLACK = 10
 
@@ -61,7 +61,8 @@ def insistent(call, seconds=60):
         try:
             return call()
         except grpc.RpcError as error:
-            if error.code() not in UNANSWERED or time.monotonic() > end:
+            is_worth_it = error.code() in UNANSWERED or is_overloaded(error)
+            if not is_worth_it or time.monotonic() > end:
                 raise
             time.sleep(0.05)
 

@@ -34,9 +34,12 @@ def test_sign_ins_that_cannot_be_in_time(own_world):
         except grpc.RpcError as error:
             return Failure(error)
 
-    began = time.monotonic()
-    assert sign_in(names[0]) is None
-    alone = time.monotonic() - began
+    def timed():
+        began = time.monotonic()
+        assert sign_in(names[0]) is None
+        return time.monotonic() - began
+
+    alone = min(timed() for _ in range(5))
     # All together need five times as long, and may wait for far longer than that by the queue's own bound.
     refused = []
     for _ in range(10):

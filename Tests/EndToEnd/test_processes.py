@@ -1,5 +1,6 @@
 """The services as processes: how they stop, and what they write down."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -13,6 +14,8 @@ import grpc
 import pytest
 import services
 from latchkey.qr.v1 import qr_session_service_pb2
+from test_network_faults import usage
+from waiting import eventually
 
 
 @pytest.mark.parametrize("name", services.NAMES)
@@ -20,7 +23,8 @@ def test_terminated(own_world, name):
     """R42: SIGTERM ends a service with status 0, soon"""
     started = time.monotonic()
     assert own_world.fleet[name].stop() == 0
-    assert time.monotonic() - started < 5
+    # An open call would have 20 s to end.
+    assert time.monotonic() - started < 15
 
 
 def event_loops(process):
@@ -82,7 +86,9 @@ def ends_as_process_1(binary, data):
 def test_terminated_as_process_1(binaries, tmp_path):
     """R42: as process 1, for which the system drops what nobody listens for, SIGTERM counts before anything is opened"""
     # On a busy machine a service may be further by the time that it is looked at.
-    early = (ends_as_process_1(binaries / "latchkey-qr", tmp_path / f"data-{number}") for number in range(20))
+    end = time.monotonic() + 60
+    tries = itertools.takewhile(lambda _: time.monotonic() < end, range(200))
+    early = (ends_as_process_1(binaries / "latchkey-qr", tmp_path / f"data-{number}") for number in tries)
     assert any(early), "it had always begun before it heard anything"
 
 
@@ -128,7 +134,7 @@ def test_running_calls_finish(own_world):
     threads = [threading.Thread(target=wait) for _ in range(8)]
     for thread in threads:
         thread.start()
-    time.sleep(0.5)
+    eventually(lambda: len(answers) + usage(own_world)["waiting_calls"] == 8, "the polls do not wait")
     status = own_world.fleet["qr"].stop()
     for thread in threads:
         thread.join(20)
@@ -157,7 +163,8 @@ def check_health(service):
 def test_probe(own_world):
     """R42: --check-health says by its exit status whether a service serves, does not, or is not there"""
     for service in own_world.fleet.services.values():
-        assert check_health(service) == (0, "")
+        # A probe waits for two seconds, which may be too short on a busy machine.
+        eventually(lambda: check_health(service) == (0, ""), f"{service.name} does not say that it serves")
     own_world.fleet["identity"].kill()
     status, said = check_health(own_world.fleet["identity"])
     assert status == 1 and str(own_world.fleet["identity"].management_port) in said

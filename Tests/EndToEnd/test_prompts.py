@@ -11,7 +11,8 @@ import time
 
 import pytest
 from services import clean_environment
-from test_terminal import PASSWORD, people, run
+from test_terminal import PASSWORD, echoes, people, run
+from waiting import eventually
 from world import unique_identifier
 
 
@@ -38,6 +39,11 @@ class Terminal:
                 except OSError:
                     assert words in self.text[start:], f"{words!r} does not come: {self.text!r}"
         return self.text[start:]
+
+    def until_silent(self, prompt):
+        """Reads up to the prompt, and waits until what is typed is not shown."""
+        self.until(prompt)
+        eventually(lambda: not echoes(self.ours), "the terminal goes on showing what is typed")
 
     def type(self, line):
         os.write(self.ours, f"{line}\n".encode())
@@ -196,13 +202,15 @@ def test_conflict_asks(world, cli):
     cli(world, "new", "guest")
     put(world, cli, "new")
     terminal = Terminal(people(cli, world, "new", "login", name))
-    terminal.until("Password:")
-    time.sleep(0.3)
+    terminal.until_silent("Password:")
     terminal.type(PASSWORD.strip())
     terminal.until("[merge/switch]")
     terminal.type("m")
-    assert terminal.end()[0] == 0
-    assert cli(world, "new", "migrate", "watch")["state"] == "done"
+    status, text = terminal.end()
+    assert status == 0
+    # A merge that the migrator was late for begins by itself, and the profile has not been told of it.
+    late = "will follow" in text and eventually(lambda: cli(world, "new", "migrate", "list")["merges"])
+    assert cli(world, "new", "migrate", "watch", *(merge["migration_id"] for merge in late or []))["state"] == "done"
 
 
 @pytest.mark.parametrize("again, status", [("a good long password", 0), ("a good long passwort", 65)])
@@ -210,8 +218,7 @@ def test_new_password_is_typed_twice(world, cli, again, status):
     """a password that is being chosen is typed twice, and both have to be the same"""
     terminal = Terminal(people(cli, world, "phone", "register", unique_identifier()))
     for prompt, typed in (("Password:", "a good long password"), ("The same again:", again)):
-        terminal.until(prompt)
-        time.sleep(0.3)
+        terminal.until_silent(prompt)
         terminal.type(typed)
     ended, text = terminal.end()
     assert ended == status and "good long" not in text
@@ -222,8 +229,7 @@ def test_a_changed_password_is_typed_twice(world, cli):
     register(world, cli)
     terminal = Terminal(people(cli, world, "phone", "account", "password"))
     for prompt, typed in (("Password:", PASSWORD.strip()), ("New password:", "a better password"), ("The same again:", "a bitter one")):
-        terminal.until(prompt)
-        time.sleep(0.3)
+        terminal.until_silent(prompt)
         terminal.type(typed)
     assert terminal.end()[0] == 65
 

@@ -126,7 +126,7 @@ class Front:
     def __enter__(self):
         self.log = open(self.folder / f"{self.program}.log", "wb")
         self.process = subprocess.Popen(self.command, cwd=self.folder, stdout=self.log, stderr=self.log)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not self._is_ready():
             assert self.process.poll() is None and time.monotonic() < deadline, self.log_text()
             time.sleep(0.05)
@@ -243,7 +243,7 @@ def test_a_proxy_follows_a_service_that_goes(binaries, tmp_path, program):
                 "name": [{}],
                 "waitForReady": True,
                 "retryPolicy": {
-                    "maxAttempts": 5, "initialBackoff": "0.2s", "maxBackoff": "2s", "backoffMultiplier": 2,
+                    "maxAttempts": 5, "initialBackoff": "0.5s", "maxBackoff": "5s", "backoffMultiplier": 2,
                     "retryableStatusCodes": ["UNAVAILABLE"],
                 },
             }

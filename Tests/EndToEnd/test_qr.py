@@ -133,7 +133,8 @@ def test_waiting_poll_wakes(world):
     thread.join(25)
     woken, answer = times[0]
     assert answer.state == pb.SESSION_STATE_SCANNED
-    assert woken - scanned < 2
+    # Its time would have been 20 s.
+    assert woken - scanned < 10
 
 
 def test_picture_and_camera(world, cli, tmp_path):

@@ -16,6 +16,8 @@ import services
 from authlib.integrations.requests_client import OAuth2Session
 from authlib.integrations.base_client import OAuthError
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
+from test_network_faults import usage
+from waiting import eventually
 from world import CLIENT_ID, World, base64url, from_base64url
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
@@ -47,8 +49,10 @@ def test_screen_shows_who_scanned(world):
     shown = screen.poll().scanner_mask
     assert shown.startswith("m") and "@" in shown and "mallory" not in shown and "example" not in shown
     phone.confirm(scan, code.check_code)
-    watched = list(world.qr.WatchSession(pb.WatchSessionRequest(device_code=code.device_code), timeout=2))[:1]
-    assert watched[0].scanner_mask == shown and not watched[0].HasField("tokens")
+    watch = world.qr.WatchSession(pb.WatchSessionRequest(device_code=code.device_code), timeout=10)
+    watched = next(watch)
+    watch.cancel()
+    assert watched.scanner_mask == shown and not watched.HasField("tokens")
 
 
 def test_tokens_are_the_screens_own(world):
@@ -211,7 +215,7 @@ def test_drain(own_world):
     waiting = [threading.Thread(target=long_poll), threading.Thread(target=watch)]
     for thread in waiting:
         thread.start()
-    time.sleep(0.5)
+    eventually(lambda: usage(world)["waiting_calls"] >= 2, "nobody waits")
     began = time.monotonic()
     assert world.fleet["qr"].stop(seconds=20) == 0
     for thread in waiting:

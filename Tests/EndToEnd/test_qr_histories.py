@@ -14,6 +14,7 @@ import grpc
 import pytest
 from histories import LOST, Operation, is_linearizable
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
+from world import is_overloaded
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SESSIONS = 24
@@ -110,7 +111,8 @@ class Recorder:
         try:
             output = call()
         except grpc.RpcError as error:
-            if error.code() in UNANSWERED:
+            # Who was turned away before anything was done may as well have had no answer.
+            if error.code() in UNANSWERED or is_overloaded(error):
                 output, end = LOST, math.inf
             elif error.code() == grpc.StatusCode.PERMISSION_DENIED and op in ("poll", "redeem"):
                 output = "denied"

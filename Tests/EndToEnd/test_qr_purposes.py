@@ -388,8 +388,8 @@ def test_screen_that_stays_open(binaries, tmp_path, cli):
         phone = world.account()
         screen = cli.start(world, "screen", "qr", "issue", "--again")
         try:
-            decoder, text, offers = json.JSONDecoder(), "", []
-            while len(offers) < 3:
+            decoder, text, offers, is_confirmed = json.JSONDecoder(), "", [], False
+            while not is_confirmed:
                 line = screen.stdout.readline()
                 assert line, screen.stderr.read()
                 text += line
@@ -397,10 +397,12 @@ def test_screen_that_stays_open(binaries, tmp_path, cli):
                     offer, end = decoder.raw_decode(text.lstrip())
                     offers.append(offer)
                     text = text.lstrip()[end:]
-            assert len({offer["qr_payload"] for offer in offers}) == 3
+                    # Before it expires as well, which may take some tries on a slow machine.
+                    is_confirmed = len(offers) >= 3 and confirms(phone, offer)
+                assert is_confirmed or len(offers) < 20, "no code can be scanned"
+            assert len({offer["qr_payload"] for offer in offers}) == len(offers)
             with refused(grpc.StatusCode.NOT_FOUND):
                 phone.scan(offers[0]["qr_payload"])
-            phone.confirm(phone.scan(offers[2]["qr_payload"]), offers[2]["check_code"])
             out, err = screen.communicate(timeout=20)
             assert screen.returncode == 0, err
             assert json.loads(text + out)["state"] == "signed-in"
@@ -408,6 +410,17 @@ def test_screen_that_stays_open(binaries, tmp_path, cli):
             screen.kill()
             screen.wait()
             world.close()
+
+
+def confirms(phone, offer):
+    """Scans an offer's code and agrees; whether it was in time."""
+    try:
+        phone.confirm(phone.scan(offer["qr_payload"]), offer["check_code"])
+        return True
+    except grpc.RpcError as error:
+        if error.code() != grpc.StatusCode.NOT_FOUND:
+            raise
+        return False
 
 
 def test_refusal_on_the_command_line(world, cli):

@@ -85,7 +85,7 @@ def test_grpcurl_describes_every_method(any_world, name):
 def test_grpcurl_calls_what_every_port_serves(world, name):
     """grpcurl asks for health, watches it, and asks either version of reflection"""
     assert '"status": "SERVING"' in grpcurl(world, name, "-d", "{}", "grpc.health.v1.Health/Check")
-    watched = grpcurl(world, name, "-max-time", "1", "grpc.health.v1.Health/Watch")
+    watched = grpcurl(world, name, "-max-time", "3", "grpc.health.v1.Health/Watch")
     assert '"status": "SERVING"' in watched and "Code: DeadlineExceeded" in watched
     for version in ("v1", "v1alpha"):
         service = f"grpc.reflection.{version}.ServerReflection"
@@ -158,7 +158,7 @@ def test_health_of_an_unknown_service(world):
     """Watch says SERVICE_UNKNOWN and stays; Check says NOT_FOUND"""
     stub = health_pb2_grpc.HealthStub(world.channel("qr"))
     request = health_pb2.HealthCheckRequest(service="no.such.Service")
-    watch = stub.Watch(request, timeout=1)
+    watch = stub.Watch(request, timeout=3)
     assert next(watch).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
     with pytest.raises(grpc.RpcError) as error:
         next(watch)

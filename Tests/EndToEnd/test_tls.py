@@ -162,6 +162,11 @@ def errors(fleet):
     return [record for record in map(json.loads, (line for line in lines if line.startswith("{"))) if record["level"] == "error"]
 
 
+def reasons(fleet):
+    """Those that differ: what was found by SIGHUP may have been found by a look before it."""
+    return {error["reason"] for error in errors(fleet)}
+
+
 def test_a_renewed_certificate_is_served_without_a_restart(renewable):
     fleet, old, new = renewable
     assert serves(fleet, old) and not serves(fleet, new)
@@ -241,16 +246,17 @@ def test_files_that_do_not_hold_change_nothing(renewable):
     # No file at all, and one that is no certificate.
     old.certificate.unlink()
     fleet["identity"].process.send_signal(signal.SIGHUP)
-    eventually(lambda: len(errors(fleet)) == 2)
+    eventually(lambda: len(reasons(fleet)) == 2)
     old.certificate.write_text("-----BEGIN NONSENSE-----\n")
     fleet["identity"].process.send_signal(signal.SIGHUP)
-    eventually(lambda: len(errors(fleet)) == 3)
+    eventually(lambda: len(reasons(fleet)) == 3)
     assert serves(fleet, authority.Files(old.authority, None, None))
     # Whole again, it is silent.
+    before = errors(fleet)
     old.certificate.write_bytes(old_certificate)
     fleet["identity"].process.send_signal(signal.SIGHUP)
     eventually(lambda: "the TLS files were read again" in fleet["identity"].log_path.read_text())
-    assert len(errors(fleet)) == 3
+    assert errors(fleet) == before
 
 
 @pytest.fixture(scope="module")

@@ -73,8 +73,8 @@ def test_server_streaming(any_world, connect, content_type):
     """W2: a stream of responses by gRPC-Web ends with its deadline, its messages sent as they came"""
     with connect(any_world, "qr") as connection:
         started = time.monotonic()
-        reply = connection.call(WATCH, wire.framed(b""), content_type, {"grpc-timeout": "400m"})
-        assert 0.3 < time.monotonic() - started < 5
+        reply = connection.call(WATCH, wire.framed(b""), content_type, {"grpc-timeout": "1500m"})
+        assert 1.4 < time.monotonic() - started < 10
         assert reply.status == DEADLINE_EXCEEDED
         [message] = reply.messages
         assert health_pb2.HealthCheckResponse.FromString(message).status == health_pb2.HealthCheckResponse.SERVING

@@ -30,6 +30,7 @@ from latchkey.migration.v1 import (
     record_service_pb2_grpc,
 )
 from latchkey.qr.v1 import qr_session_service_pb2, qr_session_service_pb2_grpc
+from waiting import eventually
 
 CLIENT_ID = "latchkey-demo"
 PASSWORD = "correct horse battery staple"
@@ -362,6 +363,17 @@ class Device:
         )
         return [state.migration for state in states]
 
+    def begun_merge(self, change):
+        """The merge that a sign-in asked for. When the migrator was late it begins by itself, and only the list tells it."""
+        assert change.migration_id or change.migration_pending
+
+        def listed():
+            request = migration_service_pb2.ListMigrationsRequest()
+            answer = self.world.migrations.ListMigrations(request, metadata=self.metadata, timeout=10)
+            return next((one.migration_id for one in answer.migrations if one.guest_sub == change.previous_sub), None)
+
+        return change.migration_id or eventually(listed, "the merge does not begin")
+
     def merge(self, migration_id):
         return self.world.migrations.GetMigration(
             migration_service_pb2.GetMigrationRequest(migration_id=migration_id), metadata=self.metadata, timeout=10
@@ -412,6 +424,11 @@ class Failure:
                 self.retry_after = retry.retry_delay.ToTimedelta()
             elif detail.Unpack(request):
                 self.fields = {violation.field: violation.description for violation in request.field_violations}
+
+
+def is_overloaded(error):
+    """Whether a call was turned away because the service had too much to do."""
+    return Failure(error).reason == "OVERLOADED"
 
 
 @contextlib.contextmanager

@@ -15,7 +15,13 @@ LOST = 12
 # Between two of them: a pool makes one connection a second anew.
 PAUSE = 1.3
 
-server = postgresql.serving()
+
+@pytest.fixture
+def server():
+    """Connections are cut, and no machine loses its power: it need not wait for the disk, and what it was asked is soon done."""
+    server = postgresql.PostgreSQL(fsync="off")
+    yield server
+    server.stop()
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ def serving(binaries, folder, *arguments, authority=None):
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=services.clean_environment(),
         )  # fmt: skip
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
             with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):

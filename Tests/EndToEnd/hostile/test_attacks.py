@@ -99,7 +99,7 @@ def quiet_p99(target):
     return target.quiet
 
 
-def wait_until(condition, seconds=10):
+def wait_until(condition, seconds=30):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "the server does not return to where it was"

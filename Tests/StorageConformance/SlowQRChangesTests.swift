@@ -12,7 +12,7 @@ struct SlowQRChangesTests {
 
   init() async throws {
     let url = try PostgreSQLServer.shared().database()
-    database = try await PostgreSQLDatabase.open(url: PostgreSQLURL(url), schema: .qr, connections: 3)
+    database = try await PostgreSQLDatabase.open(url: PostgreSQLURL(url), schema: .qr, connections: 3, isPatient: true)
     store = PostgreSQLQRSessionStore(database: database)
   }
 
@@ -28,7 +28,8 @@ struct SlowQRChangesTests {
     _ version: Int64, holding: @escaping @Sendable () -> Void = {}
   ) async throws(StorageError) {
     try await database.write("test") { db throws(StorageError) in
-      try await db.execute(
+      // Its answer is waited for: before that the server may have heard of nothing.
+      _ = try await db.change(
         """
         INSERT INTO qr_changes (poll_hash, version, state, issued_at, expires_at)
         VALUES (decode(repeat('07', 32), 'hex'), $1, 1, 0, 0)

@@ -46,6 +46,8 @@ extension QRSessionAPI {
 
   private func arrive(_ secret: Digest256, _ shared: SharedSessions) async throws(RPCError) -> QRSession? {
     defer { if let change = shared.arrivals.end(secret) { table.publish(change) } }
+    // An arrival that ended since the table was looked into has brought it.
+    guard table.view(secret, at: clock.now()) == nil else { return nil }
     let found = try await stored { () throws(StorageError) in try await self.store.session(pollSecret: secret) }
     // In the table before the arrival ends: a change that comes now is shown by the one or the other.
     if let found, clock.now() - found.expires < Limits.pollRetention { table.insert(found) }

@@ -83,7 +83,8 @@ def test_cut_off_from_the_database(pair, proxy):
         # What an instance may only do by the row it does not do.
         assert not tokens_at(screen)
         with pytest.raises(grpc.RpcError) as caught:
-            second.device().issue_qr()
+            # Longer than a COMMIT is waited for: the service says so itself.
+            second.device().issue_qr(timeout=30)
         # At once where something waits for the database already.
         failure = Failure(caught.value)
         assert failure.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)

@@ -8,10 +8,10 @@ import grpc
 from latchkey.identity.v1 import auth_service_pb2, guide_service_pb2, guide_service_pb2_grpc, session_service_pb2
 from latchkey.identity.v1 import session_service_pb2_grpc
 from latchkey.migration.v1 import migration_service_pb2 as migration
-from test_instances_documents import PATIENCE, expect_prompt, guide, set_guides
+from test_instances_documents import PATIENCE, PROMISED, guide, set_guides
 from test_instances_feed import as_seen_at, pair, proxy, server  # noqa: F401
 from test_merges import ready
-from waiting import eventually
+from waiting import eventually, expect_prompt
 from world import base64url
 
 STARTED, ENDED = session_service_pb2.SESSION_EVENT_STARTED, session_service_pb2.SESSION_EVENT_ENDED
@@ -73,7 +73,7 @@ def test_sessions(pair):  # noqa: F811
         revoke(world, device)
         for watch in watches:
             eventually(lambda: watch.heard(ENDED, sid), "no end is told", PATIENCE)
-    expect_prompt(times)
+    expect_prompt(times, PROMISED)
     time.sleep(1)
     # The owner's own beginning may be news as well.
     told = []
@@ -148,7 +148,7 @@ def test_guides(pair):  # noqa: F811
         revisions = [next(watch).progress.revision for watch in watches]
         times.append(time.monotonic() - start)
         assert revisions == [answer.progress.revision] * 2
-    expect_prompt(times)
+    expect_prompt(times, PROMISED)
     for watch in watches:
         watch.cancel()
 

@@ -84,6 +84,17 @@ def is_let_in(ask, device):
     return True
 
 
+def expect_let_in(device):
+    """Everywhere, and refused nowhere: a service that was not heard of for a while may say that it does not know."""
+
+    def is_in():
+        found = {refusal(ask, device) for ask in ASKS.values()}
+        assert found <= {None, grpc.StatusCode.UNAVAILABLE}, found
+        return found == {None}
+
+    eventually(is_in, "the session is not let in", seconds=10)
+
+
 def seconds_until_refused(world, device):
     """At each service of an instance, from now on."""
     start, left, took = time.monotonic(), dict(ASKS), {}
@@ -103,7 +114,7 @@ def test_revoked_elsewhere(pair):
     for _ in range(10):
         device = pair.account()
         twin = as_seen_at(other, device)
-        assert [refusal(ask, twin) for ask in ASKS.values()] == [None] * 3
+        expect_let_in(twin)
         test_revocation.revoke(pair, device)
         for name, seconds in seconds_until_refused(other, twin).items():
             worst[name] = max(worst[name], seconds)
@@ -116,7 +127,7 @@ def test_unanswered_revocation(pair, proxy):
     while True:
         device = pair.account()
         twin = as_seen_at(other, device)
-        assert [refusal(ask, twin) for ask in ASKS.values()] == [None] * 3
+        expect_let_in(twin)
         proxy.commits_to_lose = 1
         try:
             other.auth.Revoke(auth_service_pb2.RevokeRequest(token=device.tokens.refresh_token), timeout=30)
@@ -145,7 +156,7 @@ def test_deaf_instance(pair, proxy):
     other = pair.at(2)
     living, ended = pair.account(), pair.account()
     twin, ended_twin = as_seen_at(other, living), as_seen_at(other, ended)
-    assert [refusal(ask, twin) for ask in ASKS.values()] == [None] * 3
+    expect_let_in(twin)
     proxy.open.clear()
     with contextlib.ExitStack() as heal:
         heal.callback(proxy.open.set)
@@ -157,7 +168,7 @@ def test_deaf_instance(pair, proxy):
         eventually(lambda: readiness(pair.fleet["identity-2"])[0] == 503, "the deaf instance is ready")
         text = readiness(pair.fleet["identity-2"])[1]
         assert "not known" in text or "database" in text, text
-        assert [refusal(ask, living) for ask in ASKS.values()] == [None] * 3
+        expect_let_in(living)
     eventually(lambda: readiness(pair.fleet["identity-2"])[0] == 200, "the instance does not come back")
     for name, ask in ASKS.items():
         def comes_back(ask=ask):
@@ -218,17 +229,29 @@ def test_numbers(pair, server):
 
 
 class RunningClock:
-    """A moved clock that runs, by so many seconds ahead."""
+    """A moved clock that runs, by so many seconds ahead: from when they are set."""
 
     def __init__(self, clock):
         self.clock = clock
+        self.lock = threading.Lock()
         self.ahead = 0
         self.stopped = threading.Event()
         self.thread = threading.Thread(target=self.run)
 
     def run(self):
         while not self.stopped.wait(0.01):
-            self.clock.set(time.time() + self.ahead)
+            with self.lock:
+                self.clock.set(time.time() + self._ahead)
+
+    @property
+    def ahead(self):
+        return self._ahead
+
+    @ahead.setter
+    def ahead(self, seconds):
+        with self.lock:
+            self._ahead = seconds
+            self.clock.set(time.time() + seconds)
 
     def __enter__(self):
         self.thread.start()

@@ -107,8 +107,8 @@ class Visitors:
 
 
 def outage(world, server, screen):
-    """Ten seconds without the database and twelve with it: when it went, when it was back, and the most connections of each
-    service since."""
+    """Ten seconds without the database and twelve with it, or as many as all connections take to come back: when it went, when
+    it was back, and the most connections of each service since."""
     server.kill()
     gone = time.monotonic()
     while time.monotonic() < gone + 10:
@@ -120,7 +120,7 @@ def outage(world, server, screen):
     server.start()
     back = time.monotonic()
     most = {}
-    while time.monotonic() < back + 12:
+    while time.monotonic() < back + 12 or (sum(most.values()) < 3 * POOL and time.monotonic() < back + 30):
         for name, count in server.connections().items():
             most[name] = max(count, most.get(name, 0))
         time.sleep(0.05)

@@ -273,7 +273,7 @@ class Device:
 
     # QR.
 
-    def issue_qr(self, verifier=None, **fields):
+    def issue_qr(self, verifier=None, timeout=10, **fields):
         self.verifier = verifier or secrets.token_urlsafe(32)
         challenge = base64url(hashlib.sha256(self.verifier.encode()).digest())
         self.code = self.world.qr.IssueSession(
@@ -285,7 +285,7 @@ class Device:
                 initiator=qr_session_service_pb2.Initiator(label=self.label, platform="python", app="tests"),
                 **fields,
             ),
-            timeout=10,
+            timeout=timeout,
         )
         return self.code
 

@@ -8,7 +8,7 @@ from chain_model import RULES, Event, disagreement
 from chains import Lab, explore, unnoticed
 
 # With seeds of its own each time, and those by which every rule is noticed.
-CHAINS, KNOWN, KNOWN_SEED = 500, 500, "rules-20"
+CHAINS, KNOWN, KNOWN_SEED = 300, 500, "rules-20"
 
 
 @pytest.fixture(scope="module")

@@ -139,7 +139,7 @@ struct ConnectionLifecycle {
     timers[.headerBlock] = isReceiving ? now + Limits.headerBlockTimeout : nil
   }
 
-  /// The peer asks for more than it lets be answered, or than there is time for: what it sends is left unread for a while.
+  /// The peer asks for more than it lets be answered: what it sends is left unread for a while.
   /// The longest of several pauses counts.
   mutating func pauses(for time: TimeAmount, at now: NIODeadline) {
     isPaused = true

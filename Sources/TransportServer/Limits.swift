@@ -24,10 +24,22 @@ enum Limits {
   /// proxy wait as long, and hardly notice.
   static let overrunPause = TimeAmount.milliseconds(250)
 
-  /// How long a connection is not read of which calls were just refused because there is too much to do. To read one call
-  /// after the other costs several times what refusing them does, so that those of a connection are refused some at a time;
-  /// and whoever was refused is not to come back before ten times as long.
-  static let refusedPause = TimeAmount.milliseconds(50)
+  /// The longest that a connection is left unread after calls of it were refused because there is too much to do. A busy
+  /// client sends a dozen calls in that time; refused together, each costs a third of what it costs alone. Whoever was refused
+  /// is not to come back before twice as long.
+  static let refusedPause = TimeAmount.milliseconds(250)
+
+  /// How often it is looked at who is left unread.
+  static let looksAtLine = TimeAmount.milliseconds(1)
+
+  /// How many are read again at a look because there is room, and of how many of those who came last: what they have sent is
+  /// some calls for each, and there may be no room for those of one method.
+  static let readFromLine = 4
+  static let placesSeen = 32
+
+  /// How many are read again at a look because they have waited for long: two milliseconds' work, so that not all time goes
+  /// to refusals where thousands wait. Those wait for longer then.
+  static let pausesEnded = 32
 
   /// What has to leave within that time where more waits: a frame of HTTP/2's usual size, which is half a kilobyte a
   /// second. A peer that takes less holds what waits for longer than any person would.

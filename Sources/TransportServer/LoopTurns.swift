@@ -25,6 +25,9 @@ final class LoopTurns: ChoreQueue, @unchecked Sendable {
   private(set) var total = TimeAmount.zero
   /// Since when work is being done that is counted as a whole.
   private var countingFrom: NIODeadline?
+  /// Connections of which calls were refused.
+  private var refused = RefusedLine()
+  private var isLookScheduled = false
 
   init(_ eventLoop: any EventLoop) {
     self.eventLoop = eventLoop
@@ -104,6 +107,22 @@ final class LoopTurns: ChoreQueue, @unchecked Sendable {
     scheduleRound()
   }
 
+  /// Leaves a connection unread of which a call was refused, until there is room or for a while.
+  func leaveUnread(_ connection: any LineMember, _ reason: RefusedLine.Reason) {
+    refused.append(connection, reason, at: eventLoop.now)
+    scheduleLook()
+  }
+
+  /// There is no round while nobody waits for a turn.
+  private func scheduleLook() {
+    guard !isRoundScheduled, !isLookScheduled else { return }
+    isLookScheduled = true
+    eventLoop.assumeIsolated().scheduleTask(in: Limits.looksAtLine) { [self] in
+      isLookScheduled = false
+      scheduleRound()
+    }
+  }
+
   private func scheduleRound() {
     guard !isRoundScheduled else { return }
     isRoundScheduled = true
@@ -137,7 +156,12 @@ final class LoopTurns: ChoreQueue, @unchecked Sendable {
       }
       doChores(until: max(end, eventLoop.now + Limits.chores))
     }
-    if !waiting.isEmpty || !chores.isEmpty { scheduleRound() }
+    refused.look(at: eventLoop.now, wait: wait)
+    if !waiting.isEmpty || !chores.isEmpty {
+      scheduleRound()
+    } else if !refused.isEmpty {
+      scheduleLook()
+    }
   }
 
   private func doChores(until end: NIODeadline) {

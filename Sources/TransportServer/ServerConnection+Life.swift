@@ -61,6 +61,7 @@ extension ServerConnection {
     case .announceShutdown(let payload):
       session.announceShutdown()
       session.ping(payload)
+      leaveLine()
     case .shutDown: session.shutDown()
     case .ping(let payload): session.ping(payload)
     case .close: return context.close(promise: nil)

@@ -60,7 +60,10 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
     environment.budget.callRefused()
     if let meaning = block.meaning {
       // Only `session(_:received:)` sets it.
-      refusedCalls.add(unsafe unsafeDowncast(meaning, to: ServerRequest.self), environment)
+      let request = unsafe unsafeDowncast(meaning, to: ServerRequest.self)
+      let patience = block.patience ?? .zero
+      let isLate = session.lateness > patience
+      refusedCalls.add(request, isLate ? .late(patience) : .shut(request.gate), environment)
     }
     session.turnAway(stream)
     return true

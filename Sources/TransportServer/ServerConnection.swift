@@ -40,8 +40,8 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   private var isFlushing = false
   /// What the channel last said of itself.
   private(set) var isWritable = true
-  /// The peer does not take our bytes, or its last turn was too short for what it asked: reading on would only make
-  /// more of it.
+  /// The peer does not take our bytes, its last turn was too short for what it asked, or calls of it were refused: reading on
+  /// would only make more of it.
   private var isReadHeld = false
   /// What was read and has to wait for a turn.
   private var rest: ByteBuffer?
@@ -49,6 +49,12 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   private var hasLateOutput = false
   private var isTurnComing = false
   private var waitForOthers = WaitForOthers()
+  /// Whether the socket is left unread because calls were refused.
+  private(set) var isInLine = false
+  /// How late that makes what was sent meanwhile.
+  private var lateByLine = TimeAmount.zero
+  /// The same of what is being worked on.
+  private var readLate = TimeAmount.zero
   /// What this pass works on has waited for too long already.
   private var isLate = false
   /// Passes in a row that did not overrun their turn, up to what counts.
@@ -151,6 +157,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
       rest?.writeBuffer(&bytes)
       return
     }
+    readLate = lateByLine
     guard bytes.readableBytes < Limits.promptBytes || mayReadMuch else {
       rest = bytes
       return waitForTurn()
@@ -193,12 +200,9 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     let end = eventLoop.now
     if directCalls != nil { reportAnswered(at: end) }
     if !refusedCalls.isEmpty {
-      refusedCalls.report(to: environment)
       // Behind a proxy are many peers, and who is served in the same pass does not only ask for what is refused.
-      if peer.proxy == nil, !hasServed {
-        lifecycle.pauses(for: Limits.refusedPause, at: end)
-        rearm()
-      }
+      if peer.proxy == nil, !hasServed { waitInLine(refusedCalls.reason) }
+      refusedCalls.report(to: environment)
     }
     if let session, session.undecided > 0 || session.isReceivingBlock || lifecycle.isBlockTimed {
       watchHalfRequests(session)
@@ -212,7 +216,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     if rest != nil || executor.isBehind { waitForOthers.held() }
   }
 
-  /// Its pause is over, in which what others did held up nobody.
+  /// Its pause is over. What others did meanwhile is not what held it up.
   func readOnAfterPause() {
     if !isBehind { waitForOthers.forgetHold() }
     readOn()
@@ -364,7 +368,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   /// How long what the peer sends, or what came of it, has waited for others, or will wait: where there is too much to do
   /// all wait for the turns of those before them. That is not held against whose source has little of it.
   private func measureLateness(_ session: HTTP2ServerSession) {
-    let own = max(waitForOthers.length(executor.othersWork), executor.waited)
+    let own = max(waitForOthers.length(executor.othersWork), executor.waited, readLate)
     isLate = own > Limits.shortestWait
     session.lateness = own
     let wait = executor.turns.wait
@@ -381,13 +385,39 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   var isBehind: Bool { rest != nil || executor.isBehind }
 
   /// Whether the socket is left unread.
-  private var holdsReads: Bool { isBehind || lifecycle.isPaused }
+  private var holdsReads: Bool { isBehind || isInLine || lifecycle.isPaused }
 
   /// Until the peer takes its answers there is no turn for more of its requests.
   private func waitForTurn() {
     guard rest != nil || hasLateOutput, isWritable, !isTurnComing else { return }
     isTurnComing = true
     executor.turns.wait(self)
+  }
+}
+
+extension ServerConnection: LineMember {
+  /// Leaves the socket unread. Not that of who is to go, which is read to its end.
+  private func waitInLine(_ reason: RefusedLine.Reason) {
+    guard !isInLine, session != nil, lifecycle.drain == .none else { return }
+    isInLine = true
+    executor.turns.leaveUnread(self, reason)
+  }
+
+  func lineEnds(late: TimeAmount) -> Bool {
+    guard isInLine, session != nil else { return false }
+    isInLine = false
+    readOnAfterPause()
+    guard !isReadHeld else { return false }
+    lateByLine = late
+    return true
+  }
+
+  func hasCaughtUp() { lateByLine = .zero }
+
+  /// What is in the socket is the last that is served.
+  func leaveLine() {
+    isInLine = false
+    readOn()
   }
 }
 

@@ -20,7 +20,7 @@ struct WaitForOthers {
     wasHeld = true
   }
 
-  /// It is the peer's own doing that it was not read.
+  /// It was left unread for another reason than others' work.
   mutating func forgetHold() {
     wasHeld = false
   }

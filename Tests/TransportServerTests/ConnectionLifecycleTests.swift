@@ -179,7 +179,7 @@ struct ConnectionLifecycleTests {
     lifecycle.isWritable(false, at: Self.start)
     lifecycle.pauses(for: Limits.overrunPause, at: Self.start)
     lifecycle.pauses(for: Limits.overrunPause, at: Self.start + .milliseconds(200))
-    lifecycle.pauses(for: Limits.refusedPause, at: Self.start + .milliseconds(200))
+    lifecycle.pauses(for: .milliseconds(50), at: Self.start + .milliseconds(200))
     #expect(lifecycle.isPaused && lifecycle.takeDue(Self.start + Limits.overrunPause) == [])
     #expect(lifecycle.takeDue(Self.start + .milliseconds(200) + Limits.overrunPause) == [.pause])
     #expect(lifecycle.timeHasCome(.pause, Self.situation(), at: Self.at(1)) == .readOn && !lifecycle.isPaused)

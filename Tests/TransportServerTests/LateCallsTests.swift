@@ -11,6 +11,14 @@ import TransportTestSupport
 
 @Suite("Calls that come when there is too much to do, by a clock that the test turns")
 struct LateCallsTests {
+  /// Counts how often the socket is asked for more.
+  private final class ReadCounter: ChannelOutboundHandler {
+    typealias OutboundIn = ByteBuffer
+    var count = 0
+
+    func read(context: ChannelHandlerContext) { count += 1 }
+  }
+
   /// A connection without a socket, and what the loop does for others.
   private final class Harness {
     let channel = EmbeddedChannel()
@@ -19,6 +27,7 @@ struct LateCallsTests {
     let environment: ServerEnvironment
     let connection: ServerConnection
     private var nextStream: UInt8 = 1
+    private let readCounter = ReadCounter()
 
     final class Log: @unchecked Sendable {
       // Unchecked: handlers run on the one loop.
@@ -79,7 +88,7 @@ struct LateCallsTests {
         executor: executor,
         peer: ConnectionPeer(Peer(address: "127.0.0.1", port: 1), proxy: proxy)
       )
-      try channel.pipeline.syncOperations.addHandler(connection)
+      try channel.pipeline.syncOperations.addHandlers([readCounter, connection])
       try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
       try receive(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + frame(4) + frame(4, flags: 1))
     }
@@ -129,6 +138,16 @@ struct LateCallsTests {
       let start = channel.eventLoop.now
       channel.embeddedEventLoop.advanceTime(by: .nanoseconds(1))
       turns.worked(from: start, until: start + time)
+    }
+
+    /// How often the socket was asked for more so far.
+    var reads: Int { readCounter.count }
+
+    /// Whether the socket is read on, as after each read.
+    var readsOn: Bool {
+      let before = reads
+      channel.pipeline.read()
+      return reads > before
     }
 
     /// Lets everybody have the turns that they wait for.
@@ -265,35 +284,141 @@ struct LateCallsTests {
     #expect(harness.handledNumbers == [1, 3, 5])
   }
 
-  @Test("A connection of which calls were refused is left unread for a moment, and one whose calls are served is not")
-  func pause() throws {
+  @Test("A connection whose calls were refused is left unread until there is room, and no other is")
+  func unreadUntilRoom() throws {
     let harness = try Harness()
     let backlog = Backlog()
     harness.gate("/t.T/Call")?.shut(while: backlog)
     try harness.receive(harness.call(1))
-    #expect(!harness.connection.lifecycle.isPaused)
+    #expect(harness.readsOn)
     backlog.isLong = true
     try harness.receive(harness.call(2))
-    #expect(harness.connection.lifecycle.isPaused)
-    harness.channel.embeddedEventLoop.advanceTime(by: Limits.refusedPause)
-    #expect(!harness.connection.lifecycle.isPaused)
-    try harness.receive(harness.call(3, "/t.T/Other"))
-    #expect(!harness.connection.lifecycle.isPaused)
-    #expect(harness.handledNumbers == [1, 3])
+    #expect(!harness.readsOn)
+    let reads = harness.reads
+    harness.channel.embeddedEventLoop.advanceTime(by: .milliseconds(100))
+    #expect(harness.reads == reads)
+    backlog.isLong = false
+    harness.channel.embeddedEventLoop.advanceTime(by: 2 * Limits.looksAtLine)
+    #expect(harness.reads == reads + 1)
+    // What came meanwhile is not late.
+    try harness.receive(harness.call(3, timeout: "1S"))
+    #expect(harness.handledNumbers == [1, 3] && harness.readsOn)
   }
 
-  @Test("Who is served in the same pass, and whoever comes through a proxy, is read on although calls are refused")
-  func noPause() throws {
+  @Test("Where turns are waited for too long a connection is left unread until that is over")
+  func unreadWhileOthersWait() throws {
+    let harness = try Harness()
+    let other = Other()
+    harness.turns.wait(other)
+    harness.workForOthers(.milliseconds(26))
+    try harness.channel.writeInbound(ByteBuffer(bytes: harness.call(1, timeout: "1S")))
+    #expect(harness.handledNumbers == [] && !harness.readsOn)
+    // The other has its turn, and nobody waits any more.
+    let reads = harness.reads
+    harness.channel.embeddedEventLoop.advanceTime(by: 4 * Limits.looksAtLine)
+    #expect(harness.reads == reads + 1)
+  }
+
+  @Test("A connection is read after a while although there is no room, and what it asks of other methods is served")
+  func readAfterAWhile() throws {
     let harness = try Harness()
     let backlog = Backlog()
     backlog.isLong = true
     harness.gate("/t.T/Call")?.shut(while: backlog)
-    try harness.receive(harness.call(1, "/t.T/Other") + harness.call(2))
-    #expect(harness.handledNumbers == [1] && !harness.connection.lifecycle.isPaused)
-    let proxied = try Harness(proxy: NetworkAddress("192.0.2.1"))
-    proxied.gate("/t.T/Call")?.shut(while: backlog)
+    try harness.receive(harness.call(1))
+    #expect(!harness.readsOn)
+    let reads = harness.reads
+    harness.channel.embeddedEventLoop.advanceTime(by: Limits.refusedPause + 2 * Limits.looksAtLine)
+    #expect(harness.reads == reads + 1)
+    try harness.receive(harness.call(2, "/t.T/Other", timeout: "1S") + harness.call(3))
+    #expect(harness.handledNumbers == [2])
+  }
+
+  @Test("What was left unread for long is late by that, also when it has to wait for a turn; what came after it is not")
+  func lateByLine() throws {
+    for (isThere, isLarge) in [(true, false), (true, true), (false, false)] {
+      let harness = try Harness()
+      let backlog = Backlog()
+      backlog.isLong = true
+      harness.gate("/t.T/Call")?.shut(while: backlog)
+      try harness.receive(harness.call(1))
+      #expect(!harness.readsOn)
+      let reads = harness.reads
+      #expect(harness.connection.lineEnds(late: Limits.refusedPause) && harness.reads == reads + 1)
+      if !isThere { harness.connection.hasCaughtUp() }
+      if isLarge { harness.workForOthers(Limits.promptWork) }
+      // Of these the first could wait for 25 ms, and the second for 750.
+      try harness.receive(
+        (isLarge ? harness.filler() : []) + harness.call(2, "/t.T/Other", timeout: "1S")
+          + harness.call(3, "/t.T/Other", timeout: "60S"))
+      harness.connection.hasCaughtUp()
+      harness.letTurnsPass()
+      #expect(harness.handledNumbers == (isThere ? [3] : [2, 3]))
+      try harness.receive(harness.call(4, "/t.T/Other", timeout: "1S"))
+      #expect(harness.handledNumbers.last == 4)
+    }
+  }
+
+  @Test("What cannot be read yet when its time in the line is over is not late for ever")
+  func unwritable() throws {
+    let harness = try Harness()
+    let backlog = Backlog()
+    backlog.isLong = true
+    harness.gate("/t.T/Call")?.shut(while: backlog)
+    try harness.receive(harness.call(1))
+    #expect(!harness.readsOn)
+    harness.channel.isWritable = false
+    harness.channel.pipeline.fireChannelWritabilityChanged()
+    #expect(!harness.connection.lineEnds(late: Limits.refusedPause))
+    harness.channel.isWritable = true
+    harness.channel.pipeline.fireChannelWritabilityChanged()
+    harness.letTurnsPass()
+    try harness.receive(harness.call(2, "/t.T/Other", timeout: "1S"))
+    #expect(harness.handledNumbers == [2])
+  }
+
+  @Test("A connection that has gone is not read")
+  func closed() throws {
+    let harness = try Harness()
+    let backlog = Backlog()
+    backlog.isLong = true
+    harness.gate("/t.T/Call")?.shut(while: backlog)
+    try harness.receive(harness.call(1))
+    #expect(!harness.readsOn)
+    try harness.channel.close().wait()
+    #expect(!harness.connection.lineEnds(late: .zero))
+  }
+
+  @Test("A connection that is to go is read to its end")
+  func drained() throws {
+    let harness = try Harness()
+    let backlog = Backlog()
+    backlog.isLong = true
+    harness.gate("/t.T/Call")?.shut(while: backlog)
+    try harness.receive(harness.call(1))
+    #expect(!harness.readsOn)
+    let reads = harness.reads
+    harness.channel.pipeline.fireUserInboundEventTriggered(ServerDrain())
+    #expect(harness.reads == reads + 1)
+    try harness.receive(harness.call(2))
+    #expect(harness.readsOn && harness.refused == ["/t.T/Call": 2])
+  }
+
+  @Test("Who is served in the same pass, and whoever comes through a proxy, is read on although calls are refused")
+  func noPause() throws {
+    let backlog = Backlog()
+    backlog.isLong = true
+    func harness(proxy: NetworkAddress? = nil) throws -> Harness {
+      let harness = try Harness(proxy: proxy)
+      harness.gate("/t.T/Call")?.shut(while: backlog)
+      return harness
+    }
+    let served = try harness()
+    try served.receive(served.call(1, "/t.T/Other") + served.call(2))
+    #expect(served.handledNumbers == [1] && served.readsOn)
+    let proxied = try harness(proxy: NetworkAddress("192.0.2.1"))
     try proxied.receive(proxied.call(1))
-    #expect(proxied.handledNumbers == [] && !proxied.connection.lifecycle.isPaused)
+    #expect(proxied.handledNumbers == [] && proxied.readsOn)
   }
 
   @Test("A handler shuts the door of its own method alone, and of one that is essential in vain")

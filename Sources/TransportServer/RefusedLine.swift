@@ -1,0 +1,100 @@
+internal import Callers
+internal import NIOCore
+
+/// The connections of an event loop that are left unread because calls of theirs were refused.
+///
+/// Where there is too much to do, to read one call after the other costs several times what refusing them does. So most
+/// connections wait here, and the others are served without delay. As soon as there is room, whoever came last is read
+/// again: what it has sent meanwhile has waited the least. Who has waited for ``Limits/refusedPause`` is read in any case:
+/// most of that is too late by then and is refused together, and the connection comes here again, as the last one.
+///
+///     a call is refused ──▶ unread ──┬─ there is room, the last one first ──▶ read
+///                                    └─ for long, the first one first ──────▶ read, mostly too late
+struct RefusedLine {
+  // Only touched on its event loop.
+
+  /// What a call was refused for.
+  enum Reason {
+    /// It would have waited for its turn for longer than this.
+    case late(TimeAmount)
+    /// The door of its method was shut.
+    case shut(CallGate?)
+  }
+
+  fileprivate struct Place {
+    var connection: any LineMember
+    var reason: Reason
+    var since: NIODeadline
+  }
+
+  private var places = CircularBuffer<Place>()
+  /// Whom the last look had read.
+  private var read: [any LineMember] = []
+  private var lastLook = NIODeadline.uptimeNanoseconds(0)
+
+  /// Whether there is nothing to look at.
+  var isEmpty: Bool { places.isEmpty && read.isEmpty }
+
+  mutating func append(_ connection: any LineMember, _ reason: Reason, at now: NIODeadline) {
+    places.append(Place(connection: connection, reason: reason, since: now))
+  }
+
+  /// Has some be read again, if it is time for it.
+  ///
+  /// The loop has looked at its sockets since this was last called.
+  ///
+  /// - Parameter wait: how long one waits for a turn now.
+  mutating func look(at now: NIODeadline, wait: TimeAmount) {
+    guard now - lastLook >= Limits.looksAtLine else { return }
+    lastLook = now
+    for connection in read { connection.hasCaughtUp() }
+    read.removeAll(keepingCapacity: true)
+    for _ in 0..<Limits.pausesEnded {
+      guard let first = places.first, now - first.since >= Limits.refusedPause else { break }
+      places.removeFirst()
+      end(first, at: now)
+    }
+    var room = Limits.readFromLine
+    var unserved: [Place] = []
+    while room > 0, unserved.count < Limits.placesSeen, let last = places.popLast() {
+      if !last.isServed(wait) {
+        unserved.append(last)
+      } else if end(last, at: now) {
+        room -= 1
+      }
+    }
+    for place in unserved.reversed() { places.append(place) }
+  }
+
+  /// False when the connection is not read for another reason.
+  @discardableResult
+  private mutating func end(_ place: Place, at now: NIODeadline) -> Bool {
+    var late = TimeAmount.zero
+    // What waits because a door is shut is not late for what is behind another door.
+    if case .late = place.reason { late = min(now - place.since, Limits.refusedPause) }
+    guard place.connection.lineEnds(late: late) else { return false }
+    read.append(place.connection)
+    return true
+  }
+}
+
+extension RefusedLine.Place {
+  /// Whether a call like the one that was refused would wait for less than half of what it may.
+  fileprivate func isServed(_ wait: TimeAmount) -> Bool {
+    switch reason {
+    case .late(let patience): wait.nanoseconds * 2 < patience.nanoseconds
+    case .shut(let gate): gate?.isShut != true
+    }
+  }
+}
+
+/// A connection in the line.
+protocol LineMember: AnyObject {
+  /// It is to be read again. False when it is not, for another reason.
+  ///
+  /// - Parameter late: how late what it has sent meanwhile counts as.
+  func lineEnds(late: TimeAmount) -> Bool
+
+  /// What it had sent by then was read.
+  func hasCaughtUp()
+}

@@ -1,0 +1,139 @@
+import Callers
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import TransportServer
+
+@Suite("The line of connections of which calls were refused, by a clock that the test turns")
+struct RefusedLineTests {
+  private final class Member: LineMember {
+    let number: Int
+    private let log: Log
+    var isOpen = true
+
+    init(_ number: Int, _ log: Log) {
+      (self.number, self.log) = (number, log)
+    }
+
+    func lineEnds(late: TimeAmount) -> Bool {
+      guard isOpen else { return false }
+      log.read.append((number, late))
+      return true
+    }
+
+    func hasCaughtUp() { log.caughtUp.append(number) }
+  }
+
+  private final class Log {
+    var read: [(number: Int, late: TimeAmount)] = []
+    var caughtUp: [Int] = []
+    var numbers: [Int] { read.map(\.number) }
+  }
+
+  private static let start = NIODeadline.uptimeNanoseconds(1_000_000_000)
+
+  private let log = Log()
+  private let backlog = Backlog()
+  private let gate = CallGate()
+
+  init() {
+    gate.shut(while: backlog)
+    backlog.isLong = true
+  }
+
+  private static func at(_ time: TimeAmount) -> NIODeadline { start + time }
+
+  private func line(_ reasons: [RefusedLine.Reason]) -> RefusedLine {
+    var line = RefusedLine()
+    for (number, reason) in reasons.enumerated() { line.append(Member(number, log), reason, at: Self.start) }
+    return line
+  }
+
+  @Test("Where there is room the last one is read first, a few at a look, as late as it has waited")
+  func lastFirst() {
+    var line = line(Array(repeating: .late(.milliseconds(25)), count: 6))
+    line.look(at: Self.at(.milliseconds(1)), wait: .milliseconds(12))
+    #expect(log.numbers == [5, 4, 3, 2])
+    line.append(Member(6, log), .late(.milliseconds(25)), at: Self.at(.milliseconds(1)))
+    line.look(at: Self.at(.milliseconds(1) + Limits.looksAtLine - .nanoseconds(1)), wait: .zero)
+    #expect(log.numbers == [5, 4, 3, 2], "it is not time for a look")
+    line.look(at: Self.at(.milliseconds(2)), wait: .zero)
+    #expect(log.numbers == [5, 4, 3, 2, 6, 1, 0])
+    #expect(log.read.map(\.late) == [1, 1, 1, 1, 1, 2, 2].map { .milliseconds($0) })
+  }
+
+  @Test("Who would be refused again waits: for the turns of others, or for the door of its method")
+  func room() {
+    var line = line([.late(.milliseconds(750)), .late(.milliseconds(25)), .shut(gate)])
+    line.look(at: Self.at(.milliseconds(1)), wait: .milliseconds(375))
+    #expect(log.numbers == [])
+    line.look(at: Self.at(.milliseconds(2)), wait: .milliseconds(25))
+    #expect(log.numbers == [0], "those behind it wait for something else")
+    backlog.isLong = false
+    line.look(at: Self.at(.milliseconds(3)), wait: .milliseconds(25))
+    #expect(log.numbers == [0, 2])
+    line.look(at: Self.at(.milliseconds(4)), wait: .milliseconds(12))
+    #expect(log.numbers == [0, 2, 1])
+  }
+
+  @Test("After its pause a connection is read in any case, the first one first, and late by it unless a door is shut")
+  func pauseIsOver() {
+    var line = line([.late(.milliseconds(25)), .shut(gate)])
+    line.append(Member(2, log), .shut(gate), at: Self.at(.nanoseconds(1)))
+    line.look(at: Self.at(Limits.refusedPause - .nanoseconds(1)), wait: .seconds(1))
+    #expect(log.numbers == [])
+    line.look(at: Self.at(Limits.refusedPause + Limits.looksAtLine), wait: .seconds(1))
+    #expect(log.numbers == [0, 1, 2])
+    #expect(log.read.map(\.late) == [Limits.refusedPause, .zero, .zero])
+  }
+
+  @Test("Of thousands whose pauses end together some are read at each look")
+  func many() {
+    var line = line(Array(repeating: .shut(gate), count: 3 * Limits.pausesEnded))
+    for looks in 1...3 {
+      let time = Limits.refusedPause + .nanoseconds(Int64(looks) * Limits.looksAtLine.nanoseconds)
+      line.look(at: Self.at(time), wait: .zero)
+      #expect(log.numbers == Array(0..<looks * Limits.pausesEnded))
+    }
+  }
+
+  @Test("Whoever was read has caught up at the next look, and the line is empty after that")
+  func caughtUp() {
+    var line = line([.late(.seconds(1))])
+    line.look(at: Self.at(.milliseconds(1)), wait: .zero)
+    #expect(log.numbers == [0] && log.caughtUp == [] && !line.isEmpty)
+    line.look(at: Self.at(.milliseconds(2)), wait: .zero)
+    #expect(log.caughtUp == [0] && line.isEmpty)
+  }
+
+  @Test("Connections that have gone take nobody's place")
+  func gone() {
+    var line = RefusedLine()
+    for number in 0..<2 * Limits.readFromLine {
+      let member = Member(number, log)
+      member.isOpen = number < Limits.readFromLine
+      line.append(member, .late(.seconds(1)), at: Self.start)
+    }
+    line.look(at: Self.at(.milliseconds(1)), wait: .zero)
+    #expect(log.numbers == Array((0..<Limits.readFromLine).reversed()))
+  }
+
+  @Test("A loop that has nothing else to do looks at the line by itself, until it is empty")
+  func byItself() {
+    let loop = EmbeddedEventLoop()
+    loop.advanceTime(by: .seconds(1))
+    let turns = LoopTurns(loop)
+    turns.leaveUnread(Member(0, log), .shut(gate))
+    loop.advanceTime(by: .milliseconds(100))
+    #expect(log.numbers == [])
+    backlog.isLong = false
+    loop.advanceTime(by: 2 * Limits.looksAtLine)
+    #expect(log.numbers == [0] && log.read.first?.late == .zero)
+    loop.advanceTime(by: 2 * Limits.looksAtLine)
+    #expect(log.caughtUp == [0])
+    turns.leaveUnread(Member(1, log), .late(.seconds(1)))
+    loop.advanceTime(by: 2 * Limits.looksAtLine)
+    #expect(log.numbers == [0, 1])
+  }
+}

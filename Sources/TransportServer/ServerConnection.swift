@@ -55,6 +55,10 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   private var lateByLine = TimeAmount.zero
   /// The same of what is being worked on.
   private var readLate = TimeAmount.zero
+  /// Whether the last read had no room for more.
+  private var isReadFull = false
+  /// Reads in a row that are late because the one before was, and had no room for more.
+  private var fullReads = 0
   /// What this pass works on has waited for too long already.
   private var isLate = false
   /// Passes in a row that did not overrun their turn, up to what counts.
@@ -157,7 +161,10 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
       rest?.writeBuffer(&bytes)
       return
     }
-    readLate = lateByLine
+    // What a late read had no room for is as late.
+    fullReads = isReadFull && readLate > .zero && fullReads < Limits.fullReads ? fullReads + 1 : 0
+    readLate = fullReads > 0 ? max(lateByLine, readLate) : lateByLine
+    isReadFull = bytes.writableBytes == 0
     guard bytes.readableBytes < Limits.promptBytes || mayReadMuch else {
       rest = bytes
       return waitForTurn()

@@ -133,6 +133,14 @@ struct LateCallsTests {
     /// Makes a read too long to be worked on at once where others had all the time that there was.
     func filler() -> [UInt8] { frame(0xaa, [UInt8](repeating: 0, count: Limits.promptBytes)) }
 
+    /// A read that has no room for more.
+    func full(_ call: [UInt8]) -> ByteBuffer {
+      var read = ByteBufferAllocator().buffer(capacity: 1024)
+      read.writeBytes(call)
+      read.writeBytes(frame(0xaa, [UInt8](repeating: 0, count: read.writableBytes - 9)))
+      return read
+    }
+
     /// The loop works for another connection.
     func workForOthers(_ time: TimeAmount) {
       let start = channel.eventLoop.now
@@ -357,6 +365,44 @@ struct LateCallsTests {
       try harness.receive(harness.call(4, "/t.T/Other", timeout: "1S"))
       #expect(harness.handledNumbers.last == 4)
     }
+  }
+
+  @Test("What a late read had no room for is as late, and no more of it than some reads")
+  func fullReads() throws {
+    let harness = try Harness()
+    let backlog = Backlog()
+    backlog.isLong = true
+    harness.gate("/t.T/Call")?.shut(while: backlog)
+    try harness.receive(harness.call(1))
+    #expect(!harness.readsOn && harness.connection.lineEnds(late: Limits.refusedPause))
+    for number in 0...Limits.fullReads {
+      try harness.channel.writeInbound(harness.full(harness.call(UInt8(number), "/t.T/Other", timeout: "1S")))
+      #expect(harness.handledNumbers == [] && !harness.readsOn)
+      let reads = harness.reads
+      for _ in 0..<100 where harness.reads == reads {
+        harness.channel.embeddedEventLoop.advanceTime(by: .microseconds(100))
+      }
+      #expect(harness.reads == reads + 1)
+    }
+    try harness.channel.writeInbound(harness.full(harness.call(99, "/t.T/Other", timeout: "1S")))
+    #expect(harness.handledNumbers == [99])
+  }
+
+  @Test("What is read after a late read that had room for more is not late")
+  func readWithRoom() throws {
+    let harness = try Harness()
+    let backlog = Backlog()
+    backlog.isLong = true
+    harness.gate("/t.T/Call")?.shut(while: backlog)
+    try harness.receive(harness.call(1))
+    #expect(!harness.readsOn && harness.connection.lineEnds(late: Limits.refusedPause))
+    var read = harness.full(harness.call(2, "/t.T/Other", timeout: "1S"))
+    read.reserveCapacity(4096)
+    try harness.channel.writeInbound(read)
+    #expect(harness.handledNumbers == [])
+    harness.connection.hasCaughtUp()
+    try harness.receive(harness.call(3, "/t.T/Other", timeout: "1S"))
+    #expect(harness.handledNumbers == [3])
   }
 
   @Test("What cannot be read yet when its time in the line is over is not late for ever")

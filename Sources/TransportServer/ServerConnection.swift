@@ -42,7 +42,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   private(set) var isWritable = true
   /// The peer does not take our bytes, its last turn was too short for what it asked, or calls of it were refused: reading on
   /// would only make more of it.
-  private var isReadHeld = false
+  private(set) var isReadHeld = false
   /// What was read and has to wait for a turn.
   private var rest: ByteBuffer?
   /// There is output for whose writing the turn was too short.
@@ -50,9 +50,9 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   private var isTurnComing = false
   private var waitForOthers = WaitForOthers()
   /// Whether the socket is left unread because calls were refused.
-  private(set) var isInLine = false
+  var isInLine = false
   /// How late that makes what was sent meanwhile.
-  private var lateByLine = TimeAmount.zero
+  var lateByLine = TimeAmount.zero
   /// The same of what is being worked on.
   private var readLate = TimeAmount.zero
   /// Whether the last read had no room for more.
@@ -399,32 +399,6 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     guard rest != nil || hasLateOutput, isWritable, !isTurnComing else { return }
     isTurnComing = true
     executor.turns.wait(self)
-  }
-}
-
-extension ServerConnection: LineMember {
-  /// Leaves the socket unread. Not that of who is to go, which is read to its end.
-  private func waitInLine(_ reason: RefusedLine.Reason) {
-    guard !isInLine, session != nil, lifecycle.drain == .none else { return }
-    isInLine = true
-    executor.turns.leaveUnread(self, reason)
-  }
-
-  func lineEnds(late: TimeAmount) -> Bool {
-    guard isInLine, session != nil else { return false }
-    isInLine = false
-    readOnAfterPause()
-    guard !isReadHeld else { return false }
-    lateByLine = late
-    return true
-  }
-
-  func hasCaughtUp() { lateByLine = .zero }
-
-  /// What is in the socket is the last that is served.
-  func leaveLine() {
-    isInLine = false
-    readOn()
   }
 }
 

@@ -1,0 +1,28 @@
+internal import NIOCore
+
+/// Being left unread, because calls were refused: see `RefusedLine`.
+extension ServerConnection: LineMember {
+  /// Leaves the socket unread. Not that of who is to go, which is read to its end.
+  func waitInLine(_ reason: RefusedLine.Reason) {
+    guard !isInLine, session != nil, lifecycle.drain == .none else { return }
+    isInLine = true
+    executor.turns.leaveUnread(self, reason)
+  }
+
+  func lineEnds(late: TimeAmount) -> Bool {
+    guard isInLine, session != nil else { return false }
+    isInLine = false
+    readOnAfterPause()
+    guard !isReadHeld else { return false }
+    lateByLine = late
+    return true
+  }
+
+  func hasCaughtUp() { lateByLine = .zero }
+
+  /// What is in the socket is the last that is served.
+  func leaveLine() {
+    isInLine = false
+    readOn()
+  }
+}

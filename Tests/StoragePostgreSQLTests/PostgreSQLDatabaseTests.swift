@@ -1,4 +1,5 @@
 import Callers
+import Glibc
 import Storage
 import StoragePostgreSQL
 import Synchronization
@@ -244,6 +245,34 @@ struct PostgreSQLDatabaseTests {
     let failure = await #expect(throws: StorageError.self) { try await late.value }
     #expect(failure?.fault == .overloaded)
     #expect(order.names.withLock { $0 } == ["urgent", "plain"])
+  }
+
+  private final class Slowness: Sendable {
+    private let over = Atomic<Bool>(false)
+    var isOver: Bool { over.load(ordering: .relaxed) }
+
+    func end() { over.store(true, ordering: .relaxed) }
+  }
+
+  @Test("when a database is closed its threads are gone, with what libraries keep for each")
+  func threadsAreGone() async throws {
+    let test = try await TestDatabase()
+    let slowness = Slowness()
+    var key = pthread_key_t()
+    // The value is a retained reference that the destructor takes back, once for the one thread that has it.
+    #expect(
+      unsafe pthread_key_create(&key) { value in
+        usleep(200_000)
+        unsafe Unmanaged<Slowness>.fromOpaque(value!).takeRetainedValue().end()
+      } == 0)
+    let made = key
+    try await test.database.write { _ throws(StorageError) in
+      _ = unsafe pthread_setspecific(made, Unmanaged.passRetained(slowness).toOpaque())
+    }
+    #expect(!slowness.isOver)
+    await test.database.close()
+    #expect(slowness.isOver)
+    pthread_key_delete(key)
   }
 
   @Test("a closed database finishes what waits and takes no more")

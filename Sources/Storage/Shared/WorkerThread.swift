@@ -1,7 +1,9 @@
 import Glibc
 
 /// A thread of a storage engine's own: SQLite and libpq block, and neither an event loop nor the cooperative pool may.
-package enum WorkerThread {
+package struct WorkerThread: Sendable {
+  private let thread: pthread_t
+
   private final class Start {
     let body: @Sendable () -> Void
 
@@ -10,8 +12,16 @@ package enum WorkerThread {
     }
   }
 
-  /// Starts a detached thread that runs `body` and ends. False: the system has no thread left.
-  package static func start(_ body: @escaping @Sendable () -> Void) -> Bool {
+  /// The thread that asks.
+  package static var current: WorkerThread { WorkerThread(thread: pthread_self()) }
+
+  /// Blocks until the thread is gone, with all that libraries keep for it. Once, and for one that was started to be joined.
+  package func join() { pthread_join(thread, nil) }
+
+  /// Starts a thread that runs `body` and ends. False: the system has no thread left.
+  ///
+  /// - Parameter isJoined: somebody will ``join()`` it. Otherwise it is detached.
+  package static func start(isJoined: Bool = false, _ body: @escaping @Sendable () -> Void) -> Bool {
     var thread = pthread_t()
     // The reference travels to the thread as a retained pointer and is taken back there exactly once, or here when
     // there is no thread to take it.
@@ -28,7 +38,7 @@ package enum WorkerThread {
       unsafe start.release()
       return false
     }
-    pthread_detach(thread)
+    if !isJoined { pthread_detach(thread) }
     return true
   }
 

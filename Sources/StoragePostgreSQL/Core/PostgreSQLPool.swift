@@ -24,6 +24,8 @@ final class PostgreSQLPool: Sendable {
     var failure: StorageError?
     var nextAttempt = ContinuousClock.now
     var enders: [CheckedContinuation<Void, Never>] = []
+    /// The thread that ended last, which nobody has joined yet.
+    var gone: WorkerThread?
   }
 
   let url: PostgreSQLURL
@@ -133,7 +135,7 @@ final class PostgreSQLPool: Sendable {
       state.running += 1
       return state.wakes.count - 1
     }
-    let isStarted = WorkerThread.start { [self] in
+    let isStarted = WorkerThread.start(isJoined: true) { [self] in
       // Runs here and now and never suspends: what an operation awaits returns at once. Only so does the connection stay
       // on its thread.
       let end = TaskEnd()
@@ -142,10 +144,10 @@ final class PostgreSQLPool: Sendable {
         end.hasCome.withLock { $0 = true }
       }
       precondition(end.hasCome.withLock { $0 }, "an operation awaited something besides its transaction")
-      ended()
+      ended(.current)
     }
     if !isStarted {
-      ended()
+      ended(nil)
       report(StorageError(.unavailable, operation: "connect", detail: "the system has no thread left"))
     }
   }
@@ -255,13 +257,18 @@ final class PostgreSQLPool: Sendable {
     }
   }
 
-  private func ended() {
-    let enders = state.withLock { state in
+  /// - Parameter thread: nil when none was started.
+  private func ended(_ thread: WorkerThread?) {
+    let (before, enders) = state.withLock { state in
       state.running -= 1
-      guard state.running == 0 else { return [CheckedContinuation<Void, Never>]() }
+      let before = thread == nil ? nil : state.gone
+      if let thread { state.gone = thread }
+      guard state.running == 0 else { return (before, [CheckedContinuation<Void, Never>]()) }
       defer { state.enders.removeAll() }
-      return state.enders
+      return (before, state.enders)
     }
+    // It has nothing left to do, so that this takes no time.
+    before?.join()
     for ender in enders { ender.resume() }
   }
 
@@ -295,5 +302,10 @@ final class PostgreSQLPool: Sendable {
       }
       if isOver { ender.resume() }
     }
+    // A process that ended while the thread frees what libpq's libraries keep for it would free that a second time.
+    state.withLock { state in
+      defer { state.gone = nil }
+      return state.gone
+    }?.join()
   }
 }

@@ -37,13 +37,13 @@ enum Limits {
   static let readFromLine = 4
   static let placesSeen = 32
 
-  /// Reads in a row that are as late as the one before them when that took as many bytes as it might: each may take twice as
-  /// many, so that these and the first take a hundred calls. With TLS no read is known to be full.
-  static let fullReads = 3
-
   /// How many are read again at a look because they have waited for long: two milliseconds' work, so that not all time goes
   /// to refusals where thousands wait. Those wait for longer then.
   static let pausesEnded = 32
+
+  /// Reads in a row that are as late as the one before them when that took as many bytes as it might: each may take twice as
+  /// many, so that these and the first take a hundred calls. With TLS no read is known to be full.
+  static let fullReads = 3
 
   /// What has to leave within that time where more waits: a frame of HTTP/2's usual size, which is half a kilobyte a
   /// second. A peer that takes less holds what waits for longer than any person would.

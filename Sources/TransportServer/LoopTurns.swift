@@ -26,7 +26,7 @@ final class LoopTurns: ChoreQueue, @unchecked Sendable {
   /// Since when work is being done that is counted as a whole.
   private var countingFrom: NIODeadline?
   /// Connections of which calls were refused.
-  private var refused = RefusedLine()
+  private let refused = RefusedLine()
   private var isLookScheduled = false
 
   init(_ eventLoop: any EventLoop) {

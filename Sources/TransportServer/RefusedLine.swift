@@ -10,8 +10,8 @@ internal import NIOCore
 ///
 ///     a call is refused ──▶ unread ──┬─ there is room, the last one first ──▶ read
 ///                                    └─ for long, the first one first ──────▶ read, mostly too late
-struct RefusedLine {
-  // Only touched on its event loop.
+final class RefusedLine {
+  // Only touched on its event loop. A class, since a connection that is read may come back at once, within a look.
 
   /// What a call was refused for.
   enum Reason {
@@ -35,7 +35,7 @@ struct RefusedLine {
   /// Whether there is nothing to look at.
   var isEmpty: Bool { places.isEmpty && read.isEmpty }
 
-  mutating func append(_ connection: any LineMember, _ reason: Reason, at now: NIODeadline) {
+  func append(_ connection: any LineMember, _ reason: Reason, at now: NIODeadline) {
     places.append(Place(connection: connection, reason: reason, since: now))
   }
 
@@ -44,7 +44,7 @@ struct RefusedLine {
   /// The loop has looked at its sockets since this was last called.
   ///
   /// - Parameter wait: how long one waits for a turn now.
-  mutating func look(at now: NIODeadline, wait: TimeAmount) {
+  func look(at now: NIODeadline, wait: TimeAmount) {
     guard now - lastLook >= Limits.looksAtLine else { return }
     lastLook = now
     for connection in read { connection.hasCaughtUp() }
@@ -68,7 +68,7 @@ struct RefusedLine {
 
   /// False when the connection is not read for another reason.
   @discardableResult
-  private mutating func end(_ place: Place, at now: NIODeadline) -> Bool {
+  private func end(_ place: Place, at now: NIODeadline) -> Bool {
     var late = TimeAmount.zero
     // What waits because a door is shut is not late for what is behind another door.
     if case .late = place.reason { late = min(now - place.since, Limits.refusedPause) }

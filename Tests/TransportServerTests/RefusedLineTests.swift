@@ -45,14 +45,14 @@ struct RefusedLineTests {
   private static func at(_ time: TimeAmount) -> NIODeadline { start + time }
 
   private func line(_ reasons: [RefusedLine.Reason]) -> RefusedLine {
-    var line = RefusedLine()
+    let line = RefusedLine()
     for (number, reason) in reasons.enumerated() { line.append(Member(number, log), reason, at: Self.start) }
     return line
   }
 
   @Test("Where there is room the last one is read first, a few at a look, as late as it has waited")
   func lastFirst() {
-    var line = line(Array(repeating: .late(.milliseconds(25)), count: 6))
+    let line = line(Array(repeating: .late(.milliseconds(25)), count: 6))
     line.look(at: Self.at(.milliseconds(1)), wait: .milliseconds(12))
     #expect(log.numbers == [5, 4, 3, 2])
     line.append(Member(6, log), .late(.milliseconds(25)), at: Self.at(.milliseconds(1)))
@@ -65,7 +65,7 @@ struct RefusedLineTests {
 
   @Test("Who would be refused again waits: for the turns of others, or for the door of its method")
   func room() {
-    var line = line([.late(.milliseconds(750)), .late(.milliseconds(25)), .shut(gate)])
+    let line = line([.late(.milliseconds(750)), .late(.milliseconds(25)), .shut(gate)])
     line.look(at: Self.at(.milliseconds(1)), wait: .milliseconds(375))
     #expect(log.numbers == [])
     line.look(at: Self.at(.milliseconds(2)), wait: .milliseconds(25))
@@ -79,7 +79,7 @@ struct RefusedLineTests {
 
   @Test("After its pause a connection is read in any case, the first one first, and late by it unless a door is shut")
   func pauseIsOver() {
-    var line = line([.late(.milliseconds(25)), .shut(gate)])
+    let line = line([.late(.milliseconds(25)), .shut(gate)])
     line.append(Member(2, log), .shut(gate), at: Self.at(.nanoseconds(1)))
     line.look(at: Self.at(Limits.refusedPause - .nanoseconds(1)), wait: .seconds(1))
     #expect(log.numbers == [])
@@ -90,7 +90,7 @@ struct RefusedLineTests {
 
   @Test("Of thousands whose pauses end together some are read at each look")
   func many() {
-    var line = line(Array(repeating: .shut(gate), count: 3 * Limits.pausesEnded))
+    let line = line(Array(repeating: .shut(gate), count: 3 * Limits.pausesEnded))
     for looks in 1...3 {
       let time = Limits.refusedPause + .nanoseconds(Int64(looks) * Limits.looksAtLine.nanoseconds)
       line.look(at: Self.at(time), wait: .zero)
@@ -100,7 +100,7 @@ struct RefusedLineTests {
 
   @Test("Whoever was read has caught up at the next look, and the line is empty after that")
   func caughtUp() {
-    var line = line([.late(.seconds(1))])
+    let line = line([.late(.seconds(1))])
     line.look(at: Self.at(.milliseconds(1)), wait: .zero)
     #expect(log.numbers == [0] && log.caughtUp == [] && !line.isEmpty)
     line.look(at: Self.at(.milliseconds(2)), wait: .zero)
@@ -109,7 +109,7 @@ struct RefusedLineTests {
 
   @Test("Connections that have gone take nobody's place")
   func gone() {
-    var line = RefusedLine()
+    let line = RefusedLine()
     for number in 0..<2 * Limits.readFromLine {
       let member = Member(number, log)
       member.isOpen = number < Limits.readFromLine

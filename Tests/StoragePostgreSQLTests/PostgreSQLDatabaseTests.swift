@@ -247,31 +247,61 @@ struct PostgreSQLDatabaseTests {
     #expect(order.names.withLock { $0 } == ["urgent", "plain"])
   }
 
-  private final class Slowness: Sendable {
-    private let over = Atomic<Bool>(false)
-    var isOver: Bool { over.load(ordering: .relaxed) }
+  /// Of the threads of a pool.
+  private final class Ends: Sendable {
+    static let threads = 3
+    private let begun = Atomic(0)
+    private let ending = Atomic(0)
+    private let ended = Atomic(0)
+    var areOver: Bool { ended.load(ordering: .relaxed) == Self.threads }
 
-    func end() { over.store(true, ordering: .relaxed) }
+    /// Returns once each thread has come here.
+    func begin() {
+      begun.add(1, ordering: .relaxed)
+      while begun.load(ordering: .relaxed) < Self.threads { usleep(1000) }
+    }
+
+    /// Takes the longer the sooner a thread comes here, so that the last one is the first to be over.
+    func end() {
+      let before = ending.add(1, ordering: .relaxed).oldValue
+      usleep(UInt32(Self.threads - 1 - before) * 200_000)
+      ended.add(1, ordering: .relaxed)
+    }
   }
 
   @Test("when a database is closed its threads are gone, with what libraries keep for each")
   func threadsAreGone() async throws {
     let test = try await TestDatabase()
-    let slowness = Slowness()
+    let ends = Ends()
     var key = pthread_key_t()
-    // The value is a retained reference that the destructor takes back, once for the one thread that has it.
+    // The value is a retained reference that the destructor takes back, once for each thread that has it.
     #expect(
       unsafe pthread_key_create(&key) { value in
-        usleep(200_000)
-        unsafe Unmanaged<Slowness>.fromOpaque(value!).takeRetainedValue().end()
+        unsafe Unmanaged<Ends>.fromOpaque(value!).takeRetainedValue().end()
       } == 0)
     let made = key
-    try await test.database.write { _ throws(StorageError) in
-      _ = unsafe pthread_setspecific(made, Unmanaged.passRetained(slowness).toOpaque())
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for _ in 0..<Ends.threads {
+        group.addTask {
+          try await test.database.write { _ throws(StorageError) in
+            _ = unsafe pthread_setspecific(made, Unmanaged.passRetained(ends).toOpaque())
+            ends.begin()
+          }
+        }
+      }
+      try await group.waitForAll()
     }
-    #expect(!slowness.isOver)
-    await test.database.close()
-    #expect(slowness.isOver)
+    #expect(!ends.areOver)
+    // Whoever closes it, all come back once the threads are gone.
+    await withTaskGroup(of: Bool.self) { group in
+      for _ in 0..<2 {
+        group.addTask {
+          await test.database.close()
+          return ends.areOver
+        }
+      }
+      for await areOver in group { #expect(areOver) }
+    }
     pthread_key_delete(key)
   }
 

@@ -18,9 +18,12 @@ package struct WorkerThread: Sendable {
   /// Blocks until the thread is gone, with all that libraries keep for it. Once, and for one that was started to be joined.
   package func join() { pthread_join(thread, nil) }
 
+  /// Has the thread leave nothing behind when it ends, or has ended. In the place of ``join()``.
+  package func detach() { pthread_detach(thread) }
+
   /// Starts a thread that runs `body` and ends. False: the system has no thread left.
   ///
-  /// - Parameter isJoined: somebody will ``join()`` it. Otherwise it is detached.
+  /// - Parameter isJoined: somebody will ``join()`` or ``detach()`` it. Otherwise it is detached.
   package static func start(isJoined: Bool = false, _ body: @escaping @Sendable () -> Void) -> Bool {
     var thread = pthread_t()
     // The reference travels to the thread as a retained pointer and is taken back there exactly once, or here when

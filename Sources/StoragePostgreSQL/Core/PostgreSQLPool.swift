@@ -33,12 +33,19 @@ final class PostgreSQLPool: Sendable {
   let cells: Cells
   private let patience: PostgreSQLPatience
   private let state = Mutex(State())
+  /// Held by who joins the last thread, so that nobody else who ends goes on before that.
+  private let joining = Mutex(())
 
   init(_ url: PostgreSQLURL, part: String, cells: Cells, patience: PostgreSQLPatience) {
     self.cells = cells
     self.patience = patience
     self.url = url
     self.part = part
+  }
+
+  deinit {
+    // Nobody ended it. It may be the last thread itself that lets go of the pool.
+    state.withLock(\.gone)?.detach()
   }
 
   // MARK: Operations
@@ -303,9 +310,12 @@ final class PostgreSQLPool: Sendable {
       if isOver { ender.resume() }
     }
     // A process that ended while the thread frees what libpq's libraries keep for it would free that a second time.
-    state.withLock { state in
-      defer { state.gone = nil }
-      return state.gone
-    }?.join()
+    joining.withLock { _ in
+      let last = state.withLock { state in
+        defer { state.gone = nil }
+        return state.gone
+      }
+      last?.join()
+    }
   }
 }

@@ -44,6 +44,8 @@ enum Limits {
   /// Reads in a row that are as late as the one before them when that took as many bytes as it might: each may take twice as
   /// many, so that these and the first take a hundred calls. With TLS no read is known to be full.
   static let fullReads = 3
+  /// How long after such a read another one counts as what it left: the connection may be left unread in between.
+  static let restOfRead = TimeAmount.milliseconds(500)
 
   /// What has to leave within that time where more waits: a frame of HTTP/2's usual size, which is half a kilobyte a
   /// second. A peer that takes less holds what waits for longer than any person would.

@@ -56,7 +56,9 @@ final class RefusedLine {
     }
     var room = Limits.readFromLine
     var unserved: [Place] = []
-    while room > 0, unserved.count < Limits.placesSeen, let last = places.popLast() {
+    // Each once, also those that are refused again as they are read.
+    for _ in 0..<places.count {
+      guard room > 0, unserved.count < Limits.placesSeen, let last = places.popLast() else { break }
       if !last.isServed(wait) {
         unserved.append(last)
       } else if end(last, at: now) {

@@ -12,10 +12,12 @@ extension ServerConnection: LineMember {
   func lineEnds(late: TimeAmount) -> Bool {
     guard isInLine, session != nil else { return false }
     isInLine = false
+    // Nothing waits in the socket of who was never left unread: nobody has asked for more meanwhile.
+    if isReadHeld { lateByLine = late }
     readOnAfterPause()
-    guard !isReadHeld else { return false }
-    lateByLine = late
-    return true
+    guard isReadHeld else { return true }
+    lateByLine = .zero
+    return false
   }
 
   func hasCaughtUp() { lateByLine = .zero }

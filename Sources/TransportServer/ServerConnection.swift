@@ -55,8 +55,8 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   var lateByLine = TimeAmount.zero
   /// The same of what is being worked on.
   private var readLate = TimeAmount.zero
-  /// Whether the last read had no room for more.
-  private var isReadFull = false
+  /// When the last read came, if it had no room for more.
+  private var readFull: NIODeadline?
   /// Reads in a row that are late because the one before was, and had no room for more.
   private var fullReads = 0
   /// What this pass works on has waited for too long already.
@@ -162,9 +162,10 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
       return
     }
     // What a late read had no room for is as late.
-    fullReads = isReadFull && readLate > .zero && fullReads < Limits.fullReads ? fullReads + 1 : 0
+    let isRest = readFull.map { now - $0 <= Limits.restOfRead } ?? false
+    fullReads = isRest && readLate > .zero && fullReads < Limits.fullReads ? fullReads + 1 : 0
     readLate = fullReads > 0 ? max(lateByLine, readLate) : lateByLine
-    isReadFull = bytes.writableBytes == 0
+    readFull = bytes.writableBytes == 0 ? now : nil
     guard bytes.readableBytes < Limits.promptBytes || mayReadMuch else {
       rest = bytes
       return waitForTurn()

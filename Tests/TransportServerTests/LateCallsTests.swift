@@ -195,10 +195,11 @@ struct LateCallsTests {
 
   private final class Other: TurnTaker {
     var onTurn: () -> Void = {}
+    var hasMore = false
 
     func takeTurn(until end: NIODeadline) -> Bool {
       onTurn()
-      return false
+      return hasMore
     }
   }
 
@@ -316,14 +317,22 @@ struct LateCallsTests {
   @Test("Where turns are waited for too long a connection is left unread until that is over")
   func unreadWhileOthersWait() throws {
     let harness = try Harness()
-    let other = Other()
-    harness.turns.wait(other)
+    let loop = harness.channel.embeddedEventLoop
+    // While one has its turn the other waits for more than half of what the call below may.
+    let others = [Other(), Other()]
+    for other in others {
+      other.hasMore = true
+      other.onTurn = { loop.advanceTime(by: .milliseconds(13)) }
+      harness.turns.wait(other)
+    }
     harness.workForOthers(.milliseconds(26))
     try harness.channel.writeInbound(ByteBuffer(bytes: harness.call(1, timeout: "1S")))
     #expect(harness.handledNumbers == [] && !harness.readsOn)
-    // The other has its turn, and nobody waits any more.
     let reads = harness.reads
-    harness.channel.embeddedEventLoop.advanceTime(by: 4 * Limits.looksAtLine)
+    loop.advanceTime(by: .milliseconds(100))
+    #expect(harness.reads == reads)
+    for other in others { (other.hasMore, other.onTurn) = (false, {}) }
+    harness.letTurnsPass()
     #expect(harness.reads == reads + 1)
   }
 
@@ -386,6 +395,52 @@ struct LateCallsTests {
     }
     try harness.channel.writeInbound(harness.full(harness.call(99, "/t.T/Other", timeout: "1S")))
     #expect(harness.handledNumbers == [99])
+  }
+
+  @Test("What comes long after a late read that had no room for more is no rest of it")
+  func restOfRead() throws {
+    for isRest in [true, false] {
+      let harness = try Harness()
+      let backlog = Backlog()
+      backlog.isLong = true
+      harness.gate("/t.T/Call")?.shut(while: backlog)
+      try harness.receive(harness.call(1))
+      #expect(!harness.readsOn && harness.connection.lineEnds(late: Limits.refusedPause))
+      try harness.channel.writeInbound(harness.full(harness.call(2, "/t.T/Other", timeout: "1S")))
+      harness.connection.hasCaughtUp()
+      let pause = isRest ? Limits.restOfRead : Limits.restOfRead + .nanoseconds(1)
+      harness.channel.embeddedEventLoop.advanceTime(by: pause)
+      try harness.receive(harness.call(3, "/t.T/Other", timeout: "1S"))
+      #expect(harness.handledNumbers == (isRest ? [] : [3]))
+    }
+  }
+
+  @Test("What a late read left, and then waited for longer, is late by the longer wait")
+  func restIsLater() throws {
+    let harness = try Harness()
+    let backlog = Backlog()
+    backlog.isLong = true
+    harness.gate("/t.T/Call")?.shut(while: backlog)
+    try harness.receive(harness.call(1))
+    #expect(!harness.readsOn && harness.connection.lineEnds(late: .milliseconds(26)))
+    try harness.channel.writeInbound(harness.full(harness.call(2, "/t.T/Other", timeout: "1S")))
+    #expect(!harness.readsOn && harness.connection.lineEnds(late: Limits.refusedPause))
+    // Which may wait for 100 ms.
+    try harness.receive(harness.call(3, "/t.T/Other", timeout: "4S"))
+    #expect(harness.handledNumbers == [])
+  }
+
+  @Test("Who was never left unread is not late")
+  func neverUnread() throws {
+    let harness = try Harness()
+    let backlog = Backlog()
+    backlog.isLong = true
+    harness.gate("/t.T/Call")?.shut(while: backlog)
+    // Nobody has asked for more when the line ends.
+    try harness.channel.writeInbound(ByteBuffer(bytes: harness.call(1)))
+    #expect(harness.connection.lineEnds(late: Limits.refusedPause))
+    try harness.receive(harness.call(2, "/t.T/Other", timeout: "1S"))
+    #expect(harness.handledNumbers == [2])
   }
 
   @Test("What is read after a late read that had room for more is not late")

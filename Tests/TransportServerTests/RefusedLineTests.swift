@@ -11,6 +11,9 @@ struct RefusedLineTests {
     let number: Int
     private let log: Log
     var isOpen = true
+    var isRead = true
+    /// Before it says whether it is read.
+    var onRead: () -> Void = {}
 
     init(_ number: Int, _ log: Log) {
       (self.number, self.log) = (number, log)
@@ -19,7 +22,8 @@ struct RefusedLineTests {
     func lineEnds(late: TimeAmount) -> Bool {
       guard isOpen else { return false }
       log.read.append((number, late))
-      return true
+      onRead()
+      return isRead
     }
 
     func hasCaughtUp() { log.caughtUp.append(number) }
@@ -117,6 +121,21 @@ struct RefusedLineTests {
     }
     line.look(at: Self.at(.milliseconds(1)), wait: .zero)
     #expect(log.numbers == Array((0..<Limits.readFromLine).reversed()))
+  }
+
+  @Test("A look ends also when those that it has read come back as they are read", arguments: [true, false])
+  func comesBack(isRead: Bool) {
+    let line = RefusedLine()
+    let members = (0..<3).map { Member($0, log) }
+    for member in members {
+      member.isRead = isRead
+      member.onRead = { [unowned member] in
+        line.append(member, .late(.seconds(1)), at: Self.at(.milliseconds(1)))
+      }
+      line.append(member, .late(.seconds(1)), at: Self.start)
+    }
+    line.look(at: Self.at(.milliseconds(1)), wait: .zero)
+    #expect(log.numbers.count == members.count && !line.isEmpty)
   }
 
   @Test("A loop that has nothing else to do looks at the line by itself, until it is empty")

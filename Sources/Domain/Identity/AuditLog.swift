@@ -19,7 +19,8 @@ package struct RecordEvents: IdentityCommand {
 }
 
 /// Forgets at most `limit` of the oldest events that are older than a time, and seals where their chains go on. Says how
-/// many.
+/// many. The last event of the log stays until there is another one: from its place the log goes on, so that whoever has
+/// read that far finds what comes next.
 package struct TrimAuditLog: IdentityCommand {
   package static let name = "trim the audit log"
 
@@ -40,7 +41,8 @@ package struct TrimAuditLog: IdentityCommand {
   ) async throws(StorageError) -> Int {
     // Only a run of them from the beginning, so that the rest of each chain is still one: an old event behind a newer one,
     // which a clock that was set back makes, waits for that one.
-    let oldest = try await rows.audit.events(after: 0, of: nil, limit: limit).prefix { $0.note.at < time }
+    let events = try await rows.audit.events(after: 0, of: nil, limit: limit + 1)
+    let oldest = events.dropLast().prefix { $0.note.at < time }
     var ends: [Int64: AuditEnd] = [:]
     for event in oldest { ends[event.chain] = AuditEnd(event) }
     for end in ends.values.sorted(by: { $0.chain < $1.chain }) {

@@ -18,7 +18,7 @@ from latchkey.identity.v1 import (
 from latchkey.migration.v1 import record_service_pb2
 from latchkey.qr.v1 import qr_session_service_pb2
 from waiting import eventually, expect_prompt
-from world import CLIENT_ID, UNTHROTTLED, World, bearer, refused
+from world import CLIENT_ID, UNTHROTTLED, World, bearer, is_away, refused
 
 # Within which a change has to be in force everywhere.
 PROMISED = 2
@@ -208,7 +208,7 @@ def second_knows(world, device, wanted):
             return catalog(world, device) == wanted
         except grpc.RpcError as error:
             # It has to hear first which sessions ended meanwhile.
-            assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+            assert is_away(error), error
             return False
 
     return holds
@@ -253,7 +253,7 @@ def test_killed(pair):
                 set_policies(first, wanted)
                 answered.append(wanted)
             except grpc.RpcError as error:
-                assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+                assert is_away(error), error
 
         thread = threading.Thread(target=run)
         thread.start()

@@ -19,7 +19,7 @@ import test_instances_feed
 from latchkey.identity.v1 import admin_service_pb2, admin_service_pb2_grpc, auth_service_pb2
 from test_instances_feed import ASKS, as_seen_at, refusal
 from waiting import eventually, expect_prompt
-from world import UNTHROTTLED, World, bearer
+from world import UNTHROTTLED, World, bearer, is_away
 
 # What a key waits before it signs, and what its last tokens hold, with the error that clocks may have.
 LEAD, TOKENS = 600, 900 + 60
@@ -62,7 +62,7 @@ def published(world):
     try:
         return kids(world.auth.GetJwks(auth_service_pb2.GetJwksRequest(), timeout=10).jwks_json)
     except grpc.RpcError as error:
-        assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+        assert is_away(error), error
         return []
 
 
@@ -79,7 +79,7 @@ def signed(device):
     try:
         device.refresh()
     except grpc.RpcError as error:
-        assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+        assert is_away(error), error
         return None
     return kid(device)
 
@@ -212,7 +212,7 @@ def test_killed(pair):
             try:
                 answers.append(rotate(first).kid)
             except grpc.RpcError as error:
-                assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+                assert is_away(error), error
 
         thread = threading.Thread(target=ask)
         thread.start()

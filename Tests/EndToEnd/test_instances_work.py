@@ -13,7 +13,7 @@ from latchkey.migration.v1 import migration_service_pb2 as migration
 from latchkey.qr.v1 import qr_session_service_pb2
 from test_merges import contents, ready
 from waiting import eventually
-from world import UNTHROTTLED, World, bearer, from_base64url, record, unique_identifier
+from world import UNTHROTTLED, World, bearer, from_base64url, is_away, record, unique_identifier
 
 UNDER_WAY = ("snapshot", "apply", "verify", "switch", "purge")
 
@@ -37,7 +37,7 @@ def patiently(call, seconds=60):
         try:
             return call()
         except grpc.RpcError as error:
-            assert error.code() == grpc.StatusCode.UNAVAILABLE and time.monotonic() < end, error
+            assert is_away(error) and time.monotonic() < end, error
         time.sleep(0.05)
 
 
@@ -192,7 +192,7 @@ def test_guesses(pair):
                 world.qr.ScanSession(request, metadata=phone.metadata, timeout=10)
             except grpc.RpcError as error:
                 # An instance that was not heard of for a while lets nobody in, and counts no try.
-                if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > deadline:
+                if not is_away(error) or time.monotonic() > deadline:
                     return error.code()
                 time.sleep(0.2)
             else:

@@ -9,7 +9,7 @@ import grpc
 import pytest
 from latchkey.identity.v1 import auth_service_pb2
 from latchkey.migration.v1 import migration_service_pb2 as migration
-from world import record, refused, unique_identifier
+from world import is_away, record, refused, unique_identifier
 
 PASSWORD = "a good long password\n"
 
@@ -46,7 +46,7 @@ def patiently(world, call):
         try:
             return call()
         except grpc.RpcError as error:
-            if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > deadline:
+            if not is_away(error) or time.monotonic() > deadline:
                 raise
         world.open()
         time.sleep(0.05)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import secrets
 import ssl
+import time
 import urllib.request
 
 import grpc
@@ -355,13 +356,19 @@ class Device:
                 return rows
 
     def watch_merge(self, migration_id, seconds=60):
-        """Every state of a merge, to its end."""
-        states = self.world.migrations.WatchMigration(
-            migration_service_pb2.WatchMigrationRequest(migration_id=migration_id),
-            metadata=self.metadata,
-            timeout=seconds,
-        )
-        return [state.migration for state in states]
+        """Every state of a merge, to its end. A watch that the service ends, because it may have missed something, is begun again."""
+        request, found = migration_service_pb2.WatchMigrationRequest(migration_id=migration_id), []
+        deadline = time.monotonic() + seconds
+        while True:
+            left = max(deadline - time.monotonic(), 0)
+            try:
+                for state in self.world.migrations.WatchMigration(request, metadata=self.metadata, timeout=left):
+                    found.append(state.migration)
+                return found
+            except grpc.RpcError as error:
+                if not is_away(error):
+                    raise
+                time.sleep(0.05)
 
     def begun_merge(self, change):
         """The merge that a sign-in asked for. When the migrator was late it begins by itself, and only the list tells it."""
@@ -429,6 +436,11 @@ class Failure:
 def is_overloaded(error):
     """Whether a call was turned away because the service had too much to do."""
     return Failure(error).reason == "OVERLOADED"
+
+
+def is_away(error):
+    """Whether a call may be made again in a moment: the service is away for now, or has too much to do."""
+    return error.code() == grpc.StatusCode.UNAVAILABLE or is_overloaded(error)
 
 
 @contextlib.contextmanager

@@ -35,6 +35,9 @@ enum Limits {
   /// How many are read again at a look because there is room, and of how many of those who came last: what they have sent is
   /// some calls for each, and there may be no room for those of one method.
   static let readFromLine = 4
+  /// The same where the loop has rested for most of the time since the last look: asked for twice what it can do, a service had a
+  /// tenth of its time left with fewer.
+  static let readFromLineAtRest = 16
   static let placesSeen = 32
 
   /// How many are read again at a look because they have waited for long: two milliseconds' work, so that not all time goes

@@ -156,7 +156,7 @@ final class LoopTurns: ChoreQueue, @unchecked Sendable {
       }
       doChores(until: max(end, eventLoop.now + Limits.chores))
     }
-    refused.look(at: eventLoop.now, wait: wait)
+    refused.look(at: eventLoop.now, wait: wait, worked: total)
     if !waiting.isEmpty || !chores.isEmpty {
       scheduleRound()
     } else if !refused.isEmpty {

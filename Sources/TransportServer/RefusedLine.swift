@@ -31,6 +31,7 @@ final class RefusedLine {
   /// Whom the last look had read.
   private var read: [any LineMember] = []
   private var lastLook = NIODeadline.uptimeNanoseconds(0)
+  private var workedByLastLook = TimeAmount.zero
 
   /// Whether there is nothing to look at.
   var isEmpty: Bool { places.isEmpty && read.isEmpty }
@@ -43,10 +44,13 @@ final class RefusedLine {
   ///
   /// The loop has looked at its sockets since this was last called.
   ///
-  /// - Parameter wait: how long one waits for a turn now.
-  func look(at now: NIODeadline, wait: TimeAmount) {
+  /// - Parameters:
+  ///   - wait: how long one waits for a turn now.
+  ///   - worked: how long the loop has worked so far.
+  func look(at now: NIODeadline, wait: TimeAmount, worked: TimeAmount) {
     guard now - lastLook >= Limits.looksAtLine else { return }
-    lastLook = now
+    let hasRested = 2 * (worked - workedByLastLook).nanoseconds < (now - lastLook).nanoseconds
+    (lastLook, workedByLastLook) = (now, worked)
     for connection in read { connection.hasCaughtUp() }
     read.removeAll(keepingCapacity: true)
     for _ in 0..<Limits.pausesEnded {
@@ -54,7 +58,7 @@ final class RefusedLine {
       places.removeFirst()
       end(first, at: now)
     }
-    var room = Limits.readFromLine
+    var room = hasRested ? Limits.readFromLineAtRest : Limits.readFromLine
     var unserved: [Place] = []
     // Each once, also those that are refused again as they are read.
     for _ in 0..<places.count {

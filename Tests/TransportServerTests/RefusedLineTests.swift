@@ -48,8 +48,20 @@ struct RefusedLineTests {
 
   private static func at(_ time: TimeAmount) -> NIODeadline { start + time }
 
-  private func line(_ reasons: [RefusedLine.Reason]) -> RefusedLine {
+  /// The loop has worked all the time since the start, but for what it rested.
+  private func look(_ line: RefusedLine, at now: NIODeadline, wait: TimeAmount, rested: TimeAmount = .zero) {
+    line.look(at: now, wait: wait, worked: now - Self.start - rested)
+  }
+
+  /// That was looked at just now.
+  private func emptyLine() -> RefusedLine {
     let line = RefusedLine()
+    look(line, at: Self.start, wait: .zero)
+    return line
+  }
+
+  private func line(_ reasons: [RefusedLine.Reason]) -> RefusedLine {
+    let line = emptyLine()
     for (number, reason) in reasons.enumerated() { line.append(Member(number, log), reason, at: Self.start) }
     return line
   }
@@ -57,27 +69,38 @@ struct RefusedLineTests {
   @Test("Where there is room the last one is read first, a few at a look, as late as it has waited")
   func lastFirst() {
     let line = line(Array(repeating: .late(.milliseconds(25)), count: 6))
-    line.look(at: Self.at(.milliseconds(1)), wait: .milliseconds(12))
+    look(line, at: Self.at(.milliseconds(1)), wait: .milliseconds(12))
     #expect(log.numbers == [5, 4, 3, 2])
     line.append(Member(6, log), .late(.milliseconds(25)), at: Self.at(.milliseconds(1)))
-    line.look(at: Self.at(.milliseconds(1) + Limits.looksAtLine - .nanoseconds(1)), wait: .zero)
+    look(line, at: Self.at(.milliseconds(1) + Limits.looksAtLine - .nanoseconds(1)), wait: .zero)
     #expect(log.numbers == [5, 4, 3, 2], "it is not time for a look")
-    line.look(at: Self.at(.milliseconds(2)), wait: .zero)
+    look(line, at: Self.at(.milliseconds(2)), wait: .zero)
     #expect(log.numbers == [5, 4, 3, 2, 6, 1, 0])
     #expect(log.read.map(\.late) == [1, 1, 1, 1, 1, 2, 2].map { .milliseconds($0) })
+  }
+
+  @Test("Where the loop has rested for most of the time since the last look more are read")
+  func atRest() {
+    let line = line(Array(repeating: .late(.milliseconds(25)), count: 60))
+    look(line, at: Self.at(.milliseconds(1)), wait: .zero, rested: .microseconds(500))
+    #expect(log.read.count == Limits.readFromLine)
+    look(line, at: Self.at(.milliseconds(2)), wait: .zero, rested: .microseconds(500) + .microseconds(501))
+    #expect(log.read.count == Limits.readFromLine + Limits.readFromLineAtRest)
+    look(line, at: Self.at(.milliseconds(3)), wait: .zero, rested: .microseconds(1001))
+    #expect(log.read.count == 2 * Limits.readFromLine + Limits.readFromLineAtRest)
   }
 
   @Test("Who would be refused again waits: for the turns of others, or for the door of its method")
   func room() {
     let line = line([.late(.milliseconds(750)), .late(.milliseconds(25)), .shut(gate)])
-    line.look(at: Self.at(.milliseconds(1)), wait: .milliseconds(375))
+    look(line, at: Self.at(.milliseconds(1)), wait: .milliseconds(375))
     #expect(log.numbers == [])
-    line.look(at: Self.at(.milliseconds(2)), wait: .milliseconds(25))
+    look(line, at: Self.at(.milliseconds(2)), wait: .milliseconds(25))
     #expect(log.numbers == [0], "those behind it wait for something else")
     backlog.isLong = false
-    line.look(at: Self.at(.milliseconds(3)), wait: .milliseconds(25))
+    look(line, at: Self.at(.milliseconds(3)), wait: .milliseconds(25))
     #expect(log.numbers == [0, 2])
-    line.look(at: Self.at(.milliseconds(4)), wait: .milliseconds(12))
+    look(line, at: Self.at(.milliseconds(4)), wait: .milliseconds(12))
     #expect(log.numbers == [0, 2, 1])
   }
 
@@ -85,9 +108,9 @@ struct RefusedLineTests {
   func pauseIsOver() {
     let line = line([.late(.milliseconds(25)), .shut(gate)])
     line.append(Member(2, log), .shut(gate), at: Self.at(.nanoseconds(1)))
-    line.look(at: Self.at(Limits.refusedPause - .nanoseconds(1)), wait: .seconds(1))
+    look(line, at: Self.at(Limits.refusedPause - .nanoseconds(1)), wait: .seconds(1))
     #expect(log.numbers == [])
-    line.look(at: Self.at(Limits.refusedPause + Limits.looksAtLine), wait: .seconds(1))
+    look(line, at: Self.at(Limits.refusedPause + Limits.looksAtLine), wait: .seconds(1))
     #expect(log.numbers == [0, 1, 2])
     #expect(log.read.map(\.late) == [Limits.refusedPause, .zero, .zero])
   }
@@ -97,7 +120,7 @@ struct RefusedLineTests {
     let line = line(Array(repeating: .shut(gate), count: 3 * Limits.pausesEnded))
     for looks in 1...3 {
       let time = Limits.refusedPause + .nanoseconds(Int64(looks) * Limits.looksAtLine.nanoseconds)
-      line.look(at: Self.at(time), wait: .zero)
+      look(line, at: Self.at(time), wait: .zero)
       #expect(log.numbers == Array(0..<looks * Limits.pausesEnded))
     }
   }
@@ -105,27 +128,27 @@ struct RefusedLineTests {
   @Test("Whoever was read has caught up at the next look, and the line is empty after that")
   func caughtUp() {
     let line = line([.late(.seconds(1))])
-    line.look(at: Self.at(.milliseconds(1)), wait: .zero)
+    look(line, at: Self.at(.milliseconds(1)), wait: .zero)
     #expect(log.numbers == [0] && log.caughtUp == [] && !line.isEmpty)
-    line.look(at: Self.at(.milliseconds(2)), wait: .zero)
+    look(line, at: Self.at(.milliseconds(2)), wait: .zero)
     #expect(log.caughtUp == [0] && line.isEmpty)
   }
 
   @Test("Connections that have gone take nobody's place")
   func gone() {
-    let line = RefusedLine()
+    let line = emptyLine()
     for number in 0..<2 * Limits.readFromLine {
       let member = Member(number, log)
       member.isOpen = number < Limits.readFromLine
       line.append(member, .late(.seconds(1)), at: Self.start)
     }
-    line.look(at: Self.at(.milliseconds(1)), wait: .zero)
+    look(line, at: Self.at(.milliseconds(1)), wait: .zero)
     #expect(log.numbers == Array((0..<Limits.readFromLine).reversed()))
   }
 
   @Test("A look ends also when those that it has read come back as they are read", arguments: [true, false])
   func comesBack(isRead: Bool) {
-    let line = RefusedLine()
+    let line = emptyLine()
     let members = (0..<3).map { Member($0, log) }
     for member in members {
       member.isRead = isRead
@@ -134,7 +157,7 @@ struct RefusedLineTests {
       }
       line.append(member, .late(.seconds(1)), at: Self.start)
     }
-    line.look(at: Self.at(.milliseconds(1)), wait: .zero)
+    look(line, at: Self.at(.milliseconds(1)), wait: .zero)
     #expect(log.numbers.count == members.count && !line.isEmpty)
   }
 

@@ -38,6 +38,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   /// A request has begun to come, and not ended.
   var isReceiving = true
   private var isTaskRunning = false
+  /// What makes the answer under way, while that takes time.
+  private(set) var pageTask: Task<Void, Never>?
   /// The answer under way is the last one.
   private var isDraining = false
   private var timer: Scheduled<Void>?
@@ -294,6 +296,9 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     timer = nil
     writer.abandon()
     forgetRequests()
+    // Its share in the budget is given back when it has returned.
+    pageTask?.cancel()
+    pageTask = nil
     guard let call = web?.call else { return }
     web = nil
     call.end(RPCError(.cancelled, "the client is gone"))
@@ -331,7 +336,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     body = []
     let refusal = refusal
     isTaskRunning = true
-    Task.immediate(executorPreference: executor) { [self] in
+    let task = Task.immediate(executorPreference: executor) { [self] in
       let response: PageResponse
       if let refusal {
         response = refusal
@@ -343,10 +348,13 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
       }
       // Ahead of the answer, with which the next request may begin.
       isTaskRunning = false
+      pageTask = nil
       share.giveBack(to: environment.budget)
       send(response, to: head)
     }
-    guard isTaskRunning else { return }
+    // An answer that took no time is complete, and the next request may have begun with it.
+    guard isTaskRunning, pageTask == nil else { return }
+    pageTask = task
     share.take(of: environment.budget, for: account)
     reportBuffered()
   }

@@ -178,6 +178,7 @@ MESSAGES = {f"{name}-{number}": struct.pack(">H", number) + body
             for name, (body, numbers) in BODIES.items() for number in numbers}  # fmt: skip
 
 PAGE = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n"
+WAIT = b"GET /wait HTTP/1.1\r\nhost: a\r\n\r\n"
 FORM = b"POST /form HTTP/1.1\r\nhost: a\r\n"
 WEB_CALL = b"content-type: application/grpc-web+proto\r\ncontent-length: 5\r\n\r\n" + message(b"")
 REFUSED_CALL = b"POST /none/none HTTP/1.1\r\nhost: a\r\n" + WEB_CALL
@@ -194,6 +195,9 @@ PAGES = {
     "unreadable": (255, 0, PAGE + b"\x01\r\n\r\n" + PAGE),
     "old": (255, 0, b"GET /healthz HTTP/1.0\r\nconnection: keep-alive\r\n\r\n" * 2),
     "many": (4, 0, b"POST /t.T/Many HTTP/1.1\r\nhost: a\r\n" + WEB_CALL.replace(b": 5", b": 6")[:-5] + message(b"\x09") + PAGE),
+    "waiting": (255, 0, WAIT),
+    "waiting-behind": (255, 1, PAGE + ECHO_CALL + WAIT + PAGE),
+    "waiting-failing": (2, 0, PAGE + WAIT + PAGE),
 }  # fmt: skip
 
 # As pages, from the first byte of a connection on.
@@ -202,6 +206,8 @@ FAILING = {
     "all": (255, 1, PREFACE + settings() + to_path("/t.T/Many", message(b"\x09")) + call(3)),
     "web-h2-late": (3, 0, PREFACE + settings() + headers(1, fields("/t.T/Many", content_type="application/grpc-web"))
                     + data(1, message(b"\x09"))),
+    "without-answer": (255, 1, PREFACE + settings()
+                       + headers(1, fields("/wait", method="GET", content_type="x"), END_HEADERS | END_STREAM)),
 }  # fmt: skip
 # The first write that fails, the choices, which byte is changed and how; then what is said.
 RAW, ENDS, TLS12, HTTP1, RESUMES, GOODBYE = 1, 2, 4, 8, 16, 32

@@ -3,6 +3,7 @@ import Glibc
 import Logging
 import NIOCore
 import NIOEmbedded
+import Synchronization
 import Testing
 import TransportTestSupport
 
@@ -12,7 +13,8 @@ import TransportTestSupport
   /// What a client may ask for, well or badly.
   private static let requests: [(name: String, text: String)] = [
     ("a page", "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"),
-    ("a page that waits", "GET /later HTTP/1.1\r\nhost: x\r\n\r\n"),
+    ("a page that waits", Self.later),
+    ("a page that waits for ever", Self.wait),
     ("a large page", "GET /large HTTP/1.1\r\nhost: x\r\n\r\n"),
     ("the head of a page", "HEAD /large HTTP/1.1\r\nhost: x\r\n\r\n"),
     (
@@ -32,6 +34,9 @@ import TransportTestSupport
     ("an unfinished call", "POST /t.T/Echo HTTP/1.1\r\nhost: x\r\ncontent-type: application/grpc-web\r\n\r\n"),
     ("another protocol", "GET /healthz HTTP/1.1\r\nhost: x\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"),
   ]
+
+  private static let later = "GET /later HTTP/1.1\r\nhost: x\r\n\r\n"
+  private static let wait = "GET /wait HTTP/1.1\r\nhost: x\r\n\r\n"
 
   private static func web(_ path: String, _ body: String) -> String {
     "POST \(path) HTTP/1.1\r\nhost: x\r\ncontent-type: application/grpc-web+proto\r\n"
@@ -95,6 +100,43 @@ import TransportTestSupport
         }
       }
     }
+  }
+
+  @Test("Whatever ends a connection ends the page that waits on it, and what waits is given back once")
+  func waitingPages() throws {
+    let ahead = Self.requests.filter { ["a page", "a page that waits", "a large page"].contains($0.name) }
+    for text in [""] + ahead.map(\.text) {
+      for end in End.allCases {
+        let connection = try Connection()
+        weak let handler: PageHandler? = try connection.handler
+        connection.receive(text + Self.wait + Self.later)
+        #expect(connection.pages.begun == 1 && connection.pages.cancelled == 0, "\(text)")
+        #expect(handler?.pageTask != nil)
+        #expect(connection.waitingCalls == [1, 1])
+        let answers = connection.socket.answers
+        connection.end(end)
+        #expect(connection.pages.cancelled == 1 && !connection.channel.isActive, "\(text), \(end)")
+        #expect(connection.waitingCalls == [0, 0])
+        connection.finish()
+        #expect(connection.socket.answers == answers)
+        #expect(handler == nil, "\(text), \(end)")
+      }
+    }
+  }
+
+  @Test("Of pages that were answered nothing is kept, however many there were on a connection")
+  func manyPages() throws {
+    let connection = try Connection()
+    let handler = try connection.handler
+    for _ in 0..<1000 {
+      _ = try connection.channel.writeInbound(ByteBuffer(string: Self.later))
+      #expect(handler.pageTask != nil && connection.waitingCalls == [1, 1])
+      connection.letWork()
+      #expect(handler.pageTask == nil && connection.waitingCalls == [0, 0])
+    }
+    #expect(String(decoding: connection.socket.answers, as: UTF8.self).split(separator: "late\n").count == 1000)
+    connection.end(.close)
+    connection.finish()
   }
 
   /// Each head comes at the beginning or right behind a whole body.
@@ -191,39 +233,107 @@ import TransportTestSupport
     func didFinish(_ context: ServerContext, status: StatusCode, duration: Duration) { open -= 1 }
   }
 
+  /// Pages that wait until nobody waits for them.
+  private final class WaitingPages: @unchecked Sendable {
+    // Unchecked: the test and its event loop share one thread.
+    private(set) var begun = 0
+    private(set) var cancelled = 0
+
+    func wait() async -> PageResponse {
+      begun += 1
+      // Ends when the task is cancelled.
+      for await _ in AsyncStream<Void>.makeStream().stream {}
+      if Task.isCancelled { cancelled += 1 }
+      return PageResponse(text: "nobody waits\n")
+    }
+  }
+
+  /// What may end a connection, besides a write that fails.
+  private enum End: CaseIterable {
+    case close, failure, shedding, displacement
+  }
+
+  private struct Connection {
+    let channel = EmbeddedChannel()
+    let socket: Socket
+    let calls = Counter()
+    let pages = WaitingPages()
+    let environment: ServerEnvironment
+    /// Of whoever connects.
+    let account = SourceAccount()
+
+    init(failing: Int = .max) throws {
+      socket = Socket(failing: failing)
+      environment = PageConnectionTests.environment(calls, pages)
+      let pipeline = channel.pipeline.syncOperations
+      try pipeline.addHandler(socket)
+      try PageHandler.addHandlers(
+        to: pipeline,
+        environment: environment,
+        executor: EventLoopTaskExecutor(channel.eventLoop),
+        peer: ConnectionPeer(Peer(address: "127.0.0.1", port: 1), account: account)
+      )
+      try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    }
+
+    var handler: PageHandler {
+      get throws { try channel.pipeline.syncOperations.handler(type: PageHandler.self) }
+    }
+
+    /// Calls that wait, of all and of who connects.
+    var waitingCalls: [Int] { [environment.budget.usage.calls, account.calls.load(ordering: .relaxed)] }
+
+    func receive(_ text: String) { receive(Array(text.utf8)[...]) }
+
+    func receive(_ bytes: ArraySlice<UInt8>) {
+      // What the pipeline throws is the peer's fault.
+      _ = try? channel.writeInbound(ByteBuffer(bytes: bytes))
+      letWork()
+    }
+
+    func letWork() {
+      for _ in 0..<8 { channel.embeddedEventLoop.advanceTime(by: .microseconds(200)) }
+    }
+
+    func end(_ end: End) {
+      let pipeline = channel.pipeline
+      switch end {
+      case .close: channel.close(promise: nil)
+      case .failure: pipeline.fireErrorCaught(ChannelError.ioOnClosedChannel)
+      case .shedding:
+        let shed = ServerShed(calls: [ServerShed.Excess(account, 1)], bytes: [])
+        pipeline.fireUserInboundEventTriggered(shed)
+      case .displacement: pipeline.fireUserInboundEventTriggered(ServerDisplacement())
+      }
+      channel.embeddedEventLoop.run()
+    }
+
+    /// The peer is gone. Expects that nothing is left of what it asked for.
+    func finish() {
+      _ = try? channel.finish(acceptAlreadyClosed: true)
+      channel.embeddedEventLoop.run()
+      #expect(calls.open == 0)
+      #expect(pages.begun == pages.cancelled)
+      #expect(waitingCalls == [0, 0] && environment.budget.usage.bufferedBytes == 0)
+    }
+  }
+
   /// What came out, and in how many writes. Expects that nothing is left of the connection.
   private func run(_ text: String, _ course: Course) throws -> (answers: [UInt8], writes: Int) {
-    let channel = EmbeddedChannel()
-    let socket = Socket(failing: course.failing)
-    let counter = Counter()
-    let environment = environment(counter)
-    let pipeline = channel.pipeline.syncOperations
-    try pipeline.addHandler(socket)
-    try PageHandler.addHandlers(
-      to: pipeline,
-      environment: environment,
-      executor: EventLoopTaskExecutor(channel.eventLoop),
-      peer: ConnectionPeer(Peer(address: "127.0.0.1", port: 1))
-    )
-    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    let connection = try Connection(failing: course.failing)
     var rest = Array(text.utf8).prefix(course.end)
-    while !rest.isEmpty, channel.isActive {
-      // What the pipeline throws is the peer's fault.
-      _ = try? channel.writeInbound(ByteBuffer(bytes: rest.prefix(course.readBytes)))
+    while !rest.isEmpty, connection.channel.isActive {
+      connection.receive(rest.prefix(course.readBytes))
       rest = rest.dropFirst(course.readBytes)
-      for _ in 0..<8 { channel.embeddedEventLoop.advanceTime(by: .microseconds(200)) }
     }
     if course.isHalfClosed {
-      channel.pipeline.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
-      for _ in 0..<8 { channel.embeddedEventLoop.advanceTime(by: .microseconds(200)) }
+      connection.channel.pipeline.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
+      connection.letWork()
     }
-    let answers = socket.answers
-    _ = try? channel.finish(acceptAlreadyClosed: true)
-    channel.embeddedEventLoop.run()
-    #expect(counter.open == 0)
-    #expect(environment.budget.usage.calls == 0 && environment.budget.usage.bufferedBytes == 0)
-    #expect(socket.answers == answers, "something was said to a peer that was gone")
-    return (withoutDates(answers), socket.writes)
+    let answers = connection.socket.answers
+    connection.finish()
+    #expect(connection.socket.answers == answers, "something was said to a peer that was gone")
+    return (withoutDates(answers), connection.socket.writes)
   }
 
   /// The time goes on while a test runs.
@@ -243,7 +353,7 @@ import TransportTestSupport
     return answers
   }
 
-  private func environment(_ counter: Counter) -> ServerEnvironment {
+  private static func environment(_ calls: Counter, _ waiting: WaitingPages) -> ServerEnvironment {
     ServerEnvironment(
       configuration: RPCServer.Configuration(host: "127.0.0.1", port: 0),
       router: Router([
@@ -259,7 +369,7 @@ import TransportTestSupport
           for _ in 0..<(request.bytes.first ?? 0) { try await writer.write(request) }
         },
       ]),
-      interceptors: [counter],
+      interceptors: [calls],
       pages: PageTable([
         .health,
         Page("GET", "/large") { _ in PageResponse(body: Self.largePage) },
@@ -268,6 +378,7 @@ import TransportTestSupport
           await Task.yield()
           return PageResponse(text: "late\n")
         },
+        Page("GET", "/wait") { _ in await waiting.wait() },
       ]),
       statusDetailsEncoder: { _ in nil },
       logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }

@@ -100,7 +100,7 @@ extension QRSessionAPI {
       return nil
     case .changed:
       // Cancelled in between: nobody may keep what was issued.
-      _ = try await grants.revoke(before.id, reason: "the session was cancelled while it was redeemed")
+      try await revoke(before.id, "the session was cancelled while it was redeemed")
       throw .cancelled
     }
   }

@@ -1,3 +1,4 @@
+import Callers
 import Cryptography
 import GRPC
 import LatchkeyModel
@@ -102,7 +103,7 @@ extension QRSessionAPI {
       return session
     case .reused:
       record(.reused, session, subject: session.claim?.subject, address: context.peer.address)
-      _ = try await grants.revoke(id, reason: "the code was used again")
+      try await revoke(id, "the code was used again")
       gate.noteReuse(of: id, by: proof.verifier, base: settings.interval, at: clock.now())
       throw .alreadyUsed
     case .wrongVerifier:
@@ -152,6 +153,12 @@ extension QRSessionAPI {
     }
   }
 
+  /// Ends what was issued for a session, whatever becomes of the call: who goes away keeps no stolen sign-in alive.
+  func revoke(_ id: QRSessionID, _ reason: String) async throws(RPCError) {
+    let grants = grants
+    _ = try await CallDeadline.outliving { () async throws(RPCError) in try await grants.revoke(id, reason: reason) }
+  }
+
   /// What an earlier poll asked for that was cancelled may come to identity after this: its turn is over then.
   private func issueAlone(
     _ before: QRSession, as session: QRSession, _ context: ServerContext
@@ -192,7 +199,7 @@ extension QRSessionAPI {
     let grant = try await issueAlone(before, as: session, context)
     guard try await isHandedOver(before, session, now) else {
       // Cancelled in between: nobody may keep what was issued.
-      _ = try await grants.revoke(before.id, reason: "the session was cancelled while it was redeemed")
+      try await revoke(before.id, "the session was cancelled while it was redeemed")
       throw .cancelled
     }
     gate.remember(grant, of: session.id, for: proof.verifier, until: now + QRLimits.repeatWindow)

@@ -13,13 +13,19 @@ enum FuzzedServer {
       configuration: configuration,
       router: Router(routes),
       interceptors: [counter],
-      pages: PageTable(
-        [.health, Page("POST", "/form") { request in PageResponse(body: request.body) }],
-        cors: configuration.cors
-      ),
+      pages: PageTable([.health, formPage, waitingPage], cors: configuration.cors),
       statusDetailsEncoder: { _ in nil },
       logger: Logger(label: "fuzz") { _ in SwiftLogNoOpLogHandler() }
     )
+  }
+
+  private static let formPage = Page("POST", "/form") { request in PageResponse(body: request.body) }
+
+  /// Waits for as long as anybody waits for it.
+  private static let waitingPage = Page("GET", "/wait") { _ in
+    // Ends when the task is cancelled.
+    for await _ in AsyncStream<Void>.makeStream().stream {}
+    return PageResponse(text: "nobody waits\n")
   }
 
   private static let routes: [RPCRoute] = [

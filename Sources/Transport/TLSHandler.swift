@@ -4,7 +4,8 @@ package import TLS
 
 /// The channel handler around a `TLSSession`: ciphertext towards the socket, plaintext towards the rest.
 ///
-/// Sends `TLSHandshakeFinished` up the pipeline once, before the first plaintext. What is written before that waits.
+/// Sends `TLSHandshakeFinished` up the pipeline once, before the first plaintext, and before that `TLSHandshakeWaits`
+/// whenever the handshake has to wait for others. What is written before the handshake is finished waits.
 /// A failure goes up as a `TLSError`; then the peer gets its alert and the channel closes. It stands next to the socket.
 package final class TLSHandler: ChannelDuplexHandler {
   package typealias InboundIn = ByteBuffer
@@ -19,6 +20,8 @@ package final class TLSHandler: ChannelDuplexHandler {
   private let turns: (any ChoreQueue)?
   /// What the peer sent for a handshake that has to wait.
   private var early = ByteBuffer()
+  /// How many bytes of that the handlers behind this one were last told of.
+  private var toldEarly = 0
   private var isHandshakeComing = false
   private var timer: Scheduled<Void>?
   private var socket: SocketWriter?
@@ -101,7 +104,7 @@ package final class TLSHandler: ChannelDuplexHandler {
     early.writeBuffer(&bytes)
     // A peer that sends more than a handshake while it waits has no patience of ours.
     guard !isHandshakeComing else {
-      if early.readableBytes > Limits.waitingHandshakeBytes { receiveEarly(context) }
+      if early.readableBytes > Limits.waitingHandshakeBytes { receiveEarly(context) } else { tellEarly(context) }
       return
     }
     // A signature and a key exchange: a hundred short calls.
@@ -113,12 +116,21 @@ package final class TLSHandler: ChannelDuplexHandler {
       if isLate { channelReadComplete(context: context) }
     }
     isLate = true
+    if isHandshakeComing { tellEarly(context) }
   }
 
   private func receiveEarly(_ context: ChannelHandlerContext) {
     let bytes = early
     early = ByteBuffer()
+    tellEarly(context)
     if bytes.readableBytes > 0, !isClosed { receive(bytes, context) }
+  }
+
+  /// Tells the handlers behind this one what waits, where that is something else than before.
+  private func tellEarly(_ context: ChannelHandlerContext) {
+    guard early.readableBytes != toldEarly else { return }
+    toldEarly = early.readableBytes
+    context.fireUserInboundEventTriggered(TLSHandshakeWaits(bytes: toldEarly))
   }
 
   private func receive(_ ciphertext: ByteBuffer, _ context: ChannelHandlerContext) {
@@ -293,6 +305,9 @@ package final class TLSHandler: ChannelDuplexHandler {
     isClosed = true
     timer?.cancel()
     timer = nil
+    // Nobody has to be told: the connection ends.
+    early = ByteBuffer()
+    toldEarly = 0
     pending.removeAll()
     let promise = pendingPromise
     pendingPromise = nil

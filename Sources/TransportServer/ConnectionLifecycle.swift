@@ -30,6 +30,10 @@ struct ConnectionLifecycle {
     var lastStream: NIODeadline
     /// It is us who hold the peer up.
     var isBehind: Bool
+    /// What the peer sends is left in the socket.
+    var isUnread = false
+    /// When the frame began to come that has not ended.
+    var frameBegan: NIODeadline?
   }
 
   enum Action: Equatable {
@@ -49,7 +53,7 @@ struct ConnectionLifecycle {
 
   /// What a peer did that its connection does not outlive.
   enum Fault: Equatable {
-    case settingsTimeout, headerTimeout, tooManyPings, tooManySmallFrames
+    case settingsTimeout, headerTimeout, frameTimeout, tooManyPings, tooManySmallFrames
 
     var code: HTTP2ErrorCode { self == .settingsTimeout ? .settingsTimeout : .enhanceYourCalm }
 
@@ -58,6 +62,7 @@ struct ConnectionLifecycle {
       switch self {
       case .settingsTimeout: ""
       case .headerTimeout: "header_timeout"
+      case .frameTimeout: "frame_timeout"
       case .tooManyPings: "too_many_pings"
       case .tooManySmallFrames: "too_many_small_frames"
       }
@@ -83,6 +88,8 @@ struct ConnectionLifecycle {
   private(set) var isPaused = false
   /// When the peer last gave a sign of life, and when it was last asked for one.
   private var lastRead: NIODeadline
+  /// When the peer was last read on whom we had left unread.
+  private var lastReadOn = NIODeadline.uptimeNanoseconds(0)
   private var lastAsked: NIODeadline
   private var lastPing: NIODeadline?
   private var pingStrikes = 0
@@ -137,6 +144,16 @@ struct ConnectionLifecycle {
     guard isReceiving != isBlockTimed else { return }
     isBlockTimed = isReceiving
     timers[.headerBlock] = isReceiving ? now + Limits.headerBlockTimeout : nil
+  }
+
+  /// The peer is read on, whom we had left unread: what it sent meanwhile is about to come.
+  mutating func readsOn(at now: NIODeadline) { lastReadOn = now }
+
+  /// A frame has begun and not ended: it is looked at when it has had its time. True when `next` is another now.
+  mutating func receivesFrame(at now: NIODeadline) -> Bool {
+    guard timers[.frame] == nil else { return false }
+    timers[.frame] = now + Limits.messageTimeout
+    return true
   }
 
   /// The peer asks for more than it lets be answered: what it sends is left unread for a while.
@@ -210,6 +227,7 @@ struct ConnectionLifecycle {
     case .headerBlock where situation.isBehind: timers[.headerBlock] = now + Limits.headerBlockTimeout
     // The peer did not finish its header block, so the connection cannot go on either.
     case .headerBlock: return .terminate(.headerTimeout)
+    case .frame: return frame(situation, at: now)
     case .idle: return idle(situation, at: now)
     case .keepalive: return keepalive(situation, at: now)
     case .keepaliveAnswer where situation.isBehind: timers[.keepaliveAnswer] = now + rules.keepaliveTimeout
@@ -228,6 +246,16 @@ struct ConnectionLifecycle {
     case .drainRoundTrip: return drainWasHeard()
     case .drainGrace, .stalledWrite, .closing: return .close
     }
+    return nil
+  }
+
+  /// A frame may take as long as the message that it is of, once its peer may send it. The one that is coming now may be another than the one that
+  /// was first seen.
+  private mutating func frame(_ situation: Situation, at now: NIODeadline) -> Action? {
+    guard let began = situation.frameBegan else { return nil }
+    let end = (situation.isBehind || situation.isUnread ? now : max(began, lastReadOn)) + Limits.messageTimeout
+    guard end > now else { return .terminate(.frameTimeout) }
+    timers[.frame] = end
     return nil
   }
 

@@ -5,6 +5,8 @@ struct ConnectionTimers {
   enum Event: Int, CaseIterable {
     case settings
     case headerBlock
+    /// A frame has begun and not ended.
+    case frame
     case idle
     case age
     case drainRoundTrip

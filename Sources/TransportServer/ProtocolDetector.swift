@@ -28,6 +28,8 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
   /// There is no place for the connection, and what it asks for is told so.
   private var isTurnedAway: Bool
   private var timer: Scheduled<Void>?
+  /// Bytes that wait with the TLS handshake, and against whom they count.
+  private var waiting: (bytes: Int, account: SourceAccount)?
 
   init(environment: ServerEnvironment, executor: EventLoopTaskExecutor, isTurnedAway: Bool = false) {
     self.isTurnedAway = isTurnedAway
@@ -44,6 +46,7 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
   func handlerRemoved(context: ChannelHandlerContext) {
     timer?.cancel()
     timer = nil
+    countWaiting(0, context)
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -87,6 +90,11 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
       tlsNames = handshake.peerNames
       // RFC 9113 §3.3: HTTP/2 over TLS is what ALPN says, never what the bytes look like.
       setUp(context, isHTTP2: handshake.applicationProtocol == .http2)
+    } else if let handshake = event as? TLSHandshakeWaits {
+      countWaiting(handshake.bytes, context)
+    } else if let shed = event as? ServerShed, let waiting {
+      // Sources hold more than their share, and this connection may have some of it.
+      if let excess = shed.bytes(of: waiting.account), excess.take(waiting.bytes) { context.close(promise: nil) }
     } else if event is ServerDrain || event is ServerDisplacement {
       // Nothing was asked for yet.
       context.close(promise: nil)
@@ -100,6 +108,17 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
     environment.logger.debug("connection failed", metadata: ["error": "\(error)"])
     context.close(promise: nil)
+  }
+
+  /// Tells the server's budget what waits with the handshake.
+  func countWaiting(_ bytes: Int, _ context: ChannelHandlerContext) {
+    if let waiting { environment.budget.buffered(-waiting.bytes, waiting.account) }
+    waiting = nil
+    guard bytes > 0 else { return }
+    let address = proxyHeader?.client?.address ?? context.remoteAddress?.ipAddress.flatMap { NetworkAddress($0) }
+    let account = account(of: address)
+    environment.budget.buffered(bytes, account)
+    waiting = (bytes, account)
   }
 
   /// Who the connection is of: as the PROXY protocol says, or else its other end.

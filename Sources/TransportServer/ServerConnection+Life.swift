@@ -27,7 +27,16 @@ extension ServerConnection {
       guard excess.take(stream.heldBytes) else { return wantOutput() }
       stream.resetByShedding()
     }
-    if isWritable { wantOutput() } else if excess.take(reportedBytes) { context?.close(promise: nil) }
+    guard isWritable else {
+      if excess.take(reportedBytes) { context?.close(promise: nil) }
+      return
+    }
+    // A frame cannot be done without, nor what comes before others: there only the connection can be given up.
+    // Behind a proxy it is other people's as well, and one read and one frame are all that it keeps.
+    if peer.proxy == nil, unworkedBytes >= Limits.keptReadBytes, excess.take(unworkedBytes) {
+      session?.terminate(.enhanceYourCalm, debug: "too_many_bytes")
+    }
+    wantOutput()
   }
 
   /// The connection's place is another source's, which has fewer.
@@ -38,6 +47,9 @@ extension ServerConnection {
   }
 
   // MARK: Memory
+
+  /// Bytes that were received and not worked on: of a frame that has not ended, and what waits for a turn.
+  var unworkedBytes: Int { (session?.partialBytes ?? 0) + (rest?.readableBytes ?? 0) }
 
   /// Frees what is kept for streams to come, which have not for a while.
   private func freeSpares(_ session: HTTP2ServerSession) {
@@ -74,12 +86,14 @@ extension ServerConnection {
 
   // MARK: Time
 
-  /// What has begun and not ended has a time by which it must: a header block, and requests whose body is to come.
+  /// What has begun and not ended has a time by which it must: a header block, a frame, and requests whose body is to
+  /// come.
   func watchHalfRequests(_ session: HTTP2ServerSession) {
     if session.isReceivingBlock != lifecycle.isBlockTimed {
       lifecycle.receivesBlock(session.isReceivingBlock, at: now)
       rearm()
     }
+    if session.frameBegan != nil, lifecycle.receivesFrame(at: now) { rearm() }
     if session.undecided > 0 { watch(now + shortestDirectLimit) }
   }
 
@@ -109,7 +123,8 @@ extension ServerConnection {
     for event in lifecycle.takeDue(now) {
       guard let session else { return }
       let situation = ConnectionLifecycle.Situation(
-        openStreams: session.openStreams, lastStream: session.lastStream, isBehind: isBehind)
+        openStreams: session.openStreams, lastStream: session.lastStream, isBehind: isBehind, isUnread: isReadHeld,
+        frameBegan: session.frameBegan)
       perform(lifecycle.timeHasCome(event, situation, at: now))
     }
     guard session != nil else { return }

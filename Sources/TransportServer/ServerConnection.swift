@@ -44,7 +44,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   /// would only make more of it.
   private(set) var isReadHeld = false
   /// What was read and has to wait for a turn.
-  private var rest: ByteBuffer?
+  private(set) var rest: ByteBuffer?
   /// There is output for whose writing the turn was too short.
   private var hasLateOutput = false
   private var isTurnComing = false
@@ -212,7 +212,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
       if peer.proxy == nil, !hasServed { waitInLine(refusedCalls.reason) }
       refusedCalls.report(to: environment)
     }
-    if let session, session.undecided > 0 || session.isReceivingBlock || lifecycle.isBlockTimed {
+    if let session, session.undecided > 0 || session.isHalfway || lifecycle.isBlockTimed {
       watchHalfRequests(session)
     }
     return end
@@ -234,6 +234,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   func readOn() {
     guard isReadHeld, isWritable, !holdsReads else { return }
     isReadHeld = false
+    lifecycle.readsOn(at: eventLoop.now)
     waitForOthers.goesOn(executor.othersWork)
     context?.read()
   }
@@ -337,12 +338,15 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   /// Tells the server's budget what this connection holds, when that has changed by something.
   private func reportBuffered(_ session: HTTP2ServerSession, _ context: ChannelHandlerContext) {
     var bytes = session.bufferedBytes + heldBytes
+    if let rest { bytes += rest.readableBytes }
     if bytes | reportedBytes == 0, context.channel.isWritable { return }
     if !context.channel.isWritable, let options = context.channel.syncOptions {
       // What the socket has not taken. A channel that cannot tell has no socket.
       bytes += (try? options.getOption(.bufferedWritableBytes)) ?? 0
     }
-    guard abs(bytes - reportedBytes) >= Limits.budgetStep || bytes == 0 else { return }
+    // In small steps, since there may be halves of frames on all connections together.
+    let step = unworkedBytes > 0 ? Limits.keptReadBytes : Limits.budgetStep
+    guard abs(bytes - reportedBytes) >= step || bytes == 0 else { return }
     environment.budget.buffered(bytes - reportedBytes, peer.account)
     reportedBytes = bytes
   }

@@ -430,6 +430,31 @@ import Testing
     #expect(peer.server.bufferedBytes < peer.server.limits.connectionWindow / 2)
   }
 
+  @Test("A frame counts as far as it has come until it is whole, also one that nobody knows, and says when it began")
+  func halfFrames() throws {
+    let peer = try ScriptedPeer()
+    var frame = ScriptedPeer.bytes(.data, [UInt8](repeating: 7, count: 16_000))
+    frame[3] = 0xaa
+    #expect(peer.server.bufferedBytes == 0 && peer.server.frameBegan == nil && !peer.server.isHalfway)
+    let began = peer.now
+    var sent = 0
+    for end in [1, 8, 9, 10, 8_000, frame.count - 1] {
+      peer.send(Array(frame[sent..<end]))
+      sent = end
+      #expect(peer.server.bufferedBytes == sent && peer.server.partialBytes == sent)
+      #expect(peer.server.frameBegan == began && peer.server.isHalfway && !peer.server.isReceivingBlock)
+      peer.now = peer.now + .seconds(1)
+    }
+    // The next one begins in the read that ends this one.
+    peer.send(Array(frame[sent...] + frame.prefix(20)))
+    #expect(peer.server.bufferedBytes == 20 && peer.server.frameBegan == peer.now)
+    peer.send(Array(frame.dropFirst(20)))
+    #expect(peer.server.bufferedBytes == 0 && peer.server.frameBegan == nil && !peer.server.isHalfway)
+    // Between the frames of a header block there is no frame.
+    peer.send(.headers, stream: 1, ScriptedPeer.block(ScriptedPeer.usual))
+    #expect(peer.server.isHalfway && peer.server.isReceivingBlock && peer.server.frameBegan == nil)
+  }
+
   @Test("What we send keeps to the window of the stream, and to that of the connection")
   func sendWindows() throws {
     let peer = try answering(large)

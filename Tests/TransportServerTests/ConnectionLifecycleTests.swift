@@ -52,6 +52,8 @@ struct ConnectionLifecycleTests {
     switch (event, state) {
     case (.settings, _): .terminate(.settingsTimeout)
     case (.headerBlock, _): .terminate(.headerTimeout)
+    // None has begun.
+    case (.frame, _): nil
     // A stream is open.
     case (.idle, _): nil
     // The peer was silent all the time.
@@ -96,6 +98,41 @@ struct ConnectionLifecycleTests {
         #expect(lifecycle.takeDue(now + again).contains(event), "\(event) in \(state)")
       }
     }
+  }
+
+  @Test("A frame has its time from its own beginning on, and once more where it was we who left it unread")
+  func frame() {
+    let time = Limits.messageTimeout
+    func look(
+      _ lifecycle: inout ConnectionLifecycle, began: NIODeadline?, isUnread: Bool = false, at now: NIODeadline
+    ) -> Action? {
+      let situation = ConnectionLifecycle.Situation(
+        openStreams: 1, lastStream: Self.start, isBehind: false, isUnread: isUnread, frameBegan: began)
+      return lifecycle.timeHasCome(.frame, situation, at: now)
+    }
+    var lifecycle = ConnectionLifecycle(Self.rules, at: Self.start)
+    let (isNews, isMore) = (lifecycle.receivesFrame(at: Self.start), lifecycle.receivesFrame(at: Self.at(1)))
+    #expect(isNews && !isMore)
+    let first = Self.start + time
+    #expect(!lifecycle.takeDue(first - .nanoseconds(1)).contains(.frame))
+    #expect(lifecycle.takeDue(first).contains(.frame))
+    // That one has ended, and the next one has just begun.
+    #expect(look(&lifecycle, began: first - .seconds(1), at: first) == nil)
+    let second = first - .seconds(1) + time
+    #expect(!lifecycle.takeDue(second - .nanoseconds(1)).contains(.frame))
+    #expect(lifecycle.takeDue(second).contains(.frame))
+    #expect(look(&lifecycle, began: first - .seconds(1), isUnread: true, at: second) == nil)
+    #expect(!lifecycle.takeDue(second + time - .nanoseconds(1)).contains(.frame))
+    #expect(lifecycle.takeDue(second + time).contains(.frame))
+    var (other, readOn) = (lifecycle, lifecycle)
+    readOn.readsOn(at: second + time - .nanoseconds(1))
+    #expect(look(&readOn, began: first - .seconds(1), at: second + time) == nil)
+    let fault = Action.terminate(.frameTimeout)
+    #expect(look(&other, began: first - .seconds(1), at: second + time) == fault)
+    // Nothing is coming: the next frame is watched for again.
+    #expect(look(&lifecycle, began: nil, at: second + time) == nil)
+    let isNewsAgain = lifecycle.receivesFrame(at: second + time)
+    #expect(isNewsAgain)
   }
 
   @Test("Without a stream the connection ends when it was idle for its time, counted from the last stream")

@@ -143,6 +143,42 @@ struct ServerConnectionTimerTests {
     #expect(!harness.isOpen)
   }
 
+  @Test(
+    "A frame that does not end in time ends the connection, whatever frame it is", arguments: [0, 6, 0xaa] as [UInt8])
+  func frame(type: UInt8) throws {
+    let harness = try Harness()
+    try harness.greet()
+    try harness.beginCall()
+    let frame = harness.frame(type, stream: type == 0 ? 1 : 0, [0, 0, 0, 0, 3, 1, 2, 3])
+    try harness.receive(Array(frame.dropLast(2)))
+    harness.advance(.seconds(4))
+    // A byte now and then lengthens nothing.
+    try harness.receive([2])
+    harness.advance(Limits.messageTimeout - .seconds(4) - .nanoseconds(1))
+    #expect(try harness.goAways() == [] && harness.isOpen)
+    harness.advance(.nanoseconds(1))
+    #expect(try harness.goAways() == [Self.enhanceYourCalm])
+    #expect(!harness.isOpen)
+  }
+
+  @Test("Frames that follow one another without a pause, each cut by the end of a read, have each its own time")
+  func frames() throws {
+    let harness = try Harness()
+    try harness.greet()
+    let frame = harness.frame(0xaa, [UInt8](repeating: 7, count: 100))
+    try harness.receive(Array(frame.prefix(50)))
+    for _ in 0..<10 {
+      harness.advance(.seconds(4))
+      try harness.receive(Array(frame.dropFirst(50) + frame.prefix(50)))
+    }
+    #expect(try harness.goAways() == [] && harness.isOpen)
+    harness.advance(Limits.messageTimeout - .nanoseconds(1))
+    #expect(try harness.goAways() == [] && harness.isOpen)
+    harness.advance(.nanoseconds(1))
+    #expect(try harness.goAways() == [Self.enhanceYourCalm])
+    #expect(!harness.isOpen)
+  }
+
   /// A call whose answer the peer's window has no room for.
   private func blockedCall(stalledFor timeout: TimeAmount, bytes: Int) throws -> Harness {
     let harness = try Harness { $0.stalledWriteTimeout = timeout }

@@ -39,6 +39,7 @@ struct TLSHandlerTests {
   final class Recorder: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     var finished: [TLSHandshakeFinished] = []
+    var waits: [Int] = []
     var received = ByteBuffer()
     var errors: [TLSError] = []
     var isInactive = false
@@ -48,6 +49,7 @@ struct TLSHandlerTests {
     }
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
       if let event = event as? TLSHandshakeFinished { finished.append(event) }
+      if let event = event as? TLSHandshakeWaits { waits.append(event.bytes) }
     }
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
       if let error = error as? TLSError { errors.append(error) }
@@ -103,12 +105,34 @@ struct TLSHandlerTests {
     client.channel.writeAndFlush(ByteBuffer(string: "early"), promise: nil)
     try exchange(client, server)
     #expect(client.recorder.finished.isEmpty)
+    // What waits is told, once.
+    #expect(server.recorder.waits.count == 1 && server.recorder.waits.allSatisfy { $0 > 0 })
     loop.run()
     loop.advanceTime(by: Limits.roundPause)
+    #expect(server.recorder.waits.count == 2 && server.recorder.waits.last == 0)
     // The flight that waited is written without another read.
     try exchange(client, server)
     #expect(client.recorder.finished.count == 1 && server.recorder.finished.count == 1)
     #expect(server.recorder.received == ByteBuffer(string: "early"))
+    // Nothing had to wait again.
+    #expect(server.recorder.waits.count == 2)
+  }
+
+  @Test("a connection that ends while its handshake waits has nothing more to say when its turn comes")
+  func endsWaiting() throws {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    loop.advanceTime(by: .seconds(1))
+    let client = try makeClient()
+    let server = try Side(TLSHandler(server: servers, handshakeTimeout: .seconds(5), turns: turns), loop: loop)
+    turns.worked(from: loop.now - Limits.promptWork, until: loop.now)
+    try exchange(client, server)
+    #expect(server.recorder.waits.count == 1)
+    server.channel.close(promise: nil)
+    loop.run()
+    loop.advanceTime(by: Limits.roundPause)
+    #expect(server.recorder.waits.count == 1)
+    #expect(server.recorder.finished.isEmpty && !server.channel.isActive)
   }
 
   @Test("what is written before the handshake waits for it")

@@ -35,8 +35,9 @@ package import NIOCore
   var now: NIODeadline
   private var prefaceMatched = 0
   private var hasSettings = false
-  /// The beginning of a frame whose end has not come yet.
-  private var partial: [UInt8] = []
+  /// The beginning of a frame whose end has not come yet, and when the first byte of it came.
+  private(set) var partial: [UInt8] = []
+  private(set) var partialBegan = NIODeadline.uptimeNanoseconds(0)
   var decoder: HeaderDecoder
   var blocks = RequestBlockCache()
   /// The block that is being received in pieces.
@@ -164,6 +165,7 @@ package import NIOCore
       }
     }
     guard failure == nil, index < bytes.count else { return }
+    partialBegan = now
     unsafe partial.append(contentsOf: bytes[index...])
   }
 
@@ -189,13 +191,6 @@ package import NIOCore
       }
       lookAhead.bodies += 1
     }
-  }
-
-  /// Whether a header block has begun and not ended, be it within its frame.
-  package var isReceivingBlock: Bool {
-    if openBlock != nil { return true }
-    guard partial.count >= FrameHeader.byteCount else { return false }
-    return partial[3] == FrameType.headers.rawValue
   }
 
   private func matchPreface(_ bytes: UnsafeRawBufferPointer, _ index: inout Int) -> Bool {
@@ -280,9 +275,6 @@ package import NIOCore
   func spendIdle() {
     if !idleFrames.spend(now: now) { terminate(.enhanceYourCalm, debug: "too_many_frames") }
   }
-
-  /// Bytes that the session holds because somebody does not take them: the peer of its answers, a reader of requests.
-  package var bufferedBytes: Int { queued + outstanding - consumed + output.readableBytes }
 
   // MARK: Streams
 

@@ -1,0 +1,24 @@
+package import NIOCore
+
+/// What the session holds that is not over yet.
+extension HTTP2ServerSession {
+  /// Bytes that the session holds because somebody does not take them, the peer of its answers or a reader of
+  /// requests, or because the peer has not ended a frame.
+  package var bufferedBytes: Int { queued + outstanding - consumed + output.readableBytes + partial.count }
+
+  /// Those of a frame that has begun and not ended.
+  package var partialBytes: Int { partial.count }
+
+  /// When the frame began to come that has not ended; nil between two frames.
+  package var frameBegan: NIODeadline? { partial.isEmpty ? nil : partialBegan }
+
+  /// Whether a frame has begun and not ended, or a header block.
+  package var isHalfway: Bool { openBlock != nil || !partial.isEmpty }
+
+  /// Whether a header block has begun and not ended, be it within its frame.
+  package var isReceivingBlock: Bool {
+    if openBlock != nil { return true }
+    guard partial.count >= FrameHeader.byteCount else { return false }
+    return partial[3] == FrameType.headers.rawValue
+  }
+}

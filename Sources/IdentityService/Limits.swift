@@ -102,6 +102,8 @@ package enum Limits {
 
   /// Open watches of the process, about 1 KiB each.
   package static let watches = 50_000
+  static let watchBounds = WatchBounds(
+    total: watches, perSubject: watchesPerSubject, perDevice: watchesPerDevice, perSession: watchesPerSession)
 
   /// Events that wait for a watcher that is behind; of more, the oldest are dropped, as the list can be asked for.
   package static let eventsPerWatch = 64

@@ -1,5 +1,6 @@
 import Domain
 import LatchkeyModel
+import ServiceRuntime
 import Storage
 
 /// The bounds of this module, each with the reason for its number.
@@ -91,6 +92,12 @@ enum Limits {
 
   /// Calls of WatchMigration at once. Each is a task and a few hundred bytes; a person has one screen open.
   static let watchers = 10_000
+  /// Of these, an account's, a device's and a session's: as many as identity lets them have of its own.
+  static let watchesPerAccount = 16
+  static let watchesPerDevice = 8
+  static let watchesPerSession = 4
+  static let watchBounds = WatchBounds(
+    total: watchers, perSubject: watchesPerAccount, perDevice: watchesPerDevice, perSession: watchesPerSession)
 
   /// Migrations of which it is remembered why they do not move on: more than that have one cause, and it is in the log.
   static let hindrances = 10_000

@@ -129,6 +129,10 @@ package enum Limits {
   /// Keys that a rate limiter remembers at a time: about 40 bytes each.
   package static let limitedKeys = 100_000
 
+  /// Within which those who watched an instance that stops are asked to be back: a hundred thousand screens that come
+  /// evenly are fifty in a millisecond, and nobody misses two seconds.
+  package static let watchesReturn: Duration = .seconds(2)
+
   /// How often an instance says to the others that it lives.
   static let memberBeat: Duration = .seconds(1)
   /// After which it must take itself for dead, as the others do.

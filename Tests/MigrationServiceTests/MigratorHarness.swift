@@ -140,13 +140,13 @@ struct MigratorHarness: Sendable {
 
   func token(
     of id: SubjectID, isGuest: Bool, audience: String = Self.audience, lifetime: Duration = .seconds(900),
-    scope: String? = nil
+    scope: String? = nil, session: SessionID? = nil
   ) throws -> String {
     let claims = AccessTokenClaims(
       subject: id.description, audience: [audience], issuer: Self.issuer, issuedAt: clock.now(),
       expiresAt: clock.now() + lifetime, tokenID: "\(id)", clientID: "app",
-      scope: scope ?? (isGuest ? "basic" : "basic profile account"), sessionID: "\(id)", authenticatedAt: clock.now(),
-      isGuest: isGuest)
+      scope: scope ?? (isGuest ? "basic" : "basic profile account"), sessionID: session?.description ?? "\(id)",
+      authenticatedAt: clock.now(), isGuest: isGuest)
     return try AccessTokenSigner(key: key).sign(claims)
   }
 

@@ -113,6 +113,22 @@ import Testing
     #expect(harness.api.table.waiterCount == 0)
   }
 
+  @Test(
+    "A watch ends with UNAVAILABLE when the service stops, and says when to watch elsewhere", .timeLimit(.minutes(1)))
+  func stopping() async throws {
+    let harness = try Harness()
+    let issued = try await harness.issue()
+    let open = Watch(harness, issued.deviceCode)
+    try await harness.someoneWaits()
+    harness.api.stopWaiting()
+    for watch in [open, Watch(harness, issued.deviceCode)] {
+      let end = await watch.task.value
+      let wait = try #require(end?.details.retryAfter)
+      #expect(end?.code == .unavailable && wait >= .zero && wait <= .seconds(2))
+      #expect(try watch.sent().map(\.state) == [.pending])
+    }
+  }
+
   @Test("R31: a watch with the code's content, or of nobody's code, is refused")
   func unknown() async throws {
     let harness = try Harness()

@@ -1,4 +1,5 @@
 import LatchkeyModel
+import ServiceRuntime
 import Storage
 import Synchronization
 
@@ -14,13 +15,13 @@ package final class GuideWatches: SessionListener {
 
   private struct Watcher {
     let guide: GuideID
-    let session: SessionID
+    let session: SessionID?
     let continuation: AsyncStream<Void>.Continuation
   }
 
   private struct State {
     var isDraining = false
-    var watches = WatchTable<Watcher>()
+    var watches = WatchTable<Watcher>(Limits.watchBounds)
   }
 
   private let state = Mutex(State())

@@ -1,6 +1,7 @@
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import ServiceRuntime
 import Storage
 
 extension GuideHandlers {
@@ -13,7 +14,9 @@ extension GuideHandlers {
     let subject = try context.callerSubject()
     let caller = try context.callerSession()
     let id = try guide(request.guideID).id
-    guard let watch = guideWatches.watch(id, by: try context.watchHolder()) else { throw .tooManyWatches }
+    guard let watch = guideWatches.watch(id, by: try context.watchHolder()) else {
+      throw .watchEnded(isStopping: guideWatches.isDraining)
+    }
     defer { guideWatches.leave(watch) }
     // From here on every end is seen by the watch, so one that came before is all that must be looked up.
     guard !endedSessions.hasEnded(caller) else { throw .sessionRevoked }
@@ -28,7 +31,6 @@ extension GuideHandlers {
       try await responses.write(now)
     }
     if endedSessions.hasEnded(caller) { throw .sessionRevoked }
-    guard guideWatches.isDraining else { throw .tooManyWatches }
-    throw RPCError(.unavailable, "the service is stopping; watch again")
+    throw .watchEnded(isStopping: guideWatches.isDraining)
   }
 }

@@ -1,4 +1,5 @@
 import LatchkeyModel
+import ServiceRuntime
 import Storage
 import Synchronization
 
@@ -20,7 +21,7 @@ package final class SessionEventHub: SessionListener {
 
   private struct State {
     var isDraining = false
-    var watches = WatchTable<AsyncStream<Event>.Continuation>()
+    var watches = WatchTable<AsyncStream<Event>.Continuation>(Limits.watchBounds)
   }
 
   private let state = Mutex(State())

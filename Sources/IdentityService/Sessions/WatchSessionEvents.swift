@@ -1,6 +1,7 @@
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import ServiceRuntime
 import Storage
 
 extension SessionHandlers {
@@ -11,7 +12,9 @@ extension SessionHandlers {
     context: ServerContext
   ) async throws(RPCError) {
     let caller = try context.callerSession()
-    guard let watch = sessionEvents.watch(try context.watchHolder()) else { throw .tooManyWatches }
+    guard let watch = sessionEvents.watch(try context.watchHolder()) else {
+      throw .watchEnded(isStopping: sessionEvents.isDraining)
+    }
     defer { sessionEvents.leave(watch) }
     // From here on every end is seen by the watch, so one that came before is all that must be looked up.
     guard !endedSessions.hasEnded(caller) else { throw .sessionRevoked }
@@ -31,8 +34,7 @@ extension SessionHandlers {
     }
     // Only another watch that takes this one's place, a service that stops, or a call that nobody waits for, ends the
     // events.
-    guard sessionEvents.isDraining else { throw .tooManyWatches }
-    throw RPCError(.unavailable, "the service is stopping; watch again")
+    throw .watchEnded(isStopping: sessionEvents.isDraining)
   }
 
   /// Nil for what is no event.

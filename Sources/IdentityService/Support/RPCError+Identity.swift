@@ -15,10 +15,6 @@ extension RPCError {
     RPCError(.unauthenticated, "the session has ended", reason: "SESSION_REVOKED")
   }
 
-  static var tooManyWatches: RPCError {
-    RPCError(.resourceExhausted, "too many watches are open", reason: "TOO_MANY_WATCHES", retryAfter: .seconds(30))
-  }
-
   static var refreshTokenInvalid: RPCError {
     RPCError(.unauthenticated, "the refresh token does not hold", reason: "REFRESH_TOKEN_INVALID")
   }

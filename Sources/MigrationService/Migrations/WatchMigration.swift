@@ -14,9 +14,8 @@ extension MigrationHandlers {
   ) async throws(RPCError) {
     var report = try await readableMigration(request.migrationID, by: context.caller)
     let id = report.migration.id
-    guard let changes = core.signals.watch(id) else {
-      throw RPCError(.resourceExhausted, "too many watches", reason: "OVERLOADED", retryAfter: .seconds(5))
-    }
+    let holder = try context.watchHolder(of: report.migration.target)
+    guard let changes = core.signals.watch(id, by: holder) else { throw .tooManyWatches }
     defer { core.signals.unwatch(changes) }
     var sent: (Migration, String?)?
     while true {
@@ -27,11 +26,10 @@ extension MigrationHandlers {
         sent = news
       }
       if report.migration.isFinished { return }
-      if core.signals.isDraining {
-        throw RPCError(.unavailable, "the service is stopping; watch again", retryAfter: .seconds(1))
-      }
+      if core.signals.isDraining { throw .watchEnded(isStopping: true) }
       try await core.waitForChange(changes, of: context)
       if context.isCancelled || Task.isCancelled { throw RPCError(.cancelled, "the call was cancelled") }
+      guard core.signals.holdsPlace(changes) else { throw .watchEnded(isStopping: core.signals.isDraining) }
       let stored = try await core.look(FindMigration(id))
       guard let stored else { throw .migrationNotFound }
       report = stored

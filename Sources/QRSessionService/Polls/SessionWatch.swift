@@ -1,6 +1,7 @@
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import ServiceRuntime
 import Synchronization
 
 /// One WatchSession call. Waits parked: a hundred thousand screens do little else.
@@ -42,7 +43,7 @@ final class SessionWatch: ParkedCall {
     // With a deadline, the client knows when it is over.
     case .timedOut: return true
     case .displaced: throw RPCError(.aborted, "too many others watch the session")
-    case .stopping: throw RPCError(.unavailable, "the service is stopping: watch again elsewhere")
+    case .stopping: throw .watchEnded(isStopping: true)
     case .cancelled: throw RPCError(.cancelled, "the watch was cancelled")
     }
     guard let view = api.table.view(secret, at: api.clock.now()) else {

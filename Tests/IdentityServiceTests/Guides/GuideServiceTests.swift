@@ -262,4 +262,21 @@ struct GuideServiceTests {
     }
     #expect(harness.core.guideWatches.count == 0)
   }
+
+  @Test("A watch ends with UNAVAILABLE when the service stops, and none begins: the app watches another instance")
+  func drain() async throws {
+    let harness = try await harness()
+    let guest = try await harness.issueGuest(try TestDevice())
+    for _ in ["ended", "refused"] {
+      let error = await expectRefusal(.unavailable) {
+        try await harness.guides.watchGuide(
+          IdentityV1.WatchGuideRequest(guideID: "welcome"), options: .bearer(guest.tokens)
+        ) { (responses) throws(RPCError) in
+          for try await _ in responses { harness.core.guideWatches.drain() }
+        }
+      }
+      let wait = try (error?.details.retryAfter).orThrow()
+      #expect(wait >= .zero && wait <= .seconds(2))
+    }
+  }
 }

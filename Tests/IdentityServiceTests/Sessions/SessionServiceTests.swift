@@ -174,16 +174,20 @@ struct SessionServiceTests {
     #expect(event?.event == .refreshReused && event?.sid == first.sid)
   }
 
-  @Test("A watch ends with UNAVAILABLE when the service stops, so that the app watches another instance")
+  @Test("A watch ends with UNAVAILABLE when the service stops, and none begins: the app watches another instance")
   func drain() async throws {
     let harness = try await IdentityHarness()
     let account = try await harness.register("ada@example.com")
-    await expectRefusal(.unavailable) {
-      try await harness.sessions.watchSessionEvents(
-        IdentityV1.WatchSessionEventsRequest(), options: .bearer(account.tokens)
-      ) { (events) throws(RPCError) in
-        for try await _ in events { harness.core.sessionEvents.drain() }
+    for _ in ["ended", "refused"] {
+      let error = await expectRefusal(.unavailable) {
+        try await harness.sessions.watchSessionEvents(
+          IdentityV1.WatchSessionEventsRequest(), options: .bearer(account.tokens)
+        ) { (events) throws(RPCError) in
+          for try await _ in events { harness.core.sessionEvents.drain() }
+        }
       }
+      let wait = try (error?.details.retryAfter).orThrow()
+      #expect(wait >= .zero && wait <= .seconds(2))
     }
   }
 

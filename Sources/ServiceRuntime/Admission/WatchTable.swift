@@ -1,7 +1,5 @@
-import Callers
-import GRPC
-import LatchkeyModel
-import ServiceRuntime
+internal import Callers
+package import LatchkeyModel
 
 /// Open watches, shared so that nobody's many keep another from its few (R37, R50).
 ///
@@ -10,14 +8,14 @@ import ServiceRuntime
 /// told. Over all subjects the places are shared by source, so that guests, which cost nothing, fill up nobody else's.
 ///
 /// Plain data under its owner's lock. Entering looks at the subject's watches, of which there are at most
-/// `Limits.watchesPerSubject`.
-struct WatchTable<Watcher> {
+/// ``WatchBounds/perSubject``.
+package struct WatchTable<Watcher: Sendable>: Sendable {
   private struct Entry {
     let holder: WatchHolder
     let watcher: Watcher
   }
 
-  enum Entrance {
+  package enum Entrance: Sendable {
     case entered(UInt64)
     /// Entered, and this one has to end: its place was taken.
     case inPlaceOf(Watcher, UInt64)
@@ -25,25 +23,30 @@ struct WatchTable<Watcher> {
     case refused
   }
 
+  private let bounds: WatchBounds
   private var entries: [SubjectID: [UInt64: Entry]] = [:]
   private var sources: [String: [UInt64: SubjectID]] = [:]
   private var share: FairShare<String>
   private var next: UInt64 = 0
 
-  init(capacity: Int = Limits.watches) {
-    share = FairShare(capacity: capacity)
+  package init(_ bounds: WatchBounds) {
+    self.bounds = bounds
+    share = FairShare(capacity: bounds.total)
   }
 
-  var count: Int { share.total }
+  package var count: Int { share.total }
 
   /// Numbers are never given twice, and grow.
-  mutating func enter(_ holder: WatchHolder, _ watcher: Watcher) -> Entrance {
-    let own = entries[holder.subject, default: [:]]
-    guard own.values.count(where: { $0.holder.session == holder.session }) < Limits.watchesPerSession,
-      own.values.count(where: { $0.holder.device == holder.device }) < Limits.watchesPerDevice
-    else { return .refused }
+  package mutating func enter(_ holder: WatchHolder, _ watcher: Watcher) -> Entrance {
+    let own = entries[holder.subject] ?? [:]
+    if let session = holder.session,
+      own.values.count(where: { $0.holder.session == session }) >= bounds.perSession
+    {
+      return .refused
+    }
+    guard own.values.count(where: { $0.holder.device == holder.device }) < bounds.perDevice else { return .refused }
     var displaced: Watcher?
-    if own.count >= Limits.watchesPerSubject {
+    if own.count >= bounds.perSubject {
       guard let number = Self.surplus(own, for: holder.device) else { return .refused }
       displaced = leave(number, of: holder.subject)
     }
@@ -65,7 +68,7 @@ struct WatchTable<Watcher> {
   }
 
   /// Nil when it left before.
-  mutating func leave(_ number: UInt64, of subject: SubjectID) -> Watcher? {
+  package mutating func leave(_ number: UInt64, of subject: SubjectID) -> Watcher? {
     guard let entry = entries[subject]?.removeValue(forKey: number) else { return nil }
     if entries[subject]?.isEmpty == true { entries[subject] = nil }
     let source = entry.holder.source
@@ -87,34 +90,7 @@ struct WatchTable<Watcher> {
   }
 
   /// The watchers of one subject.
-  func watchers(of subject: SubjectID) -> [Watcher] { entries[subject]?.values.map(\.watcher) ?? [] }
+  package func watchers(of subject: SubjectID) -> [Watcher] { entries[subject]?.values.map(\.watcher) ?? [] }
 
-  var watchers: [Watcher] { entries.values.flatMap { $0.values.map(\.watcher) } }
-}
-
-/// Who watches.
-package struct WatchHolder: Sendable {
-  package let subject: SubjectID
-  package let session: SessionID
-  /// The key that the session's tokens are bound to, or the session where they are bound to none.
-  package let device: String
-  package let source: String
-
-  package init(subject: SubjectID, session: SessionID, device: String? = nil, source: String = "") {
-    self.subject = subject
-    self.session = session
-    self.device = device ?? session.description
-    self.source = source
-  }
-}
-
-extension ServerContext {
-  func watchHolder() throws(RPCError) -> WatchHolder {
-    WatchHolder(
-      subject: try callerSubject(),
-      session: try callerSession(),
-      device: try requireSubject().keyThumbprint,
-      source: NetworkAddress(peer.address).map { "\($0.source)" } ?? ""
-    )
-  }
+  package var watchers: [Watcher] { entries.values.flatMap { $0.values.map(\.watcher) } }
 }

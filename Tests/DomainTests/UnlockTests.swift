@@ -100,7 +100,7 @@ struct UnlockTests {
     #expect(ancestors == [.session(onPhone.id)])
   }
 
-  @Test("Of forty who try a pattern at once ten may; the right one brings all tries back, but not from nothing")
+  @Test("Of forty who try a pattern at once ten may; the right one brings all tries back, also the last of them")
   func pattern() async throws {
     let ada = try await world.account("ada", on: "phone")
     _ = try await enrol("phone", .pattern, by: ada)
@@ -117,6 +117,7 @@ struct UnlockTests {
     try await settle(.held)
     #expect(try await tryAtOnce() == 10)
     try await settle(.held)
+    #expect(try await tryAtOnce() == 10)
     #expect(try await world.domain.perform(TryPattern(of: "phone")) == nil)
     // What was not tried after all is there again, and no more than there were.
     try await settle(.notTried)

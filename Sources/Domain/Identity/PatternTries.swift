@@ -49,8 +49,8 @@ package struct SettlePattern: IdentityCommand {
   ) async throws(StorageError) {
     guard let (_, left) = try await rows.unlocks.lock(.pattern, keyThumbprint) else { return }
     switch result {
-    // One whose last try was used up meanwhile stays void.
-    case .held: if left > 0 { try await rows.unlocks.change(.pattern, keyThumbprint, triesLeft: PatternTries.most) }
+    // Also where this was the last try: whoever knows the pattern was handed it while it was not void.
+    case .held: try await rows.unlocks.change(.pattern, keyThumbprint, triesLeft: PatternTries.most)
     case .notTried:
       if left < PatternTries.most { try await rows.unlocks.change(.pattern, keyThumbprint, triesLeft: left + 1) }
     }

@@ -7,15 +7,18 @@ package enum CallDeadline {
   @TaskLocal package static var current: ContinuousClock.Instant?
 
   /// Does what has to be done whatever becomes of the call: in a task of its own, which knows neither the call's deadline
-  /// nor its cancellation.
+  /// nor its cancellation, and works in the name of the call's source all the same.
   package static func outliving<Value: Sendable, Failure: Error>(
     _ work: @escaping @Sendable () async throws(Failure) -> Value
   ) async throws(Failure) -> Value {
-    let result = await Task.detached { () async -> Result<Value, Failure> in
-      do throws(Failure) {
-        return .success(try await work())
-      } catch {
-        return .failure(error)
+    let place = CallPlace.current.map { CallPlace(holder: $0.holder) }
+    let result = await Task.detached {
+      await CallPlace.$current.withValue(place) { () async -> Result<Value, Failure> in
+        do throws(Failure) {
+          return .success(try await work())
+        } catch {
+          return .failure(error)
+        }
       }
     }.value
     return try result.get()

@@ -8,9 +8,6 @@ internal import Synchronization
 /// soon as the queue takes more. A call that is refused for another reason, such as a deadline of its own that is too
 /// near, shuts nothing: otherwise a single caller could have everybody refused.
 package final class CallGate: Sendable {
-  /// Of the call for which the current task works.
-  @TaskLocal package static var current: CallGate?
-
   private let backlog = Mutex<Backlog?>(nil)
 
   package init() {}
@@ -18,20 +15,44 @@ package final class CallGate: Sendable {
   /// Whether a call had better not be begun. Some nanoseconds.
   package var isShut: Bool { backlog.withLock { $0?.isLong ?? false } }
 
+  /// The same of a call of `source`: whoever has far less of what waits than another is taken all the same.
+  package func isShut(to source: NetworkAddress?) -> Bool {
+    guard let backlog = backlog.withLock({ $0 }), backlog.isLong else { return false }
+    return !backlog.takes(source)
+  }
+
   /// Too much waits for what the method's calls need.
   package func shut(while backlog: Backlog) {
     self.backlog.withLock { $0 = backlog }
   }
 }
 
-/// Whether more waits for something, such as a database's writer, than can be done in time. Whoever hands it out says so.
+/// Whether more waits for something, such as a database's writer, than can be done in time, and who has how much of it.
+/// Whoever hands it out says so.
 package final class Backlog: Sendable {
   private let long = Atomic<Bool>(false)
+  private let few = Atomic<Bool>(true)
+  private let share = Mutex(QueueShare())
 
   package init() {}
 
   package var isLong: Bool {
     get { long.load(ordering: .relaxed) }
     set { long.store(newValue, ordering: .relaxed) }
+  }
+
+  /// Whether something is taken although it is long.
+  package var hasRoomForFew: Bool {
+    get { few.load(ordering: .relaxed) }
+    set { few.store(newValue, ordering: .relaxed) }
+  }
+
+  package func entered(_ source: NetworkAddress?) { share.withLock { $0.entered(source) } }
+
+  package func left(_ source: NetworkAddress?) { share.withLock { $0.left(source) } }
+
+  /// Whether one more of a source is taken although it is long.
+  package func takes(_ source: NetworkAddress?) -> Bool {
+    hasRoomForFew && share.withLock { $0.hasLittle(source) }
   }
 }

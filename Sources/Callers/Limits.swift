@@ -9,4 +9,8 @@ enum Limits {
 
   /// Proxies in a row that a request may have passed.
   static let hops = 16
+
+  /// How many times as much another source has waiting where it is its doing, and not that of many alike, that there is too
+  /// much to do.
+  static let muchMore = 4
 }

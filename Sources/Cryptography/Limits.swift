@@ -21,6 +21,8 @@ package enum Limits {
   /// by an error than by an answer after its deadline, and people wait for no longer than this.
   package static let passwordQueue = 128
   package static let passwordWait: Duration = .seconds(4)
+  /// Those that may wait in a line of their own, of sources that have far less waiting than another.
+  static let workOfFew = 16
   /// Which part of a hash's time its caller needs afterwards, to write down what came of it: some milliseconds, and more
   /// when the machine has so much to do that hashes are refused.
   package static let partAfterWork = 4

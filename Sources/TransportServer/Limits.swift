@@ -125,10 +125,6 @@ enum Limits {
   static let shedSources = 100
   static let shedConnections = 1000
 
-  /// How many times as many calls another source has waiting where it is its doing, and not that of many alike, that there
-  /// is too much to do. Of people that each have a call or two nobody has so many more.
-  static let muchMore = 4
-
   /// Calls and bytes beyond the budget and a quarter of it, until what others gave up is free: of a small budget a quarter
   /// is what two clients ask for between two looks.
   static let callsAhead = 1000

@@ -114,7 +114,7 @@ package final class ServerBudget: Sendable {
       }
       return largest.calls
     }
-    return (account.calls.load(ordering: .relaxed) + 1) * Limits.muchMore <= most
+    return QueueShare.isLittle(account.calls.load(ordering: .relaxed), beside: most)
   }
 
   // MARK: Shedding

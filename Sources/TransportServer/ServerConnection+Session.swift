@@ -51,7 +51,8 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
   func session(_ session: HTTP2ServerSession, isShut block: HTTP2RequestBlock) -> Bool {
     guard let meaning = block.meaning else { return false }
     // Only `session(_:received:)` sets it.
-    return unsafe unsafeDowncast(meaning, to: ServerRequest.self).gate?.isShut ?? false
+    let request = unsafe unsafeDowncast(meaning, to: ServerRequest.self)
+    return request.gate?.isShut(to: request.account.source) ?? false
   }
 
   /// Refuses a call that comes too late to be begun, at the least cost: many more are to be refused than can be served.

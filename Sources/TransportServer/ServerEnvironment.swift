@@ -74,7 +74,7 @@ final class ServerEnvironment: Sendable {
   /// Answers a request for a page, if there is room for it.
   func answer(_ request: PageRequest, _ account: SourceAccount) async -> PageResponse {
     guard request.path == Page.health.path || budget.hasRoom(for: account) else { return .noRoom }
-    return await pages.answer(request)
+    return await CallPlace.$current.withValue(CallPlace(holder: account.source)) { await pages.answer(request) }
   }
 }
 

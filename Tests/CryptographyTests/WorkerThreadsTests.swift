@@ -1,3 +1,4 @@
+import Callers
 import Glibc
 import Synchronization
 import TestSupport
@@ -46,6 +47,55 @@ struct WorkerThreadsTests {
     caller.cancel()
     await #expect(throws: WorkerThreads.Refusal.withdrawn) { try await caller.value }
     gate.open()
+    threads.stop()
+  }
+
+  private final class Order: Sendable {
+    let names = Mutex<[String]>([])
+  }
+
+  @Test("R50: whatever one source has waiting, another's few are done by turns with it, and in time")
+  func shares() async throws {
+    let (gate, clock) = (ThreadGate(), StandingClock())
+    let threads = WorkerThreads(threads: 1, capacity: 8, now: { clock.now })
+    // A piece of work takes a second.
+    try await threads.run { clock.advance(.seconds(1)) }
+    _ = threads.submit { gate.wait() }
+    while threads.waiting > 0 { await Task.yield() }
+    let (large, small) = (NetworkAddress("192.0.2.1"), NetworkAddress("192.0.2.2"))
+    func reserve(_ source: NetworkAddress?, _ deadline: Duration? = nil) throws -> WorkerThreads.Place {
+      try CallPlace.$current.withValue(CallPlace(holder: source)) {
+        try threads.reserve(until: deadline.map { clock.now + $0 })
+      }
+    }
+    let many = try (0..<8).map { _ in try reserve(large) }
+    #expect(throws: WorkerThreads.Refusal.full) { try reserve(large) }
+    #expect(throws: WorkerThreads.Refusal.late) { try reserve(large, .seconds(10)) }
+    // One before it, twice the time of that, and what it takes itself.
+    #expect(throws: WorkerThreads.Refusal.late) { try reserve(small, .seconds(3)) }
+    do {
+      let unused = try reserve(small, .seconds(4))
+      #expect(threads.taken == 9)
+      withExtendedLifetime(unused) {}
+    }
+    #expect(threads.taken == 8)
+    let few = try (0..<2).map { _ in try reserve(small) }
+    #expect(throws: WorkerThreads.Refusal.full, "a third is more than a quarter") { try reserve(small) }
+    let order = Order()
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for (places, name) in [(many, "large"), (few, "small")] {
+        for place in places {
+          group.addTask { try await threads.run(in: place) { order.names.withLock { $0.append(name) } } }
+        }
+      }
+      while threads.waiting < 10 { await Task.yield() }
+      gate.open()
+      try await group.waitForAll()
+    }
+    #expect(order.names.withLock { $0 } == ["small", "large", "small"] + Array(repeating: "large", count: 7))
+    #expect(threads.taken == 0)
+    // Nobody has anything any more.
+    for _ in 0..<2 { try await threads.run(in: try reserve(small)) {} }
     threads.stop()
   }
 

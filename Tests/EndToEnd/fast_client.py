@@ -171,9 +171,10 @@ class Connection(asyncio.Protocol):
 
 
 class FastClient:
-    """Unary calls to one service over some connections, each call on one of them in turn."""
+    """Unary calls to one service over some connections, each call on one of them in turn, from an address of this machine."""
 
-    def __init__(self, host, port, connections):
+    def __init__(self, host, port, connections, source=None):
+        self.source = source
         self.host, self.port, self.authority = host, port, f"{host}:{port}"
         self.connections = [None] * connections
         self.locks = [asyncio.Lock() for _ in range(connections)]
@@ -196,7 +197,8 @@ class FastClient:
     async def connect(self, turn):
         try:
             loop = asyncio.get_running_loop()
-            _, self.connections[turn] = await loop.create_connection(Connection, self.host, self.port)
+            local = self.source and (self.source, 0)
+            _, self.connections[turn] = await loop.create_connection(Connection, self.host, self.port, local_addr=local)
         except OSError:
             # Whoever calls again at once would only find the same.
             await asyncio.sleep(0.05)

@@ -20,6 +20,7 @@ from world import CLIENT_ID, PASSWORD, Failure, base64url
 
 CALLERS = 16
 ISSUE = "/latchkey.qr.v1.QrSessionService/IssueSession"
+AUTHENTICATE = "/latchkey.identity.v1.AuthService/Authenticate"
 
 
 def test_sign_ins_that_cannot_be_in_time(own_world):
@@ -91,10 +92,109 @@ def retry_info(refused):
     return next((retry.retry_delay.ToTimedelta().total_seconds() for each in status.details if each.Unpack(retry)), None)
 
 
+def issue_request():
+    challenge = base64url(hashlib.sha256(b"verifier").digest())
+    return qr.IssueSessionRequest(client_id=CLIENT_ID, purpose=qr.PURPOSE_LOGIN, code_challenge=challenge, code_challenge_method="S256")
+
+
+def test_overload_of_another_source(own_world):
+    """R50: who asks for far more than can be done is refused for it, and nobody else their few calls"""
+    host, port = own_world.target("qr").rsplit(":", 1)
+    request = issue_request()
+
+    async def issue(client, timeout, ends):
+        try:
+            await client.call_at_once(ISSUE, request, qr.IssueSessionResponse, timeout=timeout)
+            ends["served"] += 1
+        except Unanswered:
+            ends["late"] += 1
+        except Refused as error:
+            ends[error.reason] += 1
+
+    async def flood(client, is_over, ends, rate=1000):
+        calls, begin, begun = set(), time.monotonic(), 0
+        while not is_over.is_set():
+            for _ in range(int((time.monotonic() - begin) * rate) - begun):
+                call = asyncio.ensure_future(issue(client, 2, ends))
+                calls.add(call)
+                call.add_done_callback(calls.discard)
+                begun += 1
+            await asyncio.sleep(0.005)
+        await asyncio.gather(*calls)
+
+    async def run():
+        many, few = FastClient(host, int(port), 50), FastClient(host, int(port), 2, source="127.0.7.1")
+        is_over, of_many, of_few = asyncio.Event(), collections.Counter(), collections.Counter()
+        try:
+            await issue(few, 30, of_few)
+            with Slowed(own_world.fleet["qr"]):
+                flooding = asyncio.ensure_future(flood(many, is_over, of_many))
+                until = time.monotonic() + 90
+                # Those that come first find no queue yet.
+                while of_many["OVERLOADED"] < 100 and time.monotonic() < until:
+                    await asyncio.sleep(0.1)
+                for _ in range(40):
+                    await issue(few, 10, of_few)
+                    await asyncio.sleep(0.05)
+                is_over.set()
+                await flooding
+            return of_many, of_few
+        finally:
+            many.close()
+            few.close()
+
+    of_many, of_few = asyncio.run(run())
+    assert of_many["OVERLOADED"] > 500 and of_many["served"] > 50, of_many
+    assert of_few == {"served": 41}, of_few
+
+
+def test_sign_ins_of_another_source(own_world):
+    """R50: more sign-ins of one address than passwords can be looked at in time keep nobody at another from signing in"""
+    host, port = own_world.target("identity").rsplit(":", 1)
+    names = [own_world.account().identifier for _ in range(20)]
+
+    async def sign_in(client, name, timeout):
+        request = auth.AuthenticateRequest(
+            client_id=CLIENT_ID, password=auth.PasswordCredential(identifier=name, password=PASSWORD)
+        )
+        try:
+            answer = await client.call_at_once(AUTHENTICATE, request, auth.AuthenticateResponse, timeout=timeout)
+            return "served" if answer.tokens.access_token else "nothing"
+        except Unanswered:
+            return "late"
+        except Refused as error:
+            return error.reason
+
+    async def keep_asking(client, name, is_over, ends):
+        while not is_over.is_set():
+            ends[await sign_in(client, name, 30)] += 1
+            await asyncio.sleep(0.05)
+
+    async def run():
+        many, few = FastClient(host, int(port), 5), FastClient(host, int(port), 1, source="127.0.7.1")
+        is_over, of_many, of_few = asyncio.Event(), collections.Counter(), collections.Counter()
+        try:
+            asking = [asyncio.ensure_future(keep_asking(many, names[number % 20], is_over, of_many)) for number in range(400)]
+            until = time.monotonic() + 90
+            while of_many["OVERLOADED"] < 400 and time.monotonic() < until:
+                await asyncio.sleep(0.1)
+            for number in range(10):
+                of_few[await sign_in(few, names[number], 20)] += 1
+            is_over.set()
+            await asyncio.gather(*asking)
+            return of_many, of_few
+        finally:
+            many.close()
+            few.close()
+
+    of_many, of_few = asyncio.run(run())
+    assert of_many["OVERLOADED"] >= 400 and of_many["served"] > 20, of_many
+    assert of_few == {"served": 10}, of_few
+
+
 def test_codes_that_cannot_be_issued_in_time(own_world):
     """R26: asked for far more than it can do a service answers a part in time and refuses the rest before it costs much"""
-    challenge = base64url(hashlib.sha256(b"verifier").digest())
-    request = qr.IssueSessionRequest(client_id=CLIENT_ID, purpose=qr.PURPOSE_LOGIN, code_challenge=challenge, code_challenge_method="S256")
+    request = issue_request()
     host, port = own_world.target("qr").rsplit(":", 1)
     service = own_world.fleet["qr"]
 

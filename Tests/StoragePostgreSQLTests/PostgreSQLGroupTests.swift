@@ -238,6 +238,38 @@ struct PostgreSQLGroupTests {
     #expect(order.map(ObjectIdentifier.init) == [urgent, first, second].map { ObjectIdentifier($0) })
   }
 
+  @Test("R50: what one source has waiting keeps no other from its few, which are done by turns with it")
+  func shares() throws {
+    let (large, small) = (NetworkAddress("192.0.2.1"), NetworkAddress("192.0.2.2"))
+    func operation(of source: NetworkAddress?, isBrief: Bool = true) -> PostgreSQLOperation<Int> {
+      CallPlace.$current.withValue(CallPlace(holder: source)) {
+        PostgreSQLOperation(name: "count", isReading: false, isBrief: isBrief, work: .body { _ in 1 })
+      }
+    }
+    var queue = PostgreSQLQueue()
+    let many = (0..<4).map { _ in operation(of: large, isBrief: false) }
+    for waiting in many { queue.append(waiting) }
+    let few = (0..<2).map { _ in operation(of: small) }
+    let isLargeTaken = queue.appendOfFew(operation(of: large))
+    let isFirstTaken = queue.appendOfFew(few[0])
+    let isSecondTaken = queue.appendOfFew(few[1])
+    #expect(isFirstTaken && !isSecondTaken && !isLargeTaken && queue.count == 5)
+    for waiting in (0..<4).map({ _ in operation(of: large) }) { queue.append(waiting) }
+    let isTakenNow = queue.appendOfFew(few[1])
+    #expect(isTakenNow)
+    let order = (0..<4).compactMap { _ in queue.next()?.operations.first }
+    #expect(order.map(ObjectIdentifier.init) == [few[0], many[0], few[1], many[1]].map { ObjectIdentifier($0) })
+    // What is taken out is nobody's share any more, until it comes back.
+    let isTakenOfLess = queue.appendOfFew(operation(of: small))
+    #expect(isTakenOfLess)
+    queue.prepend([few[0]])
+    let isTakenTwice = queue.appendOfFew(operation(of: small))
+    #expect(!isTakenTwice)
+    _ = queue.removeAll()
+    let isTakenOfNothing = queue.appendOfFew(operation(of: small))
+    #expect(!isTakenOfNothing && queue.count == 0)
+  }
+
   @Test("is undone together when the connection ends before the commit, and nobody is told otherwise")
   func lostConnection() async throws {
     let test = try await TestDatabase(connections: 1, groupDuration: .seconds(60))

@@ -32,6 +32,7 @@ struct LateCallsTests {
     final class Log: @unchecked Sendable {
       // Unchecked: handlers run on the one loop.
       var handled: [UInt8] = []
+      var holders: [NetworkAddress?] = []
       var refused: [String: Int] = [:]
       var finished = 0
     }
@@ -55,6 +56,7 @@ struct LateCallsTests {
       func route(_ name: String) -> RPCRoute {
         .unary(RPCMethod(path: "/t.T/\(name)", kind: .unary)) { (request: Blob, _) async throws(RPCError) -> Blob in
           log.handled += request.bytes
+          log.holders.append(CallPlace.current?.holder)
           return request
         }
       }
@@ -69,7 +71,7 @@ struct LateCallsTests {
         (request: Blob, _) async throws(RPCError) -> Blob in
         log.handled += request.bytes
         backlog.isLong = true
-        CallGate.current?.shut(while: backlog)
+        CallPlace.current?.gate?.shut(while: backlog)
         return request
       }
       environment = ServerEnvironment(
@@ -86,7 +88,9 @@ struct LateCallsTests {
       connection = ServerConnection(
         environment: environment,
         executor: executor,
-        peer: ConnectionPeer(Peer(address: "127.0.0.1", port: 1), proxy: proxy)
+        peer: ConnectionPeer(
+          Peer(address: "127.0.0.1", port: 1), proxy: proxy,
+          account: environment.budget.sources.account(of: NetworkAddress("127.0.0.1")))
       )
       try channel.pipeline.syncOperations.addHandlers([readCounter, connection])
       try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
@@ -166,6 +170,8 @@ struct LateCallsTests {
     }
 
     var handledNumbers: [UInt8] { log.handled }
+    /// Whose those were.
+    var holders: [NetworkAddress?] { log.holders }
     /// What interceptors heard of calls that were refused, by path, and of calls that they saw.
     var refused: [String: Int] { log.refused }
     var finished: Int { log.finished }
@@ -291,6 +297,23 @@ struct LateCallsTests {
     backlog.isLong = false
     try harness.receive(harness.call(5, inPieces: inPieces))
     #expect(harness.handledNumbers == [1, 3, 5])
+  }
+
+  @Test("R50: a shut door is open to a source that has far less waiting than another, and a call says whose it is")
+  func shutToMany() throws {
+    let harness = try Harness()
+    let backlog = Backlog()
+    harness.gate("/t.T/Call")?.shut(while: backlog)
+    backlog.isLong = true
+    for _ in 0..<8 { backlog.entered(NetworkAddress("192.0.2.1")) }
+    let own = NetworkAddress("127.0.0.1")
+    try harness.receive(harness.call(1))
+    #expect(harness.handledNumbers == [1] && harness.holders == [own])
+    backlog.entered(own)
+    try harness.receive(harness.call(2))
+    backlog.entered(own)
+    try harness.receive(harness.call(3))
+    #expect(harness.handledNumbers == [1, 2] && harness.refused == ["/t.T/Call": 1])
   }
 
   @Test("A connection whose calls were refused is left unread until there is room, and no other is")

@@ -1,3 +1,4 @@
+import Callers
 import Glibc
 import Synchronization
 
@@ -7,6 +8,9 @@ import Synchronization
 /// Work that is wanted by a deadline is refused at once when what waits before it, at the pace of the last pieces, leaves
 /// it no time; and once it waits, as soon as that is clear. So the threads are kept for work that somebody still wants.
 ///
+/// What is refused for want of room or time is taken all the same for a source that has far less waiting than another: in a
+/// short line of its own. Each of the two lines is served by turns while somebody stands in both.
+///
 ///     reserve ──▶ place ──▶ waiting ──▶ running ──▶ result
 ///        └── full, late      └── withdrawn, late
 @safe package final class WorkerThreads: @unchecked Sendable {
@@ -14,10 +18,10 @@ import Synchronization
   // `deinit`, which runs only after the last thread has let go of `self`.
   private let lock: UnsafeMutablePointer<pthread_mutex_t>
   private let wake: UnsafeMutablePointer<pthread_cond_t>
-  private var queue: [Work] = []
+  private var lines = [Line(), Line()]
+  private var wasOfFew = false
+  private var share = QueueShare()
   private var lastNumber: UInt64 = 0
-  /// Places that were given out and hold no work yet.
-  private var reserved = 0
   private var running = 0
   /// How long a piece of work took of late.
   private var usual = Duration.zero
@@ -28,8 +32,23 @@ import Synchronization
   private let longestWait: Duration?
   private let now: @Sendable () -> ContinuousClock.Instant
 
+  /// Work that waits; the second line is of those with little.
+  private struct Line {
+    var queue: [Work] = []
+    /// Places that were given out and hold no work yet.
+    var reserved = 0
+
+    var count: Int { queue.count + reserved }
+  }
+
+  fileprivate enum Which: Int, CaseIterable {
+    case all
+    case few
+  }
+
   private struct Work {
     let number: UInt64
+    let holder: NetworkAddress?
     /// Begun after this it would come too late.
     let latestStart: ContinuousClock.Instant?
     let run: @Sendable () -> Void
@@ -92,7 +111,8 @@ import Synchronization
       case .stopped: return .stopped
       case .some: return .full
       case nil:
-        append(Work(number: 0, latestStart: nil, run: work, refuse: { _ in }))
+        share.entered(nil)
+        append(Work(number: 0, holder: nil, latestStart: nil, run: work, refuse: { _ in }), to: .all)
         return .accepted
       }
     }
@@ -102,43 +122,57 @@ import Synchronization
   package final class Place: Sendable {
     fileprivate let workers: WorkerThreads
     fileprivate let number: UInt64
+    fileprivate let holder: NetworkAddress?
+    fileprivate let line: Which
     fileprivate let latestStart: ContinuousClock.Instant?
     private let isUsed = Atomic(false)
 
-    fileprivate init(_ workers: WorkerThreads, _ number: UInt64, _ latestStart: ContinuousClock.Instant?) {
+    fileprivate init(
+      _ workers: WorkerThreads, _ number: UInt64, of holder: NetworkAddress?, in line: Which,
+      _ latestStart: ContinuousClock.Instant?
+    ) {
       self.workers = workers
       self.number = number
+      self.holder = holder
+      self.line = line
       self.latestStart = latestStart
     }
 
     deinit {
-      if use() { workers.giveBack() }
+      if use() { workers.giveBack(self) }
     }
 
     /// False when it was used before.
     fileprivate func use() -> Bool { !isUsed.exchange(true, ordering: .relaxed) }
   }
 
-  /// Keeps a place for work whose result is wanted by `deadline`.
+  /// Keeps a place for work whose result is wanted by `deadline`, for the source that the current task's call comes from.
   package func reserve(until deadline: ContinuousClock.Instant? = nil) throws(Refusal) -> Place {
+    let holder = CallPlace.current?.holder
     let result: Result<Place, Refusal> = withLock {
-      if let refusal = refusal(until: deadline) { return .failure(refusal) }
-      // Whoever waits for nobody may try: a pace that was bad once is measured again only by working.
-      let latestStart = ahead == 0 ? deadline : deadline.map { $0 - needed }
-      reserved += 1
-      lastNumber += 1
-      return .success(Place(self, lastNumber, latestStart))
+      line(for: holder, until: deadline).map { line in
+        // Whoever waits for nobody may try: a pace that was bad once is measured again only by working.
+        let latestStart = ahead == 0 ? deadline : deadline.map { $0 - needed }
+        lines[line.rawValue].reserved += 1
+        share.entered(holder)
+        lastNumber += 1
+        return Place(self, lastNumber, of: holder, in: line, latestStart)
+      }
     }
     return try result.get()
   }
 
   /// Throws when ``reserve(until:)`` would just now, and keeps nothing.
   package func check(until deadline: ContinuousClock.Instant? = nil) throws(Refusal) {
-    if let refusal = withLock({ refusal(until: deadline) }) { throw refusal }
+    let holder = CallPlace.current?.holder
+    _ = try withLock({ line(for: holder, until: deadline) }).get()
   }
 
-  private func giveBack() {
-    withLock { reserved -= 1 }
+  private func giveBack(_ place: Place) {
+    withLock {
+      lines[place.line.rawValue].reserved -= 1
+      share.left(place.holder)
+    }
   }
 
   /// Runs `work` on one of the threads and returns its result; leaves the queue when the calling task is cancelled, or
@@ -151,18 +185,19 @@ import Synchronization
   ) async throws(Refusal) -> Value {
     let place = if let place { place } else { try reserve() }
     precondition(place.workers === self && place.use(), "a place is for one piece of work")
-    let number = place.number
+    let (number, line) = (place.number, place.line)
     let result: Result<Value, Refusal> = await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         let item = Work(
           number: number,
+          holder: place.holder,
           latestStart: place.latestStart,
           run: { continuation.resume(returning: .success(work())) },
           refuse: { continuation.resume(returning: .failure($0)) }
         )
         let isAccepted = withLock {
-          reserved -= 1
-          if !isStopped { append(item) }
+          lines[line.rawValue].reserved -= 1
+          if isStopped { share.left(item.holder) } else { append(item, to: line) }
           return !isStopped
         }
         if !isAccepted {
@@ -179,14 +214,17 @@ import Synchronization
   }
 
   /// What no thread has begun yet.
-  package var waiting: Int { withLock { queue.count } }
+  package var waiting: Int { withLock { lines.reduce(0) { $0 + $1.queue.count } } }
 
   /// Work that waits, and places that are kept for work.
-  package var taken: Int { withLock { queue.count + reserved } }
+  package var taken: Int { withLock { waits } }
+
+  // Call with the lock held.
+  private var waits: Int { lines[0].count + lines[1].count }
 
   // Call with the lock held.
   private var isFull: Bool {
-    let waiting = queue.count + reserved
+    let waiting = waits
     if waiting >= capacity { return true }
     guard let longestWait else { return false }
     return usual * waiting >= longestWait * threads
@@ -196,31 +234,52 @@ import Synchronization
   private var needed: Duration { usual + usual / Limits.partAfterWork }
 
   /// What comes before work that is queued now. Call with the lock held.
-  private var ahead: Int { queue.count + reserved + running }
+  private var ahead: Int { waits + running }
+
+  /// Where work of a holder that is wanted by `deadline` may wait. Call with the lock held.
+  private func line(for holder: NetworkAddress?, until deadline: ContinuousClock.Instant?) -> Result<Which, Refusal> {
+    guard let refusal = refusal(until: deadline) else { return .success(.all) }
+    let few = lines[Which.few.rawValue].count
+    guard refusal != .stopped, few < Limits.workOfFew, share.hasLittle(holder) else { return .failure(refusal) }
+    // One of the others goes before each of these.
+    if let deadline, isLate(behind: 2 * few + running, deadline) { return .failure(.late) }
+    return .success(.few)
+  }
 
   /// Why work that is wanted by `deadline` is not taken; nil when it is. Call with the lock held.
   private func refusal(until deadline: ContinuousClock.Instant?) -> Refusal? {
     if isStopped { return .stopped }
     if let deadline {
-      let left = now().duration(to: deadline)
-      if left <= .zero { return .late }
-      // Twice what it will wait, as far as is known: no more than half of its time goes by in the queue. A queue that is
-      // filled to the brim answers each just before its end, and does much for those who have gone by then.
-      if ahead > 0, usual * (ahead / threads) * 2 + needed > left { return .late }
+      if isLate(behind: ahead, deadline) { return .late }
     }
     return isFull ? .full : nil
   }
 
   // Call with the lock held.
-  private func append(_ work: Work) {
-    queue.append(work)
+  private func isLate(behind ahead: Int, _ deadline: ContinuousClock.Instant) -> Bool {
+    let left = now().duration(to: deadline)
+    if left <= .zero { return true }
+    // Twice what it will wait, as far as is known: no more than half of its time goes by in the queue. A queue that is
+    // filled to the brim answers each just before its end, and does much for those who have gone by then.
+    return ahead > 0 && usual * (ahead / threads) * 2 + needed > left
+  }
+
+  /// What has entered its holder's share already. Call with the lock held.
+  private func append(_ work: Work, to line: Which) {
+    lines[line.rawValue].queue.append(work)
     // Any waiting thread may take it.
     unsafe pthread_cond_signal(wake)
   }
 
   private func withdraw(_ number: UInt64) {
-    let work = withLock {
-      queue.firstIndex { $0.number == number }.map { queue.remove(at: $0) }
+    let work: Work? = withLock {
+      for line in lines.indices {
+        guard let index = lines[line].queue.firstIndex(where: { $0.number == number }) else { continue }
+        let work = lines[line].queue.remove(at: index)
+        share.left(work.holder)
+        return work
+      }
+      return nil
     }
     work?.refuse(.withdrawn)
   }
@@ -244,30 +303,43 @@ import Synchronization
   private func next() -> Work? {
     while true {
       let (late, work): ([Work], Work?) = withLock {
-        while queue.isEmpty {
+        while lines.allSatisfy(\.queue.isEmpty) {
           if isStopped { return ([], nil) }
           // Called with the mutex held, as pthread_cond_wait requires.
           unsafe pthread_cond_wait(wake, lock)
         }
         let late = takeLate()
-        guard !queue.isEmpty else { return (late, nil) }
+        guard let work = takeFirst() else { return (late, nil) }
         running += 1
-        return (late, queue.removeFirst())
+        return (late, work)
       }
       for work in late { work.refuse(.late) }
       if work != nil || late.isEmpty { return work }
     }
   }
 
+  /// Of both lines by turns. Call with the lock held.
+  private func takeFirst() -> Work? {
+    let (all, few) = (lines[0].queue.isEmpty, lines[1].queue.isEmpty)
+    if all, few { return nil }
+    wasOfFew = !few && (!wasOfFew || all)
+    let work = lines[wasOfFew ? 1 : 0].queue.removeFirst()
+    share.left(work.holder)
+    return work
+  }
+
   /// Takes what could no longer be done in time out of the queue. Call with the lock held.
   private func takeLate() -> [Work] {
     let now = now()
     var late: [Work] = []
-    queue.removeAll { work in
-      guard let latest = work.latestStart, latest < now else { return false }
-      late.append(work)
-      return true
+    for line in lines.indices {
+      lines[line].queue.removeAll { work in
+        guard let latest = work.latestStart, latest < now else { return false }
+        late.append(work)
+        return true
+      }
     }
+    for work in late { share.left(work.holder) }
     return late
   }
 

@@ -18,6 +18,8 @@ package struct RecordHandlers: MigrationV1.RecordService {
   func noteAccount(_ subject: SubjectID, _ context: ServerContext) async throws(RPCError) {
     guard try !context.requireSubject().isGuest, try await core.look(CountsAsGuest(subject)) else { return }
     // Whoever only reads is not refused because too much waits to be written.
-    _ = await CallGate.$current.withValue(nil) { try? await core.perform(NoteAccount(subject)) }
+    var place = CallPlace.current
+    place?.gate = nil
+    _ = await CallPlace.$current.withValue(place) { try? await core.perform(NoteAccount(subject)) }
   }
 }

@@ -29,6 +29,8 @@ protocol QueuedOperation: AnyObject, Sendable {
   var asked: ContinuousClock.Instant { get }
   /// Goes before all others, and however many there are.
   var isUrgent: Bool { get }
+  /// Whose it is; see ``CallPlace/holder``.
+  var holder: NetworkAddress? { get }
   /// Does not change while it waits.
   var kind: OperationKind { get }
   /// Takes it on, before `run` or `join`. False: the caller went away or became late while it waited, and was answered.
@@ -94,6 +96,7 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
 
   let asked = ContinuousClock.now
   let isUrgent: Bool
+  let holder = CallPlace.current?.holder
   private let name: String
   private let isReading: Bool
   private let work: Work

@@ -55,14 +55,20 @@ final class PostgreSQLPool: Sendable {
     state.withLock { state in
       if state.isClosed { return .closed }
       if state.connected == 0 { return .unavailable }
-      if !operation.isUrgent {
-        if state.queue.count >= Limits.waiting { return .overloaded }
-        if let longest = patience.queue, let first = state.queue.first, .now - first > longest { return .overloaded }
+      if operation.isUrgent || hasRoom(state.queue) {
+        state.queue.append(operation)
+      } else if !state.queue.appendOfFew(operation) {
+        return .overloaded
       }
-      state.queue.append(operation)
       Self.call(&state)
       return nil
     }
+  }
+
+  private func hasRoom(_ queue: PostgreSQLQueue) -> Bool {
+    guard queue.count < Limits.waiting else { return false }
+    guard let longest = patience.queue, let first = queue.first else { return true }
+    return .now - first <= longest
   }
 
   /// Wakes a thread when there is work that nobody comes for. One at a time: what else there is then it may take along,

@@ -1,3 +1,4 @@
+import Callers
 import DequeModule
 import Storage
 
@@ -14,6 +15,10 @@ struct PostgreSQLQueue {
   private var alone: Deque<any QueuedOperation> = []
   private var changes: Deque<any QueuedOperation> = []
   private var lookups: Deque<any QueuedOperation> = []
+  /// Of sources that have far less waiting than another, and found no room: done by turns with all others.
+  private var few: Deque<any QueuedOperation> = []
+  private var wasOfFew = false
+  private var share = QueueShare()
   /// Connections that have a group of each kind.
   private var lanes: (changes: Int, lookups: Int) = (0, 0)
   /// How many the last group of each kind had: about as many are likely to come again.
@@ -21,7 +26,7 @@ struct PostgreSQLQueue {
   /// Until then each change is done by itself.
   private var pause = ContinuousClock.now
 
-  var count: Int { urgent.count + alone.count + changes.count + lookups.count }
+  var count: Int { urgent.count + alone.count + changes.count + lookups.count + few.count }
 
   /// When what waited longest was asked for, of those that are not urgent.
   var first: ContinuousClock.Instant? {
@@ -29,7 +34,16 @@ struct PostgreSQLQueue {
     return [alone.first, changes.first, lookups.first].compactMap { $0?.asked }.min()
   }
 
+  /// Takes one although there is no room. False: it is its own source's doing, or that of nobody in particular.
+  mutating func appendOfFew(_ operation: any QueuedOperation) -> Bool {
+    guard few.count < Limits.waitingOfFew, share.hasLittle(operation.holder) else { return false }
+    share.entered(operation.holder)
+    few.append(operation)
+    return true
+  }
+
   mutating func append(_ operation: any QueuedOperation) {
+    share.entered(operation.holder)
     switch operation.kind {
     case _ where operation.isUrgent: urgent.append(operation)
     case .alone: alone.append(operation)
@@ -41,6 +55,7 @@ struct PostgreSQLQueue {
   /// Puts operations back where they were, behind what is urgent.
   mutating func prepend(_ operations: [any QueuedOperation]) {
     for operation in operations.reversed() {
+      share.entered(operation.holder)
       switch operation.kind {
       case _ where operation.isUrgent: urgent.prepend(operation)
       case .alone: alone.prepend(operation)
@@ -51,11 +66,14 @@ struct PostgreSQLQueue {
   }
 
   mutating func removeAll() -> [any QueuedOperation] {
-    defer { (urgent, alone, changes, lookups) = ([], [], [], []) }
-    return Array(urgent) + Array(alone) + Array(changes) + Array(lookups)
+    defer {
+      (urgent, alone, changes, lookups, few) = ([], [], [], [], [])
+      share = QueueShare()
+    }
+    return Array(urgent) + Array(few) + Array(alone) + Array(changes) + Array(lookups)
   }
 
-  private enum Source { case urgent, alone, changes, lookups }
+  private enum Source { case urgent, few, alone, changes, lookups }
 
   private func source(at now: ContinuousClock.Instant) -> Source? {
     if !urgent.isEmpty { return .urgent }
@@ -67,6 +85,7 @@ struct PostgreSQLQueue {
     consider(alone.first, .alone)
     if lanes.changes < Limits.changeLanes || now < pause { consider(changes.first, .changes) }
     if lanes.lookups < Limits.lookupLanes { consider(lookups.first, .lookups) }
+    if !few.isEmpty, !wasOfFew || found == nil { return .few }
     return found?.source
   }
 
@@ -81,8 +100,16 @@ struct PostgreSQLQueue {
   /// What is to be done next. It is over when ``finished(_:)`` says so.
   mutating func next() -> Work? {
     let now = ContinuousClock.now
-    switch source(at: now) {
+    let work = next(of: source(at: now), at: now)
+    for operation in work?.operations ?? [] { share.left(operation.holder) }
+    return work
+  }
+
+  private mutating func next(of source: Source?, at now: ContinuousClock.Instant) -> Work? {
+    if source != .urgent { wasOfFew = source == .few }
+    switch source {
     case .urgent: return Work(kind: .alone, operations: Self.take(&urgent, 1))
+    case .few: return Work(kind: .alone, operations: Self.take(&few, 1))
     case .alone: return Work(kind: .alone, operations: Self.take(&alone, 1))
     case .changes where now < pause: return Work(kind: .alone, operations: Self.take(&changes, 1))
     case .changes:

@@ -6,6 +6,9 @@ import Glibc
 ///
 /// `push` refuses instead of waiting; `pop` waits for an element and returns nothing once the queue is closed and
 /// drained.
+///
+/// Where more comes than the rule lets in, sources that have far less waiting than another are let in all the same, to a
+/// short line of their own. Each of the two lines is served by turns while somebody stands in both.
 // Sendable: every stored variable is touched only while `mutex` is held.
 @safe final class BlockingQueue<Element: Sendable>: @unchecked Sendable {
   enum Admission {
@@ -20,9 +23,18 @@ import Glibc
   private let capacity: Int
   /// Nil where only the capacity counts.
   private var rule: WaitingRule?
-  /// Tells those who let calls in whether the rule lets anything in.
+  /// Tells those who let calls in whether the rule lets anything in, and whose.
   let backlog = Backlog()
-  private var elements = Deque<(element: Element, since: ContinuousClock.Instant)>()
+  private struct Place {
+    let element: Element
+    let holder: NetworkAddress?
+    let since: ContinuousClock.Instant
+  }
+
+  private var elements = Deque<Place>()
+  /// Of sources with little, which found no room.
+  private var few = Deque<Place>()
+  private var wasOfFew = false
   private var sleepers = 0
   private var hasClosed = false
 
@@ -58,15 +70,26 @@ import Glibc
     return body()
   }
 
-  var count: Int { withLock { elements.count } }
+  var count: Int { withLock { elements.count + few.count } }
 
   var isClosed: Bool { withLock { hasClosed } }
 
-  func push(_ element: Element, at now: ContinuousClock.Instant = .now) -> Admission {
+  /// - Parameter holder: whose it is; see ``CallPlace/holder``.
+  func push(
+    _ element: Element, of holder: NetworkAddress? = nil, at now: ContinuousClock.Instant = .now
+  ) -> Admission {
     withLock {
       if hasClosed { return .closed }
-      guard admitsLocked(at: now) else { return .full }
-      elements.append((element, now))
+      let place = Place(element: element, holder: holder, since: now)
+      if admitsLocked(at: now) {
+        elements.append(place)
+      } else if rule != nil, backlog.takes(holder) {
+        few.append(place)
+        backlog.hasRoomForFew = few.count < Limits.waitingOfFew
+      } else {
+        return .full
+      }
+      backlog.entered(holder)
       if sleepers > 0 {
         // Called with the mutex held.
         unsafe pthread_cond_signal(arrived)
@@ -89,8 +112,8 @@ import Glibc
   /// - Parameter done: how many of those before have been worked on since the last call, and not dropped.
   func pop(upTo count: Int, done: Int = 0) -> [Element] {
     withLock {
-      let hadRested = elements.isEmpty
-      while elements.isEmpty && !hasClosed {
+      let hadRested = elements.isEmpty && few.isEmpty
+      while elements.isEmpty && few.isEmpty && !hasClosed {
         sleepers += 1
         // Called with the mutex held, which the wait gives back before it returns.
         unsafe pthread_cond_wait(arrived, mutex)
@@ -106,14 +129,24 @@ import Glibc
   }
 
   private func takeLocked(_ count: Int, done: Int, hadRested: Bool) -> [Element] {
-    let taken = elements.prefix(count).map(\.element)
-    elements.removeFirst(taken.count)
+    var taken: [Element] = []
+    taken.reserveCapacity(min(count, elements.count + few.count))
+    while taken.count < count, let next = nextLocked() {
+      backlog.left(next.holder)
+      taken.append(next.element)
+    }
     if rule != nil, !taken.isEmpty {
       rule?.taken(
         done: done, hadRested: hadRested, left: elements.count, first: elements.first?.since, at: .now)
       backlog.isLong = rule?.isFull ?? false
+      backlog.hasRoomForFew = few.count < Limits.waitingOfFew
     }
     return taken
+  }
+
+  private func nextLocked() -> Place? {
+    wasOfFew = !few.isEmpty && (!wasOfFew || elements.isEmpty)
+    return wasOfFew ? few.popFirst() : elements.popFirst()
   }
 
   /// Takes nothing more; what is there is still handed out.

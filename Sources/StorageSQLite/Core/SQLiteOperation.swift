@@ -73,11 +73,12 @@ final class SQLiteOperation<Value: Sendable>: QueuedOperation {
     }
     let now = ContinuousClock.now
     if isLate(at: now) { return finish(late) }
-    switch queue.push(self, at: now) {
+    let place = CallPlace.current
+    switch queue.push(self, of: place?.holder, at: now) {
     case .accepted: break
     case .full:
       // In the task of the call still.
-      CallGate.current?.shut(while: queue.backlog)
+      place?.gate?.shut(while: queue.backlog)
       finish(StorageError(.overloaded, operation: name))
     case .closed: finish(StorageError(.closed, operation: name))
     }

@@ -20,6 +20,8 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
     var account: SourceAccount
     /// Shut by what its handler needs while too much waits for that; nil where nobody asks it.
     var gate: CallGate?
+
+    var isShut: Bool { gate?.isShut(to: account.source) ?? false }
     /// How long ago the header block was complete.
     var late = TimeAmount.zero
   }
@@ -98,7 +100,7 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
       compressesResponses: environment.configuration.compressesResponses
     )
     call.context = context
-    guard route.isEssential || (carrier.hasRoom && request.gate?.isShut != true) else {
+    guard route.isEssential || (carrier.hasRoom && !request.isShut) else {
       environment.interceptors.didRefuse(1, of: route.method, status: .resourceExhausted)
       return end(environment.budget.refusal())
     }
@@ -230,10 +232,10 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
 
   private func start(_ work: @escaping @Sendable () async throws(RPCError) -> Void) {
     let deadline = call.context?.deadline
-    let gate = request?.gate
+    let place = request.map { CallPlace(gate: $0.gate, holder: $0.account.source) }
     let task = Task.immediate(executorPreference: executor) { [self] in
       let failure = await CallDeadline.$current.withValue(deadline) {
-        await CallGate.$current.withValue(gate) { () async -> RPCError? in
+        await CallPlace.$current.withValue(place) { () async -> RPCError? in
           do throws(RPCError) {
             try await work()
             return nil

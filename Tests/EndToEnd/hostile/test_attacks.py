@@ -232,6 +232,24 @@ def test_header_list_over_the_limit(target, count):
         assert "grpc-status" not in attacker.answers.get(1, ({},))[0]
 
 
+def test_string_that_is_not_decoded(target):
+    """RFC 9113 §4.3: a string of over 64 KiB in a header block ends the connection that sends it: without it the tables are apart"""
+    for size, code in ((60_000, None), (70_000, frames.COMPRESSION_ERROR)):
+        raw = block(fields()) + literal(b"x", b"y" * size)
+        pieces = [raw[at : at + 16384] for at in range(0, len(raw), 16384)]
+        with beside(target), target.connect() as attacker:
+            parts = [headers(1, raw=pieces[0], flags=0)]
+            parts += [frame(CONTINUATION, END_HEADERS if piece is pieces[-1] else 0, 1, piece) for piece in pieces[1:]]
+            flood(attacker, parts)
+            if code is None:
+                # Only the request is refused.
+                assert attacker.verdict(stream=1).scope != "open"
+                attacker.barrier()
+            else:
+                attacker.read_to_end()
+            assert attacker.goaway == code, (attacker.goaway, attacker.debug)
+
+
 def test_tiny_data_frames(target):
     """A message that arrives in thousands of one-byte frames ends the connection that sends it, and costs nobody else"""
     body = message(bytes(14_000))

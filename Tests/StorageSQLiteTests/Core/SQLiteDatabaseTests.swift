@@ -467,17 +467,57 @@ private let schema = SQLiteSchema(versions: [
     let (door, other) = (CallGate(), CallGate())
     let waits = Task { try await operation(nil).perform(in: queue) }
     while queue.count < 1 { try await Task.sleep(for: .milliseconds(1)) }
-    await CallGate.$current.withValue(other) {
+    await CallPlace.$current.withValue(CallPlace(gate: other)) {
       await #expect(throws: StorageError.self) { try await operation(.now).perform(in: queue) }
     }
     #expect(!other.isShut && !door.isShut)
-    await CallGate.$current.withValue(door) {
+    await CallPlace.$current.withValue(CallPlace(gate: door)) {
       await #expect(throws: StorageError.self) { try await operation(nil).perform(in: queue) }
     }
     #expect(door.isShut && !other.isShut)
     for operation in queue.popAvailable(upTo: 1) { operation.finish(StorageError(.closed, operation: "any")) }
     #expect(!door.isShut)
     await #expect(throws: StorageError.self) { try await waits.value }
+  }
+
+  @Test("R50: what one source has waiting keeps no other from its few, which are served by turns with it")
+  func shares() throws {
+    let bounds = WaitingRule.Bounds(
+      longestWait: .milliseconds(250), shortWait: .milliseconds(50), calm: .seconds(2))
+    let queue = BlockingQueue<Int>(capacity: 1000, bounds: bounds)
+    let sources = (0..<100).map { NetworkAddress("192.0.2.\($0)") }
+    func push(_ number: Int, of source: Int, after time: Duration) -> BlockingQueue<Int>.Admission {
+      queue.push(number, of: sources[source], at: start + time)
+    }
+    let start = ContinuousClock.now
+    for number in 0..<20 { #expect(push(number, of: 0, after: .zero) == .accepted) }
+    #expect(push(20, of: 1, after: .milliseconds(250)) == .accepted)
+    // From here on what came first has waited for too long.
+    #expect(push(21, of: 0, after: .milliseconds(251)) == .full)
+    #expect(queue.backlog.isLong && queue.backlog.takes(sources[1]) && !queue.backlog.takes(sources[0]))
+    let few = (100..<105).map { push($0, of: 1, after: .milliseconds(251)) }
+    #expect(few == [.accepted, .accepted, .accepted, .accepted, .full])
+    #expect(queue.popAvailable(upTo: 4) == [100, 0, 101, 1] && queue.count == 21)
+    // There is an end to that as well.
+    for source in 2..<100 {
+      let isTaken = push(source + 1000, of: source, after: .milliseconds(251)) == .accepted
+      #expect(isTaken == (source < 2 + Limits.waitingOfFew - 2))
+    }
+    #expect(queue.backlog.isLong && !queue.backlog.hasRoomForFew)
+    let rest = queue.popAvailable(upTo: 1000)
+    #expect(rest.count == 19 + Limits.waitingOfFew && rest.prefix(4) == [102, 2, 103, 3] && queue.count == 0)
+  }
+
+  @Test("Where all sources have a little waiting none is let in beyond the rule")
+  func alike() throws {
+    let bounds = WaitingRule.Bounds(
+      longestWait: .milliseconds(250), shortWait: .milliseconds(50), calm: .seconds(2))
+    let queue = BlockingQueue<Int>(capacity: 1000, bounds: bounds)
+    let sources = (0..<100).map { NetworkAddress("192.0.2.\($0)") }
+    let start = ContinuousClock.now
+    for number in 0..<100 { _ = queue.push(number, of: sources[number / 3], at: start) }
+    let admission = queue.push(100, of: sources[99], at: start + .milliseconds(251))
+    #expect(admission == .full)
   }
 
   @Test("closing finishes what waits and refuses what comes after")

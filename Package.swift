@@ -125,7 +125,7 @@ let package = Package(
 
     // The domain and its storage.
     module("JSON"),
-    module("Cryptography", ["Callers", "CCrypto", "CArgon2", "JSON", "LatchkeyModel"]),
+    module("Cryptography", ["CCrypto", "CArgon2", "JSON", "LatchkeyModel"]),
     module("LatchkeyModel", settings: played),
     module("Storage", ["LatchkeyModel"], settings: played),
     module("Domain", ["Storage", "LatchkeyModel"], settings: played),

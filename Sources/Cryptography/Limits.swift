@@ -23,6 +23,8 @@ package enum Limits {
   package static let passwordWait: Duration = .seconds(4)
   /// Those that may wait in a line of their own, of sources that have far less waiting than another.
   static let workOfFew = 16
+  /// How many times as much another source has waiting where it is its doing that there is too much to do.
+  static let muchMore = 4
   /// Which part of a hash's time its caller needs afterwards, to write down what came of it: some milliseconds, and more
   /// when the machine has so much to do that hashes are refused.
   package static let partAfterWork = 4

@@ -1,3 +1,4 @@
+import Callers
 import Cryptography
 import LatchkeyModel
 import Logging
@@ -21,7 +22,9 @@ package enum IdentityProcess {
     let storage: OpenedStorage<any IdentityStorage> = try await resources.openStorage(
       file: "identity.db", sqlite: (.identity, { SQLiteIdentityStorage($0) }),
       postgresql: (.identity, { PostgreSQLIdentityStorage($0) }))
-    let passwords = PasswordHasher(parameters: configuration.hashing, threads: configuration.passwordThreads)
+    let passwords = PasswordHasher(
+      parameters: configuration.hashing, threads: configuration.passwordThreads,
+      holder: { CallPlace.current?.holder.map { "\($0)" } })
     let random = RandomSource(in: resources.cells.own) { SecureRandom.bytes($0) }
     let transfers = TransferClient(threads: Limits.codeDeliveries)
     // Of its own: providers' keys do not wait behind mails.

@@ -1,4 +1,3 @@
-import Callers
 import Glibc
 import Synchronization
 import TestSupport
@@ -50,6 +49,8 @@ struct WorkerThreadsTests {
     threads.stop()
   }
 
+  @TaskLocal private static var source: String?
+
   private final class Order: Sendable {
     let names = Mutex<[String]>([])
   }
@@ -57,14 +58,15 @@ struct WorkerThreadsTests {
   @Test("R50: whatever one source has waiting, another's few are done by turns with it, and in time")
   func shares() async throws {
     let (gate, clock) = (ThreadGate(), StandingClock())
-    let threads = WorkerThreads(threads: 1, capacity: 8, now: { clock.now })
+    let threads = WorkerThreads(
+      threads: 1, capacity: 8, now: { clock.now }, holder: { Self.source })
     // A piece of work takes a second.
     try await threads.run { clock.advance(.seconds(1)) }
     _ = threads.submit { gate.wait() }
     while threads.waiting > 0 { await Task.yield() }
-    let (large, small) = (NetworkAddress("192.0.2.1"), NetworkAddress("192.0.2.2"))
-    func reserve(_ source: NetworkAddress?, _ deadline: Duration? = nil) throws -> WorkerThreads.Place {
-      try CallPlace.$current.withValue(CallPlace(holder: source)) {
+    let (large, small) = ("large", "small")
+    func reserve(_ source: String, _ deadline: Duration? = nil) throws -> WorkerThreads.Place {
+      try Self.$source.withValue(source) {
         try threads.reserve(until: deadline.map { clock.now + $0 })
       }
     }
@@ -112,7 +114,7 @@ struct WorkerThreadsTests {
   private func timedThreads(
     _ clock: StandingClock, _ gate: ThreadGate, longestWait: Duration? = nil
   ) async throws -> WorkerThreads {
-    let threads = WorkerThreads(threads: 1, capacity: 8, longestWait: longestWait) { clock.now }
+    let threads = WorkerThreads(threads: 1, capacity: 8, longestWait: longestWait, now: { clock.now })
     try await threads.run { clock.advance(.milliseconds(20)) }
     _ = threads.submit { gate.wait() }
     while threads.waiting > 0 { await Task.yield() }
@@ -184,7 +186,7 @@ struct WorkerThreadsTests {
   @Test("With nothing to do threads try whatever has time left, so that a slow spell does not last for ever")
   func idle() async throws {
     let clock = StandingClock()
-    let threads = WorkerThreads(threads: 1, capacity: 8) { clock.now }
+    let threads = WorkerThreads(threads: 1, capacity: 8, now: { clock.now })
     try await threads.run { clock.advance(.seconds(60)) }
     while true {
       // The thread takes a moment to say that it is through.

@@ -17,14 +17,17 @@ package final class PasswordHasher: Sendable {
   /// - Parameters:
   ///   - threads: hashes computed at once; each takes a core and the parameters' memory.
   ///   - queue: hashes that may wait.
+  ///   - holder: see ``WorkerThreads/init(threads:capacity:longestWait:now:holder:)``.
   package convenience init(
     parameters: Argon2Parameters = .standard,
     threads: Int = 1,
-    queue: Int = Limits.passwordQueue
+    queue: Int = Limits.passwordQueue,
+    holder: @escaping @Sendable () -> String? = { nil }
   ) {
     self.init(
       parameters: parameters,
-      workers: WorkerThreads(threads: threads, capacity: queue, longestWait: Limits.passwordWait)
+      workers: WorkerThreads(
+        threads: threads, capacity: queue, longestWait: Limits.passwordWait, holder: holder)
     )
   }
 

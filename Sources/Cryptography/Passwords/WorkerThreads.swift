@@ -1,4 +1,3 @@
-import Callers
 import Glibc
 import Synchronization
 
@@ -20,7 +19,8 @@ import Synchronization
   private let wake: UnsafeMutablePointer<pthread_cond_t>
   private var lines = [Line(), Line()]
   private var wasOfFew = false
-  private var share = QueueShare()
+  /// How much of what waits each source has.
+  private var held: [String?: Int] = [:]
   private var lastNumber: UInt64 = 0
   private var running = 0
   /// How long a piece of work took of late.
@@ -31,6 +31,7 @@ import Synchronization
   private let capacity: Int
   private let longestWait: Duration?
   private let now: @Sendable () -> ContinuousClock.Instant
+  private let holder: @Sendable () -> String?
 
   /// Work that waits; the second line is of those with little.
   private struct Line {
@@ -48,7 +49,7 @@ import Synchronization
 
   private struct Work {
     let number: UInt64
-    let holder: NetworkAddress?
+    let holder: String?
     /// Begun after this it would come too late.
     let latestStart: ContinuousClock.Instant?
     let run: @Sendable () -> Void
@@ -60,16 +61,19 @@ import Synchronization
   ///   - capacity: how much may wait.
   ///   - longestWait: no more may wait than the threads get done in this time, judged by what the last pieces took.
   ///   - now: the clock of deadlines, and by which work is timed.
+  ///   - holder: whose work the current task does, such as its caller's address; nil for nobody's in particular.
   package init(
     threads: Int,
     capacity: Int,
     longestWait: Duration? = nil,
-    now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+    now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
+    holder: @escaping @Sendable () -> String? = { nil }
   ) {
     precondition(threads > 0 && capacity > 0)
     self.threads = threads
     self.capacity = capacity
     self.longestWait = longestWait
+    self.holder = holder
     self.now = now
     unsafe lock = .allocate(capacity: 1)
     unsafe wake = .allocate(capacity: 1)
@@ -111,7 +115,7 @@ import Synchronization
       case .stopped: return .stopped
       case .some: return .full
       case nil:
-        share.entered(nil)
+        entered(nil)
         append(Work(number: 0, holder: nil, latestStart: nil, run: work, refuse: { _ in }), to: .all)
         return .accepted
       }
@@ -122,13 +126,13 @@ import Synchronization
   package final class Place: Sendable {
     fileprivate let workers: WorkerThreads
     fileprivate let number: UInt64
-    fileprivate let holder: NetworkAddress?
+    fileprivate let holder: String?
     fileprivate let line: Which
     fileprivate let latestStart: ContinuousClock.Instant?
     private let isUsed = Atomic(false)
 
     fileprivate init(
-      _ workers: WorkerThreads, _ number: UInt64, of holder: NetworkAddress?, in line: Which,
+      _ workers: WorkerThreads, _ number: UInt64, of holder: String?, in line: Which,
       _ latestStart: ContinuousClock.Instant?
     ) {
       self.workers = workers
@@ -148,13 +152,13 @@ import Synchronization
 
   /// Keeps a place for work whose result is wanted by `deadline`, for the source that the current task's call comes from.
   package func reserve(until deadline: ContinuousClock.Instant? = nil) throws(Refusal) -> Place {
-    let holder = CallPlace.current?.holder
+    let holder = self.holder()
     let result: Result<Place, Refusal> = withLock {
       line(for: holder, until: deadline).map { line in
         // Whoever waits for nobody may try: a pace that was bad once is measured again only by working.
         let latestStart = ahead == 0 ? deadline : deadline.map { $0 - needed }
         lines[line.rawValue].reserved += 1
-        share.entered(holder)
+        entered(holder)
         lastNumber += 1
         return Place(self, lastNumber, of: holder, in: line, latestStart)
       }
@@ -164,14 +168,14 @@ import Synchronization
 
   /// Throws when ``reserve(until:)`` would just now, and keeps nothing.
   package func check(until deadline: ContinuousClock.Instant? = nil) throws(Refusal) {
-    let holder = CallPlace.current?.holder
+    let holder = self.holder()
     _ = try withLock({ line(for: holder, until: deadline) }).get()
   }
 
   private func giveBack(_ place: Place) {
     withLock {
       lines[place.line.rawValue].reserved -= 1
-      share.left(place.holder)
+      left(place.holder)
     }
   }
 
@@ -197,7 +201,7 @@ import Synchronization
         )
         let isAccepted = withLock {
           lines[line.rawValue].reserved -= 1
-          if isStopped { share.left(item.holder) } else { append(item, to: line) }
+          if isStopped { left(item.holder) } else { append(item, to: line) }
           return !isStopped
         }
         if !isAccepted {
@@ -236,11 +240,25 @@ import Synchronization
   /// What comes before work that is queued now. Call with the lock held.
   private var ahead: Int { waits + running }
 
+  // Call with the lock held.
+  private func entered(_ holder: String?) { held[holder, default: 0] += 1 }
+
+  // Call with the lock held.
+  private func left(_ holder: String?) {
+    let count = held[holder, default: 1] - 1
+    held[holder] = count > 0 ? count : nil
+  }
+
+  /// Whether a source, with one more, has far less than another. Call with the lock held.
+  private func hasLittle(_ holder: String?) -> Bool {
+    held[holder, default: 0] < (held.values.max() ?? 0) / Limits.muchMore
+  }
+
   /// Where work of a holder that is wanted by `deadline` may wait. Call with the lock held.
-  private func line(for holder: NetworkAddress?, until deadline: ContinuousClock.Instant?) -> Result<Which, Refusal> {
+  private func line(for holder: String?, until deadline: ContinuousClock.Instant?) -> Result<Which, Refusal> {
     guard let refusal = refusal(until: deadline) else { return .success(.all) }
     let few = lines[Which.few.rawValue].count
-    guard refusal != .stopped, few < Limits.workOfFew, share.hasLittle(holder) else { return .failure(refusal) }
+    guard refusal != .stopped, few < Limits.workOfFew, hasLittle(holder) else { return .failure(refusal) }
     // One of the others goes before each of these.
     if let deadline, isLate(behind: 2 * few + running, deadline) { return .failure(.late) }
     return .success(.few)
@@ -276,7 +294,7 @@ import Synchronization
       for line in lines.indices {
         guard let index = lines[line].queue.firstIndex(where: { $0.number == number }) else { continue }
         let work = lines[line].queue.remove(at: index)
-        share.left(work.holder)
+        left(work.holder)
         return work
       }
       return nil
@@ -324,7 +342,7 @@ import Synchronization
     if all, few { return nil }
     wasOfFew = !few && (!wasOfFew || all)
     let work = lines[wasOfFew ? 1 : 0].queue.removeFirst()
-    share.left(work.holder)
+    left(work.holder)
     return work
   }
 
@@ -339,7 +357,7 @@ import Synchronization
         return true
       }
     }
-    for work in late { share.left(work.holder) }
+    for work in late { left(work.holder) }
     return late
   }
 

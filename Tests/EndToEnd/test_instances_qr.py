@@ -9,13 +9,17 @@ import socket
 import threading
 import time
 
+import database_proxy
 import grpc
 import postgresql
 import pytest
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
 from test_qr_flows import patiently
-from waiting import eventually
+from waiting import eventually, expect_prompt
 from world import UNTHROTTLED, World, refused
+
+# Seconds between two looks of an instance at what others left in the database, and in which it hears by being told.
+LOOK, TOLD = 0.25, 0.1
 
 server = postgresql.serving("module")
 
@@ -93,25 +97,42 @@ def test_one_grant(pair):
 
 
 def test_heard(pair):
-    """C2: who waits on one instance hears of what another one changed"""
+    """C2: who waits on one instance hears of what another one changed as soon as that one tells it"""
     first, second = worlds(pair)
     phone, screen = first.account(), first.device()
-    delays = []
-    for _ in range(10):
+
+    def delay():
+        """How long after it was scanned somebody hears of it who waits for a code on the other instance."""
         screen.world = first
         code = screen.issue_qr()
         screen.world = second
         assert screen.poll().state == pb.SESSION_STATE_PENDING
-        heard = []
-        waiter = threading.Thread(target=lambda: heard.append((screen.poll(wait_ms=25_000, last_version=1), time.monotonic())))
-        waiter.start()
-        time.sleep(0.05)
-        phone.scan(code.qr_payload)
-        scanned = time.monotonic()
-        waiter.join()
-        assert heard[0][0].state == pb.SESSION_STATE_SCANNED and heard[0][0].scanner_mask
-        delays.append(heard[0][1] - scanned)
-    print(f"heard after {sorted(round(delay * 1000) for delay in delays)} ms")
+        with waiting(screen, 1) as heard:
+            phone.scan(code.qr_payload)
+            scanned = time.monotonic()
+        answer, came = heard[0]
+        assert answer.state == pb.SESSION_STATE_SCANNED and answer.scanner_mask
+        return came - scanned
+
+    expect_prompt([delay() for _ in range(20)], TOLD)
+
+
+@contextlib.contextmanager
+def waiting(screen, version, wait_ms=25_000):
+    """Somebody waits for what comes after a version of a code while the block changes it, which is at any moment between two looks of
+    their instance at the database. Yields a list that then holds what they heard, and when."""
+    heard = []
+
+    def wait():
+        # A refusal is nothing that is heard.
+        with contextlib.suppress(grpc.RpcError):
+            heard.append((screen.poll(wait_ms=wait_ms, last_version=version), time.monotonic()))
+
+    waiter = threading.Thread(target=wait, daemon=True)
+    waiter.start()
+    time.sleep(0.05 + random.random() * LOOK)
+    yield heard
+    waiter.join()
 
 
 def test_superseded(pair):
@@ -165,35 +186,75 @@ class Relay:
         self.listener.close()
 
 
-def test_lost_wake(binaries, tmp_path):
-    """C2: what an instance is not told, because the way to it is frozen, it hears from the database"""
+@pytest.fixture
+def split(binaries, tmp_path):
+    """Two instances of each service, and the two ways by which the second QR service hears of the first: from that one, by a relay,
+    and from the database, by a proxy."""
     server = postgresql.PostgreSQL()
     fleet = postgresql.fleet(binaries, tmp_path / "fleet", server, UNTHROTTLED, instances=2)
-    relay = Relay(("127.0.0.1", fleet["qr"].grpc_port))
-    # Where the second one reaches the first one.
+    relay, proxy = Relay(("127.0.0.1", fleet["qr"].grpc_port)), database_proxy.DatabaseProxy(server.port)
     fleet.arguments["qr"] += ["--instance-address", f"127.0.0.1:{relay.port}"]
     fleet.arguments["qr-2"] += ["--instance-address", fleet["qr-2"].address]
+    fleet.arguments["qr-2"] += ["--storage-url", server.url("qr").replace(f":{server.port}/", f":{proxy.port}/")]
     try:
         with fleet:
-            first, second = worlds(World(fleet))
-            phone, screen = first.account(), first.device()
-            eventually(lambda: relay.carried > 0)
-            for is_frozen in (False, True, True, False):
-                relay.is_frozen = is_frozen
-                screen.world = first
-                code = screen.issue_qr()
-                screen.world = second
-                assert screen.poll().state == pb.SESSION_STATE_PENDING
-                scan = phone.scan(code.qr_payload)
-                scanned = time.monotonic()
-                assert screen.poll(wait_ms=25_000, last_version=1).state == pb.SESSION_STATE_SCANNED
-                phone.confirm(scan, code.check_code)
-                assert eventually(lambda: screen.poll(wait_ms=1000).tokens.access_token)
-                print(f"frozen {is_frozen}: {round((time.monotonic() - scanned) * 1000)} ms to the tokens")
-            eventually(second.fleet["qr-2"].is_ready, "it is not ready")
+            yield World(fleet), relay, proxy
     finally:
         relay.close()
+        proxy.stop()
         server.stop()
+
+
+def test_lost_wake(split):
+    """C2: what an instance is not told, because the way to it is frozen, it hears from the database within a second"""
+    pair, relay, _ = split
+    first, second = worlds(pair)
+    phone, screen = first.account(), first.device()
+    eventually(lambda: relay.carried > 0)
+    times = []
+    for is_frozen in (False, *[True] * 6, False):
+        relay.is_frozen = is_frozen
+        screen.world = first
+        code = screen.issue_qr()
+        screen.world = second
+        assert screen.poll().state == pb.SESSION_STATE_PENDING
+        with waiting(screen, 1) as heard:
+            scan = phone.scan(code.qr_payload)
+            changed = [time.monotonic()]
+        with waiting(screen, 2) as confirmed:
+            phone.confirm(scan, code.check_code)
+            changed.append(time.monotonic())
+        heard += confirmed
+        assert [answer.state for answer, _ in heard] == [pb.SESSION_STATE_SCANNED, pb.SESSION_STATE_CONFIRMED]
+        if is_frozen:
+            times += [came - change for (_, came), change in zip(heard, changed)]
+        assert eventually(lambda: screen.poll(wait_ms=1000).tokens.access_token)
+    expect_prompt(times, 1)
+    eventually(second.fleet["qr-2"].is_ready, "it is not ready")
+
+
+def test_told(split):
+    """C2: who waits on an instance whose database is silent hears what another instance tells it"""
+    pair, relay, proxy = split
+    first, second = worlds(pair)
+    phone, screen = first.account(), first.device()
+    eventually(lambda: relay.carried > 0)
+
+    def is_heard():
+        screen.world = first
+        code = screen.issue_qr()
+        screen.world = second
+        assert screen.poll().state == pb.SESSION_STATE_PENDING
+        # Shorter than the silence after which it says that it hears nothing.
+        with waiting(screen, 1, wait_ms=3000) as heard:
+            proxy.open.clear()
+            phone.scan(code.qr_payload)
+        proxy.open.set()
+        return [answer.state for answer, _ in heard] == [pb.SESSION_STATE_SCANNED]
+
+    # Nothing is told twice, so that a stream which is opened anew at that moment loses it.
+    eventually(is_heard, "it is told nothing")
+    assert sum(is_heard() for _ in range(4)) > 2
 
 
 def test_kills(binaries, tmp_path):

@@ -6,6 +6,7 @@ What it is about (`key`) has one writer, so that plain rules do in place of a se
 
 import collections
 import dataclasses
+import re
 
 # Operations that change something, by the service that takes them.
 WRITES = {
@@ -17,6 +18,12 @@ SECOND = 1_000_000_000
 # When an instance that does not hear of ended sessions lets nobody in any more, and a second to hear of them before.
 # That hearing takes less than one is C6's.
 DEAF_NS = 6 * SECOND
+# For how long a scan lets its code be confirmed, and a hand-over is repeated to the poller that did not hear the answer: longer
+# than a failover takes, and shorter than an outage may. Who comes later is refused, and has lost nothing that was promised.
+CONFIRM_NS = 60 * SECOND
+REPEAT_NS = 30 * SECOND
+# The median of the writers' gaps of several kills, in seconds: what an operator of such a cluster counts on.
+GAP_BAR = 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +54,11 @@ class History(list):
 
     def answered(self, *names):
         return [operation for operation in self if operation.error is None and operation.op in names]
+
+    def acknowledged(self):
+        """How many writes were, by service."""
+        counts = collections.Counter(WRITES[write.op] for write in self.answered(*WRITES) if write.output != "refused")
+        return {service: counts[service] for service in sorted(set(WRITES.values()))}
 
     def errors(self):
         """How many attempts ended with an error, by status and whether RetryInfo came with it."""
@@ -88,6 +100,11 @@ def violations(history):
     return [found for rule in RULES for found in rule(history)]
 
 
+def counted(found):
+    """How many violations there are of each kind."""
+    return {kind: sum(text.startswith(f"{kind}: ") for text in found) for kind in ("lost", "doubled", "stale")}
+
+
 def guests(history):
     """A device has one subject, and it is new once."""
     for device, starts in grouped(history.answered("guest")).items():
@@ -116,13 +133,17 @@ def refreshes(history):
 
 def codes(history):
     """A code that was issued can be scanned and confirmed; one that was confirmed hands over one live sign-in."""
-    for code, steps in grouped(history.answered("issue", "scan", "confirm", "redeem", "introspect")).items():
+    for code, attempts in grouped(operation for operation in history if operation.op in CODE_STEPS).items():
+        steps = [attempt for attempt in attempts if attempt.error is None]
+        late = [step for step in steps if step.output == "refused" and is_late(step, attempts)]
         for step in steps:
-            if step.output == "refused" and step.op in ("scan", "confirm", "redeem"):
+            if step.output == "refused" and step.op in ("scan", "confirm", "redeem") and step not in late:
                 yield f"lost: code {code}, which was issued, is refused to {step.op}"
         tokens = {step.output for step in steps if step.op == "redeem" and step.output not in ("refused", None)}
         is_confirmed = any(step.op == "confirm" and step.output != "refused" for step in steps)
-        if is_confirmed and not tokens:
+        # Whoever asks for the hand-over again too late ends it.
+        is_ended = any(step.op == "redeem" for step in late)
+        if is_confirmed and not tokens and not is_ended:
             yield f"lost: code {code} was confirmed and brings no token"
         handed_over = max((step.end for step in steps if step.op == "redeem"), default=0)
         seen = {
@@ -131,8 +152,24 @@ def codes(history):
         }  # fmt: skip
         if len(seen) > 1:
             yield f"doubled: code {code} was handed over {len(seen)} times"
-        if tokens and not seen and any(step.op == "introspect" for step in steps):
+        if tokens and not seen and not is_ended and any(step.op == "introspect" for step in steps):
             yield f"lost: the sign-in of code {code} is over"
+
+
+CODE_STEPS = ("issue", "scan", "confirm", "redeem", "introspect")
+
+
+def is_late(refusal, attempts):
+    """Whether a code's confirmation or hand-over was refused when its time may have been over: from the last scan on, and from the
+    first attempt on that may have handed it over."""
+    if refusal.op == "confirm":
+        answered = [step for step in attempts if step.op == "scan" and step.error is None and step.output != "refused"]
+        scans = [scan.begin for scan in answered if scan.end <= refusal.begin]
+        return bool(scans) and refusal.end >= max(scans) + CONFIRM_NS
+    if refusal.op == "redeem":
+        may_have = [step.begin for step in attempts if step.op == "redeem" and (step.error or step.output not in ("refused", None))]
+        return bool(may_have) and refusal.end >= min(may_have) + REPEAT_NS
+    return False
 
 
 def records(history):
@@ -173,3 +210,17 @@ ERRORS = {("UNAVAILABLE", True), ("RESOURCE_EXHAUSTED", True)}
 def unexpected(history):
     """Attempts that ended otherwise: with another status, or without RetryInfo."""
     return [operation for operation in history if operation.error and (operation.error, operation.retry_info) not in ERRORS]
+
+
+# How a client's library says that its connection ended, or that none came about.
+UNANSWERED = re.compile("failed to connect to all addresses|Socket closed|Connection reset|Broken pipe|GOAWAY")
+
+
+def unexpected_answers(history):
+    """Those of them that a service answered. Where an instance goes away behind a balancer, connections may end without a word, and
+    the client's own library says UNAVAILABLE."""
+
+    def is_answer(operation):
+        return operation.error != "UNAVAILABLE" or not UNANSWERED.search(operation.message)
+
+    return [operation for operation in unexpected(history) if is_answer(operation)]

@@ -1,7 +1,11 @@
-"""The checker of histories finds what may not be, planted into a history that is as it must be."""
+"""The checker of histories finds what may not be, planted into a history that is as it must be, and what is printed says so."""
 
+import types
+
+import bars
 import pytest
-from history import DEAF_NS, SECOND, History, Operation, unexpected, violations
+import report
+from history import DEAF_NS, SECOND, History, Operation, unexpected, unexpected_answers, violations
 
 
 class Script:
@@ -36,6 +40,18 @@ def lawful():
     script.add("redeem", "code", output="a")
     script.add("redeem", "code", output="a")
     script.add("introspect", "code", "a", "active")
+    for code in ("slow phone", "slow screen", "slow other screen"):
+        script.add("issue", code)
+        script.add("scan", code)
+    script.add("confirm", "slow phone", output="refused", seconds=60)
+    for code in ("slow screen", "slow other screen"):
+        script.add("confirm", code)
+    # What comes of a hand-over that nobody hears, and of one that one connection hears and the other does not.
+    script.fails("redeem", "slow screen")
+    script.add("redeem", "slow other screen", output="c")
+    script.add("redeem", "slow screen", output="refused", seconds=30)
+    script.add("redeem", "slow other screen", output="refused")
+    script.add("introspect", "slow other screen", "c", "ended")
     script.add("put", "cart", 1)
     script.fails("put", "cart", 2)
     script.add("read", "cart", output=2)
@@ -72,6 +88,15 @@ PLANTED = {
         [("refresh", "phone", "t2", "refused")], "lost: the newest refresh token of session phone is refused"),
     "a code that is gone": (
         [("issue", "other", None, None), ("scan", "other", None, "refused")], "lost: code other, which was issued, is refused to scan"),
+    "a scan that is gone": (
+        [("issue", "other", None, None), ("scan", "other", None, None), ("confirm", "other", None, "refused")],
+        "lost: code other, which was issued, is refused to confirm"),
+    "a hand-over that is gone": (
+        [("issue", "other", None, None), ("redeem", "other", None, "d"), ("redeem", "other", None, "refused", 20)],
+        "lost: code other, which was issued, is refused to redeem"),
+    "a hand-over that ended by itself": (
+        [("introspect", "code", "a", "ended"), ("redeem", "code", None, "a"), ("introspect", "code", "a", "ended", 40)],
+        "lost: the sign-in of code code is over"),
     "a confirmation that is gone": (
         [("issue", "other", None, None), ("confirm", "other", None, None), ("redeem", "other", None, None)],
         "lost: code other was confirmed and brings no token"),
@@ -112,6 +137,17 @@ def test_unexpected_errors():
     assert [operation.input for operation in unexpected(script.history)] == [4, 5]
 
 
+def test_unexpected_answers():
+    """C7: an error without RetryInfo is no service's answer where the client's library says that its connection ended"""
+    script = lawful()
+    ended = "Stream removed (Socket closed)"
+    script.add("put", "cart", 4, error="UNAVAILABLE", message=ended)
+    script.add("put", "cart", 5, error="INTERNAL", message=ended)
+    script.add("put", "cart", 6, error="UNAVAILABLE", message="the service is stopping")
+    assert [operation.input for operation in unexpected(script.history)] == [4, 5, 6]
+    assert [operation.input for operation in unexpected_answers(script.history)] == [5, 6]
+
+
 def test_gap():
     """C4: the writers' gap is the longest of the services', around the kill"""
     script = Script()
@@ -124,3 +160,76 @@ def test_gap():
     script.add("issue", "x", seconds=0.5)
     gaps = script.history.gaps(moment)
     assert gaps["identity"] < gaps["migrator"] < gaps["qr"] == script.history.gap(moment)
+
+
+# What `latchkey load` says at the end.
+LOAD = {"redeemed": 3, "violation_count": 0, "error_count": 1, "operations": 4}
+
+
+def killed(script, seconds=1.0):
+    """The leader killed between two writes of each service, the later ones with so long a pause before each: the failover."""
+    for pause in (0.1, seconds):
+        moment = script.history[-1].end + 1
+        for op in ("guest", "issue", "put"):
+            script.add(op, f"{op} {moment}", 1, ("somebody", "known") if op == "guest" else None, pause)
+    return report.Failover("pg1", "pg2", moment, whole=3 * (seconds + 0.1) + 0.1)
+
+
+def test_good_verdict(capsys):
+    """C4: a run whose load did something, and of which nothing was lost, is good, and its gap is printed beside its bar"""
+    script = lawful()
+    # The long gap of the last kill is not one of the others', which came soon before.
+    failovers = [killed(script), killed(script), killed(script, 5)]
+    assert report.tell(script.history, failovers, LOAD)
+    said = capsys.readouterr().out
+    assert "writers' gap: 3.3 s in the median, at most 6 s: met\n" in said and "lost 0, doubled 0, stale 0" in said
+
+
+def test_slow_verdict(capsys):
+    """C4: a gap that is longer than its bar is said to be"""
+    script = lawful()
+    assert report.tell(script.history, [killed(script, 5)], LOAD)
+    assert "writers' gap: 15.3 s in the median, at most 6 s: MISSED\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("idle", ["identity", "qr", "migrator", "load"])
+def test_idle_verdict(idle, capsys):
+    """C4: a run in which a part of the load did nothing is no success"""
+    kept = {"identity": ("issue", "put"), "qr": ("guest", "put"), "migrator": ("guest", "issue")}.get(idle, ("guest", "issue", "put"))
+    history = History(operation for operation in lawful().history if operation.op in kept)
+    assert not report.tell(history, [], LOAD | {"redeemed": 0} if idle == "load" else LOAD)
+    assert capsys.readouterr().err.count("✘") == 1
+
+
+@pytest.mark.parametrize("planted", ["violation", "error", "load"])
+def test_bad_verdict(planted, capsys):
+    """C4: a run that lost something, that was answered otherwise than it may be, or that handed over twice is no success"""
+    script = lawful()
+    if planted == "violation":
+        script.add("read", "cart", output=2)
+    if planted == "error":
+        script.add("put", "cart", 4, error="INTERNAL", retry_info=True)
+    assert not report.tell(script.history, [], LOAD | {"violation_count": 1} if planted == "load" else LOAD)
+
+
+def reported(title, outcome, *noted):
+    """A test's reports as they come from another process, where pairs may have become lists."""
+    properties = [("title", title), *(["bar", {"what": "a figure", "unit": "s"} | said] for said in noted)]
+    return [types.SimpleNamespace(outcome=said, user_properties=properties) for said in ("passed", outcome, "passed")]
+
+
+def test_table():
+    """The table has each figure beside its bar, says which is missed, and how the tests of each promise ended"""
+    reports = {
+        "cluster/test_a.py::test_b": reported("C4, C12: the one", "passed", {"figure": 6, "most": 6}, {"figure": 6.5, "most": 6}),
+        "cluster/test_a.py::test_c": reported("C4: the other", "failed", {"figure": 9, "least": 10}, {"figure": float("nan"), "most": 1}),
+        "cluster/test_a.py::test_d": reported("of no promise", "skipped", {"figure": 1}),
+    }
+    table = [" ".join(line.split()) for line in bars.lines(reports, 1201, 1200)]
+    assert table == [
+        "test_a.py::test_b", "a figure 6 s at most 6 s met", "a figure 6.50 s at most 6 s MISSED",
+        "test_a.py::test_c", "a figure 9 s at least 10 s MISSED", "a figure nan s at most 1 s MISSED",
+        "test_a.py::test_d", "a figure 1 s", "",
+        "the whole of these tests 20:01 min at most 20:00 min MISSED", "",
+        "C4 1 failed, 1 passed", "C12 1 passed",
+    ]  # fmt: skip

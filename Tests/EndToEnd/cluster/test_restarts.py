@@ -4,6 +4,7 @@ import json
 import subprocess
 import time
 
+import bars
 import history
 import people
 import pytest
@@ -42,19 +43,28 @@ def restart(place, crowd, service):
 
 
 @pytest.mark.cluster
-def test_rolling_restart(place, seed, tmp_path):
+def test_rolling_restart(place, seed, tmp_path, bar):
     """C7: all instances restarted one after the other under load, behind the balancer: no flow fails for a client that tries
     again what was UNAVAILABLE"""
-    load = Load(place, tmp_path)
+    load, restarted = Load(place, tmp_path), 0
     try:
         with people.Crowd(place.front, seed) as crowd:
             crowd.wait_for_writes(10)
             for service in place.fleet.services.values():
                 restart(place, crowd, service)
+                restarted += 1
     finally:
         result = load.end()
     crowd.verify()
     print(f"{len(crowd.history)} calls; errors {dict(crowd.history.errors())}; load: {result['errors']}")
+    bar("instances restarted", restarted, least=len(place.fleet.services))
+    bar("sign-ins of `latchkey load`", result["redeemed"], least=1)
+    bar("errors of `latchkey load`", result["error_count"], most=0)
+    bars.note_history(bar, crowd.history, unexpected=history.unexpected_answers)
+    assert restarted == len(place.fleet.services) == 6
+    assert all(crowd.history.acknowledged().values()), crowd.history.acknowledged()
     assert history.violations(crowd.history) == []
     assert {error for error, _ in crowd.history.errors()} <= {"UNAVAILABLE"}
+    odd = history.unexpected_answers(crowd.history)
+    assert not odd, odd[:3]
     assert result["violation_count"] == 0 and result["redeemed"] > 0 and result["errors"] == {}

@@ -1,4 +1,4 @@
-.PHONY: run test cluster-test trials bench fuzz sanitize format docs manual
+.PHONY: run test cluster-test postgresql-test trials bench fuzz sanitize format docs manual
 
 run:
 	@Tests/Story/run
@@ -8,6 +8,9 @@ test:
 
 cluster-test:
 	@Tests/Tools/cluster-test
+
+postgresql-test:
+	@Tests/Tools/postgresql-test
 
 trials:
 	@Tests/Tools/trials

@@ -11,6 +11,8 @@ from latchkey.migration.v1 import record_service_pb2
 from latchkey.qr.v1 import qr_session_service_pb2
 from world import CLIENT_ID, bearer, refused, unique_identifier
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 CHALLENGE = "/latchkey.identity.v1.GuestService/GetChallenge"
 LOGIN = "/latchkey.identity.v1.AuthService/Authenticate"
 HEALTH = "/grpc.health.v1.Health/Watch"

@@ -189,6 +189,7 @@ def names_cell(text, number):
     return re.match(rf"(lk[a-z]_)?{number}[.-]" if number else r"(lk[a-z]_)?[A-Za-z0-9_-]{16,}$", text) is not None
 
 
+@pytest.mark.usefixtures("engine")
 def test_every_id_names_its_cell(cells):
     """C16: every id, code and token of a cell names it, and those of cell 0 are what they were before there were cells"""
     for number, world in cells.items():
@@ -220,6 +221,8 @@ def looks_up(here, call, there, what):
     return any(after[name] - before[name] >= AGAIN for name in after)
 
 
+# Over PostgreSQL nobody counts what is read.
+@pytest.mark.sqlite
 @pytest.mark.parametrize("there, here", [(3, 5), (5, 3), (3, 0), (0, 3)])
 def test_refused_by_name(cells, there, here):
     """C16: what one cell gave out is refused at another, by the cell's name, with nothing looked up, and goes on working at home"""
@@ -230,6 +233,7 @@ def test_refused_by_name(cells, there, here):
     at_home(things)
 
 
+@pytest.mark.sqlite
 def test_lookups_are_seen(cells):
     """a look-up shows in what the test above counts: a made-up session of the cell's own is looked for"""
     here = cells[5]
@@ -262,6 +266,7 @@ def at_home(things):
     assert phone.watch_merge(started.migration_id)
 
 
+@pytest.mark.usefixtures("engine")
 def test_no_oracle(cells):
     """C16: a made-up id of another cell is refused just as a real one, also with a number that is no cell's"""
     things = Things(cells[3])
@@ -298,6 +303,7 @@ def test_no_oracle(cells):
         assert vars(failure[0]) == vars(shapes[what, 3]), what
 
 
+@pytest.mark.usefixtures("engine")
 def test_number_is_no_authority(cells):
     """C16: another number on what is of another cell opens nothing: it is unknown, or its signature does not hold"""
     things = Things(cells[3])
@@ -331,6 +337,7 @@ def test_number_is_no_authority(cells):
         sessions.ListSessions(session_service_pb2.ListSessionsRequest(), metadata=bearer(token), timeout=10)
 
 
+@pytest.mark.usefixtures("engine")
 def test_device_grant(cells):
     """C16: the OAuth token endpoint refuses another cell's device code as invalid_grant, and says whose it is"""
     things = Things(cells[3])
@@ -358,6 +365,7 @@ def contents(file):
         return database.execute("PRAGMA application_id").fetchone(), list(database.iterdump())
 
 
+@pytest.mark.sqlite
 def test_wrong_cell(binaries, tmp_path):
     """C16: a database belongs to the cell it was made in: a service of another one does not start over it, and leaves it alone"""
     fleet = cell(binaries, tmp_path / "fleet", 3)
@@ -384,6 +392,7 @@ def test_wrong_cell(binaries, tmp_path):
         fleet.stop()
 
 
+@pytest.mark.sqlite
 def test_databases_of_before(binaries, tmp_path):
     """C16: a database of before there were cells is cell 0's, whatever its ids begin with, and no other's"""
     fleet = cell(binaries, tmp_path / "fleet", 0)
@@ -427,6 +436,7 @@ def make_old(file, phone, start):
     return base64url(after)
 
 
+@pytest.mark.sqlite
 def test_qr_cells_of_one_identity(binaries, tmp_path):
     """C16: QR services of other cells serve the accounts of the one identity that they are told of, each its own codes"""
     folder = tmp_path / "fleet"
@@ -463,6 +473,8 @@ def test_qr_cells_of_one_identity(binaries, tmp_path):
         assert failure[0].info == {"cell": "0"}
 
 
+# Of a server of its own, beside a cell over files.
+@pytest.mark.sqlite
 def test_postgresql(binaries, tmp_path):
     """C16: PostgreSQL's tables belong to the cell they were made in too, and a cell's rows are read as that cell's"""
     server = postgresql.PostgreSQL()
@@ -504,6 +516,7 @@ def test_postgresql(binaries, tmp_path):
         server.stop()
 
 
+@pytest.mark.sqlite
 def test_export_keeps_the_cell(binaries, tmp_path):
     """C16: an export says whose cell its rows are of, and what is imported from it is that cell's"""
     fleet = cell(binaries, tmp_path / "fleet", 6)
@@ -567,6 +580,7 @@ def numbered(number):
     return (("x-latchkey-cell", str(number)),)
 
 
+@pytest.mark.sqlite
 def test_a_balancer_routes(binaries, tmp_path):
     """C16: HAProxy, by the very file in deploy/proxies, brings calls to the cell that they name; what names none is refused by name"""
     with services.Fleet(binaries, tmp_path / "scratch") as scratch:

@@ -18,6 +18,8 @@ from latchkey.identity.v1 import auth_service_pb2
 from latchkey.migration.v1 import migration_service_pb2
 from world import UNTHROTTLED, World, record, unique_identifier
 
+pytestmark = pytest.mark.sqlite
+
 DATABASES = ("identity.db", "migrator.db", "qr.db")
 
 

@@ -21,6 +21,8 @@ from latchkey.identity.v1 import guest_service_pb2, transfer_service_pb2, transf
 from latchkey.migration.v1 import migration_service_pb2
 from world import CLIENT_ID, UNTHROTTLED, World, record, refused
 
+pytestmark = pytest.mark.sqlite
+
 PARTS = {"identity": "identity", "qr": "qr", "migrator": "migration"}
 server = postgresql.serving(scope="module")
 

@@ -164,6 +164,7 @@ def database():
     server.stop()
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("command", DISCUSSIONS, ids=lambda command: command or "latchkey")
 def test_examples_work(command, fleet, binaries, tmp_path, request):
     """Every command's help has an example of that command, and it works as it stands"""

@@ -14,6 +14,7 @@ from world import UNTHROTTLED
 BUSY = ("OVERLOADED", "failed  p99>2s", "none in the built-in store", "as soon as the migrator can be reached")
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("page", [page for page in guides.PAGES if guides.blocks(page)], ids=lambda page: page.stem)
 def test_commands_print_what_the_page_shows(page, binaries, tmp_path):
     """Every command block of README and of the guides runs, and prints what the page shows"""

@@ -12,6 +12,8 @@ import pytest
 import web
 import wire
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 HOST = b"host: localhost\r\n"
 GET = b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n"
 CHECK = "/grpc.health.v1.Health/Check"

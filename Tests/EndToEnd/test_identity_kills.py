@@ -11,7 +11,6 @@ import time
 
 import grpc
 import pytest
-import services
 from latchkey.identity.v1 import auth_service_pb2, link_service_pb2, link_service_pb2_grpc
 from waiting import eventually
 from world import PASSWORD, UNTHROTTLED, World, is_overloaded, unique_identifier
@@ -208,11 +207,12 @@ def test_violations_are_found(world):
 
 
 @pytest.fixture
-def killable(binaries, tmp_path):
-    with services.Fleet(binaries, tmp_path, arguments=UNTHROTTLED | {"identity": CHEAP_PASSWORDS}) as fleet:
+def killable(engine, binaries, tmp_path):
+    with engine(binaries, tmp_path, arguments=UNTHROTTLED | {"identity": CHEAP_PASSWORDS}) as fleet:
         yield World(fleet)
 
 
+@pytest.mark.every_engine
 def test_kills_under_load(killable):
     """G2, R14, R19: kills under load lose no acknowledged change, make no second guest and revive no token"""
     seed = int(os.environ.get("SEED", random.randrange(2**32)))

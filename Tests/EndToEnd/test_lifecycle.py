@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 
 import grpc
+import pytest
 from latchkey.identity.v1 import guest_service_pb2
 from world import record, refused, unique_identifier
 
@@ -107,6 +108,7 @@ def test_export_and_delete(world, cli):
     assert cli(world, "phone", "record", "collections")["collections"] == []
 
 
+@pytest.mark.sqlite
 def test_deletion_survives_kills(own_world):
     """R10: a guest that is deleted while the migrator is dead has no records when it is back, whoever was killed"""
     device = own_world.device()

@@ -83,6 +83,7 @@ def test_modes(binaries, world, tmp_path, mode):
     assert all(row[-1] in ("1.00", "-", "ratio") for row in rows)
 
 
+@pytest.mark.usefixtures("engine")
 def test_errors_fail(binaries, tmp_path):
     """A test of which one operation in a hundred fails has failed, unless it is told otherwise"""
     arguments = {"qr": ["--limits-issues-per-minute", "5"]}
@@ -94,6 +95,7 @@ def test_errors_fail(binaries, tmp_path):
         assert "failed  errors>1%" in load(binaries, other, *words, status=1).stdout
 
 
+@pytest.mark.usefixtures("engine")
 def test_development_takes_a_load(binaries, tmp_path):
     """Services that run with --dev take what one machine can send, for which others tell it to slow down"""
     with services.Fleet(binaries, tmp_path, arguments={"*": ["--dev"]}) as fleet:
@@ -328,6 +330,7 @@ def serving(servicer):
         server.stop(None).wait()
 
 
+@pytest.mark.usefixtures("engine")
 def test_tokens_are_renewed(binaries, tmp_path):
     """A run that outlasts its accounts' access tokens shows no token past its time, and tells of each renewal"""
     with services.Fleet(binaries, tmp_path, arguments={"identity": ["--token-access-lifetime", "5s"]}) as fleet:

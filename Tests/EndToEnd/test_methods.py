@@ -38,6 +38,8 @@ import proofs
 import services
 from world import CLIENT_ID, PASSWORD, Device, World, base64url, bearer, refused, unique_identifier
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 MAIL_PASSWORD = "the mail server's password"
 WEBHOOK_SECRET = b"a secret that both sides know"
 
@@ -502,6 +504,8 @@ def dpop_proof(device, method, token=None):
     return proofs.make(device.key, f"https://x{method}", token)
 
 
+# Over PostgreSQL every proof needs a nonce.
+@pytest.mark.sqlite
 def test_R21_R22_bound_tokens_by_a_stock_client(scene):
     """R21: R22 bound tokens by a stock client"""
     device = scene.world.account()

@@ -46,6 +46,8 @@ def test_promtool(world, cli, name):
     assert described == typed
 
 
+# Over PostgreSQL other things are counted of the store, and proofs are asked for again with a nonce.
+@pytest.mark.sqlite
 def test_names_of_dashboards(world, cli):
     """calls, the process, the store and the funnel of codes are counted under the names that dashboards ask for"""
     before = values(scrape(world.fleet["qr"]))
@@ -75,6 +77,7 @@ def test_series_are_few(own_world):
         assert len(values(scrape(own_world.fleet[name]))) < 150
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_start_warns_of_nothing(binaries, tmp_path):
     """all services are ready within 300 ms of each other, and none logs a warning on the way"""
     with services.Fleet(binaries, tmp_path) as fleet:

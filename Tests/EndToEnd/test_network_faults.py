@@ -13,6 +13,8 @@ import pytest
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
 from world import UNTHROTTLED, World, is_overloaded
 
+pytestmark = pytest.mark.sqlite
+
 # Seconds of silence after which a client with a call open is asked for a sign of life, and for how long.
 SILENCE, PATIENCE = 1, 2
 # What a busy machine may add.

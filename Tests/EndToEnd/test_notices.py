@@ -126,6 +126,7 @@ def change_password(world, tokens):
     accounts.ChangePassword(request, metadata=bearer(tokens.access_token), timeout=20)
 
 
+@pytest.mark.usefixtures("engine")
 def test_R48_a_thief_who_changes_the_way_in_is_not_the_one_who_is_told(told, gateway):
     """R48: with a stolen session, fresh, a thief links an address of theirs and takes the owner's away: the owner is told."""
     gateway.open.set()
@@ -151,6 +152,7 @@ def test_R48_a_thief_who_changes_the_way_in_is_not_the_one_who_is_told(told, gat
     assert {taken[:2] for taken in gateway.taken[1:]} == {(address, "identity_unlinked"), (thiefs, "identity_unlinked")}
 
 
+@pytest.mark.sqlite
 def test_R48_a_kill_between_a_change_and_its_notice_loses_no_notice(told, gateway):
     """R48: identity is killed after a change and before its notice: whether it was on its way or not, the owner is told."""
     people = [owner(told, gateway) for _ in range(DELIVERIES + 1)]

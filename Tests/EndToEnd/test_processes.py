@@ -33,6 +33,7 @@ def event_loops(process):
     return sum(thread.joinpath("comm").read_text().startswith("NIO-ELT-") for thread in threads)
 
 
+@pytest.mark.usefixtures("engine")
 def test_bound_to_a_core(binaries, tmp_path):
     """R42: a service that is bound to one core has one event loop: two would only wait for each other"""
     cores = os.sched_getaffinity(0)
@@ -177,6 +178,7 @@ def test_probe(own_world):
     assert status == 1
 
 
+@pytest.mark.sqlite
 def test_files_are_private(own_world):
     """R2: keys, tokens and databases are readable by their owner only"""
     own_world.account()
@@ -187,6 +189,7 @@ def test_files_are_private(own_world):
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, f"{path} is open to others"
 
 
+@pytest.mark.sqlite
 def test_no_secret_at_rest(own_world):
     """R2: no token, password, poll secret or verifier is in a database or a log"""
     phone = own_world.account()

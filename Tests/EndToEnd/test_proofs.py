@@ -9,6 +9,8 @@ from latchkey.migration.v1 import record_service_pb2, record_service_pb2_grpc
 import proofs
 from world import CLIENT_ID, PASSWORD, World, refused
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 AUTHENTICATE = "/latchkey.identity.v1.AuthService/Authenticate"
 SESSIONS = "/latchkey.identity.v1.SessionService/ListSessions"
 RECORDS = "/latchkey.migration.v1.RecordService/ListRecords"
@@ -56,7 +58,10 @@ def nonce_of(call, proof):
     return failure[0].info["dpop_nonce"]
 
 
-@pytest.mark.parametrize("arguments", [[], ["--dpop-nonces"]], ids=["as configured by default", "nonces for all"])
+# Over PostgreSQL nonces are for all, whatever the configuration says.
+@pytest.mark.parametrize(
+    "arguments", [pytest.param([], marks=pytest.mark.sqlite), ["--dpop-nonces"]], ids=["as configured by default", "nonces for all"]
+)
 def test_R51_a_proof_is_taken_once_also_when_the_service_was_killed_in_between(binaries, tmp_path, arguments):
     """R51: a proof is taken once also when the service was killed in between"""
     with services.Fleet(binaries, tmp_path, arguments={"*": arguments}) as fleet:

@@ -18,6 +18,8 @@ import authority
 import services
 from world import CLIENT_ID, World, base64url, refused
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 KEY = ec.generate_private_key(ec.SECP256R1())
 KEY_SET = json.dumps({
     "keys": [{

@@ -234,6 +234,7 @@ def test_pages_and_web_calls_pass_a_proxy(proxied):
             assert connection.request("GET", "/healthz")[0] == 200
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_proxy_follows_a_service_that_goes(binaries, tmp_path, program):
     """X4: a service that drains ends its connections with a proxy by GOAWAY, and clients that retry lose no call"""
@@ -320,6 +321,7 @@ def challenge(world, source, connect, headers=()):
     return guest_service_pb2.GetChallengeResponse.FromString(reply.messages[0]).pow_bits
 
 
+@pytest.mark.usefixtures("engine")
 def test_limits_are_the_clients(strict_front):
     """R53: a limit counts the client behind the proxy, by every way of calling, and no field that a client forged"""
     # Each proxy has clients of its own: what one counted, the others know.
@@ -335,6 +337,7 @@ def test_limits_are_the_clients(strict_front):
     assert challenge(strict_front, other, web.HTTP1) >= 16
 
 
+@pytest.mark.usefixtures("engine")
 def test_forged_fields_of_a_stranger(strict_world):
     """R53: who is no listed proxy is who it is, whatever its fields or its first bytes say"""
     source = "127.99.0.2"
@@ -357,6 +360,7 @@ def web_call(world, source, method, message, answer, metadata=()):
     return answer.FromString(reply.messages[0])
 
 
+@pytest.mark.usefixtures("engine")
 def test_risk_is_the_clients(strict_front):
     """R53: a phone elsewhere is told so when it scans, although both come by one proxy"""
     network = 10 * (1 + PROGRAMS.index(strict_front.fleet.program))

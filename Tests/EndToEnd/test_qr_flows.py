@@ -89,6 +89,7 @@ def test_device_grant(world, monkeypatch):
     assert answer["error"] == "invalid_request" and "code_challenge" in answer["error_description"]
 
 
+@pytest.mark.usefixtures("engine")
 def test_device_grant_without_pkce(binaries, tmp_path, monkeypatch):
     """RFC 8628, S28: a client that the installation lists signs in by its device code alone"""
     arguments = {"qr": ["--oauth-clients-without-pkce", CLIENT_ID, "--poll-interval", "0s"]}

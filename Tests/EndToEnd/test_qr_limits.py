@@ -10,6 +10,8 @@ from latchkey.qr.v1 import qr_session_service_pb2 as pb
 from moved_clock import MovedClock
 from world import CLIENT_ID, TRUSTING, Failure, World, base64url, refused
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 # What a network may type wrongly in a code's life (QRSessionService's Limits).
 TYPED_BY_NETWORK = 20

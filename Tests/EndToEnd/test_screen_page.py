@@ -118,6 +118,7 @@ def test_screen_says_how_it_ended(world, browser):
     browser.wait("document.title === 'Nobody was signed in'")
 
 
+@pytest.mark.usefixtures("engine")
 def test_screen_outlives_its_codes_and_the_service(binaries, tmp_path, browser):
     """S4: an expired code is replaced and said to be; while the service is away the page says so, and goes on after"""
     with services.Fleet(binaries, tmp_path, arguments={"qr": ["--code-lifetime", "4s"]}) as fleet:

@@ -8,6 +8,8 @@ from chains import Lab
 from latchkey.identity.v1 import auth_service_pb2 as auth
 from world import CLIENT_ID
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 ANY = {"pick": 0, "other": 0, "to": "thief", "whole": False, "signed": False, "bound": False}
 
 

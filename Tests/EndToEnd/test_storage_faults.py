@@ -113,6 +113,7 @@ def wait_for(holds, otherwise, seconds=20):
         time.sleep(0.05)
 
 
+@pytest.mark.sqlite
 def test_storage_fails_and_comes_back(failing):
     """S5: without storage every step is answered or refused in time, nothing acknowledged is lost, and no restart is needed"""
     world, fault = failing
@@ -230,6 +231,7 @@ def is_closed(client):
         return True
 
 
+@pytest.mark.usefixtures("engine")
 def test_few_open_files(binaries, tmp_path):
     """A service that may have few files takes as many connections as they allow, refuses the rest, and signs people in"""
     fleet = services.Fleet(binaries, tmp_path, arguments=UNTHROTTLED)

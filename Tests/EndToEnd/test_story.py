@@ -9,6 +9,7 @@ import services
 from story import Story
 
 
+@pytest.mark.every_engine
 def test_story(world):
     """G17: the whole story by a stock gRPC client: guest, records, account, conflict, merge, QR sign-in"""
     Story(world).play()
@@ -32,6 +33,7 @@ def test_killed_between_all_steps(own_world, name):
     Story(own_world).play(between)
 
 
+@pytest.mark.every_engine
 @pytest.mark.parametrize("name", services.NAMES)
 def test_killed_once(own_world, name):
     """R39: a service that was killed once, after any step, goes on to the end as if it had not been"""

@@ -167,6 +167,7 @@ def reasons(fleet):
     return {error["reason"] for error in errors(fleet)}
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_renewed_certificate_is_served_without_a_restart(renewable):
     fleet, old, new = renewable
     assert serves(fleet, old) and not serves(fleet, new)
@@ -188,6 +189,7 @@ def test_a_renewed_certificate_is_served_without_a_restart(renewable):
     assert errors(fleet) == []
 
 
+@pytest.mark.usefixtures("engine")
 def test_calls_go_on_while_certificates_are_renewed(renewable, tmp_path):
     """On connections that stand and on new ones, by files that change and by SIGHUP: not one call fails"""
     fleet, old, _ = renewable
@@ -227,6 +229,7 @@ def test_calls_go_on_while_certificates_are_renewed(renewable, tmp_path):
     assert len(seen) == 5 and len(answered) > 20
 
 
+@pytest.mark.usefixtures("engine")
 def test_sighup_takes_the_certificate_at_once(renewable):
     fleet, old, new = renewable
     replace(old, new)
@@ -234,6 +237,7 @@ def test_sighup_takes_the_certificate_at_once(renewable):
     eventually(lambda: serves(fleet, new))
 
 
+@pytest.mark.usefixtures("engine")
 def test_files_that_do_not_hold_change_nothing(renewable):
     fleet, old, new = renewable
     # The new certificate with the old key.
@@ -280,6 +284,7 @@ def mutual(binaries, tmp_path_factory):
         world.close()
 
 
+@pytest.mark.usefixtures("engine")
 def test_R41_services_call_each_other_by_certificate_alone(mutual):
     """R41: services call each other by certificate alone"""
     world, _ = mutual
@@ -290,6 +295,7 @@ def test_R41_services_call_each_other_by_certificate_alone(mutual):
     assert screen.poll(wait_ms=5000).tokens.access_token
 
 
+@pytest.mark.usefixtures("engine")
 def test_R41_a_service_only_method_asks_for_the_right_certificate(mutual, tmp_path):
     """R41: a service only method asks for the right certificate"""
     world, issuer = mutual

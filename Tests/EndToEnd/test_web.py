@@ -55,6 +55,7 @@ def challenge_request(world):
     return wire.framed(request.SerializeToString())
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("content_type", FORMATS)
 def test_unary(any_world, connect, content_type):
     """W1: a unary call by gRPC-Web, in bytes and in text, by ALPN and by first bytes, many on one connection"""
@@ -68,6 +69,7 @@ def test_unary(any_world, connect, content_type):
             assert guest_service_pb2.GetChallengeResponse.FromString(message).challenge
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("content_type", [BINARY, TEXT])
 def test_server_streaming(any_world, connect, content_type):
     """W2: a stream of responses by gRPC-Web ends with its deadline, its messages sent as they came"""
@@ -109,6 +111,7 @@ def test_client_gone(world):
         time.sleep(0.02)
 
 
+@pytest.mark.usefixtures("engine")
 def test_error_details(any_world, connect):
     """W5: an error comes in the trailers frame with its message and details"""
     request = qr_session_service_pb2.IssueSessionRequest(client_id="")
@@ -167,6 +170,7 @@ BAD = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input(any_world, connect, name):
     """W8: what no library sends gets its own status, and the service goes on"""
@@ -205,6 +209,7 @@ PREFLIGHT = {
 }
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("origin", [ORIGIN, "http://localhost:3000"])
 def test_preflight(cors_world, connect, origin):
     """W11: a listed origin may call with the headers it asks for, and read the status; never with cookies"""
@@ -228,6 +233,7 @@ def test_preflight(cors_world, connect, origin):
         assert refused.headers["access-control-allow-origin"] == origin
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize(
     "origin",
     ["https://evil.example", "http://app.example", "https://app.example.evil", "https://app.example:444", "null", "*"],
@@ -287,6 +293,7 @@ PAGE = """<!doctype html><pre id=out>waiting</pre><script>
 </script>"""
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed")
 @pytest.mark.parametrize("listed", [True, False])
 def test_browser(binaries, tmp_path, listed):

@@ -74,8 +74,9 @@ package struct CountAttempt: IdentityCommand {
       before[share] = counted
     }
     for share in shares {
+      let lastAt = before[share].map { max($0.lastAt, attempt.now) } ?? attempt.now
       try await rows.attempts.put(
-        CountedTries(failures: (before[share]?.failures ?? 0) + 1, lastAt: attempt.now), attempt.targetHash, share)
+        CountedTries(failures: (before[share]?.failures ?? 0) + 1, lastAt: lastAt), attempt.targetHash, share)
     }
     return .allowed(CountedAttempt(attempt: attempt, before: before))
   }

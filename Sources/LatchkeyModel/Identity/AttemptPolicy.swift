@@ -41,9 +41,13 @@ package struct AttemptPolicy: Sendable, Equatable {
   ///   - failures: tries in a row that were not right.
   ///   - last: when the last of them was made.
   package func wait(after failures: Int64, last: Timestamp, at now: Timestamp) -> Duration? {
-    let until = last + delay(after: failures)
+    let delay = delay(after: failures)
+    // Of tries at once, or at two instances, one that was counted before may be later by its clock: while some are free
+    // nobody waits for that.
+    guard delay > .zero else { return nil }
+    let until = last + delay
     // A clock that went back must not stretch the wait beyond what it was meant to be.
-    return now < until ? min(until - now, delay(after: failures)) : nil
+    return now < until ? min(until - now, delay) : nil
   }
 
   package func delay(after failures: Int64) -> Duration {

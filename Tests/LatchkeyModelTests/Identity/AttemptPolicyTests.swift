@@ -23,5 +23,7 @@ struct AttemptPolicyTests {
     #expect(policy.wait(after: 13, last: last, at: last + .seconds(7)) == .seconds(1))
     #expect(policy.wait(after: 13, last: last, at: last + .seconds(8)) == nil)
     #expect(policy.wait(after: 13, last: last, at: last - .seconds(86_400)) == .seconds(8))
+    // One that was counted before, by a clock that is ahead, is no reason to wait while tries are free.
+    #expect(policy.wait(after: 4, last: last, at: last - .milliseconds(5)) == nil)
   }
 }

@@ -134,7 +134,7 @@ def test_overload_of_another_source(own_world):
                 while of_many["OVERLOADED"] < 100 and time.monotonic() < until:
                     await asyncio.sleep(0.1)
                 for _ in range(40):
-                    await issue(few, 10, of_few)
+                    await issue(few, 30, of_few)
                     await asyncio.sleep(0.05)
                 is_over.set()
                 await flooding
@@ -144,7 +144,7 @@ def test_overload_of_another_source(own_world):
             few.close()
 
     of_many, of_few = asyncio.run(run())
-    assert of_many["OVERLOADED"] > 500 and of_many["served"] > 50, of_many
+    assert of_many["OVERLOADED"] >= 100 and of_many["served"] > 50, of_many
     assert of_few == {"served": 41}, of_few
 
 

@@ -124,13 +124,13 @@ def batch_of(seed, batch, size):
 class Lab:
     """The services with a clock that is moved, and ways to call them."""
 
-    def __init__(self, binaries, directory):
+    def __init__(self, binaries, directory, fleet=services.Fleet):
         self.clock = MovedClock(directory)
         arguments = {name: list(flags) for name, flags in UNTHROTTLED.items()}
         arguments["qr"] += ["--limits-decisions-per-minute", "0", "--limits-outstanding-codes", "1000000"]
         # What is tried here is not how hard a password is to guess.
         arguments["identity"] = ["--password-memory-kib", "8192", "--password-passes", "1", "--password-threads", "2"]
-        self.fleet = services.Fleet(binaries, directory, arguments=arguments)
+        self.fleet = fleet(binaries, directory, arguments=arguments)
         self.fleet.environment = self.clock.environment
 
     def __enter__(self):
@@ -160,6 +160,8 @@ class Lab:
             await asyncio.gather(*(actor.take(piece[number]) for actor, piece in zip(actors, pieces)))
             if number < len(moves):
                 self.clock.move(moves[number])
+                # Over PostgreSQL identity looks first which keys sign.
+                await asyncio.to_thread(self.fleet["identity"].wait_until_ready)
         await asyncio.gather(*(actor.look() for actor in actors))
         return actors
 

@@ -7,16 +7,13 @@ import pytest
 from chain_model import RULES, Event, disagreement
 from chains import Lab, explore, unnoticed
 
-# Over PostgreSQL identity does not know at once after such moves of the clock which keys sign, and says so.
-pytestmark = pytest.mark.sqlite
-
 # With seeds of its own each time, and those by which every rule is noticed.
 CHAINS, KNOWN, KNOWN_SEED = 300, 500, "rules-20"
 
 
 @pytest.fixture(scope="module")
-def lab(binaries, tmp_path_factory):
-    with Lab(binaries, tmp_path_factory.mktemp("chains")) as lab:
+def lab(engine, binaries, tmp_path_factory):
+    with Lab(binaries, tmp_path_factory.mktemp("chains"), engine) as lab:
         yield lab
 
 

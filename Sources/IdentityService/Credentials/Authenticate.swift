@@ -31,19 +31,21 @@ extension AuthHandlers {
     let guest = try callers.guestSession(of: request.guestToken, provenKey: boundKey, at: clock.now())
     let choice = try Self.choice(request.onConflict)
     let replay = try replay(request, context)
+    let issuing = try tokens.issuing()
     let asked = Asked(
-      message: request, client: client, label: label, guest: guest, boundKey: boundKey, choice: choice, replay: replay)
+      message: request, client: client, label: label, guest: guest, boundKey: boundKey, choice: choice, replay: replay,
+      issuing: issuing)
     guard let replay else { return try await begin(asked, context) }
     let reporting = choice == .report && request.linkTicket.isEmpty ? guest : nil
     // What can be guessed is looked at first, where tries count: the record of an earlier answer tells as much.
     let isGuessable = Self.isGuessable(request)
-    if !isGuessable, let first = try await answered(replay, reportingTo: reporting) { return first }
+    if !isGuessable, let first = try await answered(replay, reportingTo: reporting, issuing) { return first }
     do throws(RPCError) {
       return try await begin(asked, context)
     } catch {
       if isGuessable, Self.isAboutTheCredential(error) { throw error }
       // An equal request may have finished while this one was looked at, and have spent what it presents.
-      if let first = try await answered(replay, reportingTo: reporting) { return first }
+      if let first = try await answered(replay, reportingTo: reporting, issuing) { return first }
       throw error
     }
   }
@@ -67,6 +69,7 @@ extension AuthHandlers {
     let boundKey: String?
     let choice: Choice
     let replay: SignIn.Replay?
+    let issuing: IssuingTokens
   }
 
   private func begin(
@@ -125,7 +128,7 @@ extension AuthHandlers {
     )
     switch try await perform(signIn) {
     case .signedIn(let signedIn):
-      let answer = try await answer(signedIn, at: now)
+      let answer = try await answer(signedIn, asked.issuing, at: now)
       await login?.afterwards()
       return answer
     case .credentialChanged: throw .invalidCredentials
@@ -177,7 +180,7 @@ extension AuthHandlers {
       replay: asked.replay
     )
     switch try await perform(registration) {
-    case .registered(let signedIn): return try await answer(signedIn, at: now)
+    case .registered(let signedIn): return try await answer(signedIn, asked.issuing, at: now)
     // Two first sign-ins of one person met: the other one made the account, and a try again signs in to it.
     case .identifierTaken, .identifierUnproven:
       throw RPCError(.aborted, "the account came to be meanwhile; try again", retryAfter: .milliseconds(100))
@@ -222,7 +225,8 @@ extension AuthHandlers {
   /// - Parameter guest: the session of the guest who would be told of a conflict.
   private func answered(
     _ replay: SignIn.Replay,
-    reportingTo guest: SessionID?
+    reportingTo guest: SessionID?,
+    _ issuing: IssuingTokens
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse? {
     let now = clock.now()
     if let guest {
@@ -232,16 +236,17 @@ extension AuthHandlers {
       }
     }
     guard let first = try await look(FindSignedIn(replaying: replay.key, at: now)) else { return nil }
-    return try await answer(first, at: now)
+    return try await answer(first, issuing, at: now)
   }
 
   /// The sign-in is durable by now, and so is the wish to merge: handing it to the migrator at once only makes the
   /// answer richer.
   private func answer(
     _ signedIn: SignedIn,
+    _ issuing: IssuingTokens,
     at now: LatchkeyModel.Timestamp
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
-    let tokens = try tokens.tokens(of: signedIn.session, at: now)
+    let tokens = try issuing.tokens(of: signedIn.session, at: now)
     var change = IdentityV1.AccountChange(signedIn)
     if let merge = signedIn.merge {
       if let migration = await migrator?.handOver(merge) {

@@ -19,6 +19,7 @@ extension AuthHandlers {
     let caller = try context.callerSession()
     if reach != .local { try callers.require(IdentityAccess.ownersWord, of: context) }
     let now = clock.now()
+    let issuing = wantsGuest ? try tokens.issuing() : nil
     var nextGuest: LogOut.NextGuest?
     if wantsGuest {
       guard let session = try await session(caller) else { throw .sessionRevoked }
@@ -48,8 +49,8 @@ extension AuthHandlers {
         reason: "DEVICE_KEY_REQUIRED")
     case .loggedOut(let ended, let guest):
       var response = IdentityV1.LogoutResponse(sessionsEnded: Int64(ended))
-      if let session = guest?.session {
-        response.tokens = try tokens.tokens(of: session, at: now)
+      if let session = guest?.session, let issuing {
+        response.tokens = try issuing.tokens(of: session, at: now)
         response.subject = CommonV1.Subject(session)
         response.storageNamespace = session.subject.storageNamespace
       }

@@ -33,10 +33,11 @@ extension AuthHandlers {
         // A token that is bound to a key is nothing without it, and rotates for nobody else (R21).
         mint.isGenuine(token, of: session) && Self.isAllowed(session, provenKey)
       })
+    let issuing = try tokens.issuing()
     let outcome = try await stored { () throws(StorageError) in try await domain.refresh(refresh) }
     switch outcome {
     case .refreshed(let session):
-      return IdentityV1.RefreshResponse(tokens: try tokens.tokens(of: session, at: now))
+      return IdentityV1.RefreshResponse(tokens: try issuing.tokens(of: session, at: now))
     case .reused(let session):
       logger.warning(
         "a refresh token was used twice; its session has ended",

@@ -66,6 +66,7 @@ extension AuthHandlers {
     _ asked: Asked,
     _ context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RegisterResponse {
+    let issuing = try tokens.issuing()
     let guest = try callers.guestSession(of: asked.message.guestToken, provenKey: asked.boundKey, at: clock.now())
     try admission.registrations.admit(
       asked.work,
@@ -100,7 +101,7 @@ extension AuthHandlers {
       replay: asked.replay
     )
     switch try await perform(registration) {
-    case .registered(let signedIn): return try answer(signedIn, at: now)
+    case .registered(let signedIn): return try answer(signedIn, issuing, at: now)
     case .identifierTaken: throw .identityInUse
     case .identifierUnproven: throw .identityUnproven
     case .codeSpent: throw .codeVoid
@@ -113,15 +114,16 @@ extension AuthHandlers {
   private func answered(_ replay: SignIn.Replay) async throws(RPCError) -> IdentityV1.RegisterResponse? {
     let now = clock.now()
     guard let first = try await look(FindSignedIn(replaying: replay.key, at: now)) else { return nil }
-    return try answer(first, at: now)
+    return try answer(first, try tokens.issuing(), at: now)
   }
 
   private func answer(
     _ signedIn: SignedIn,
+    _ issuing: IssuingTokens,
     at now: LatchkeyModel.Timestamp
   ) throws(RPCError) -> IdentityV1.RegisterResponse {
     IdentityV1.RegisterResponse(
-      tokens: try tokens.tokens(of: signedIn.session, at: now),
+      tokens: try issuing.tokens(of: signedIn.session, at: now),
       subject: CommonV1.Subject(signedIn.session),
       profile: CommonV1.Profile(signedIn.profile),
       accountChange: IdentityV1.AccountChange(signedIn),

@@ -13,6 +13,7 @@ extension AuthHandlers {
   ) async throws(RPCError) -> IdentityV1.StepUpResponse {
     guard let presented = request.method else { throw .invalid("method", "is missing") }
     let caller = try context.requireSubject()
+    let issuing = try tokens.issuing()
     let client = try RequestFields.clientID(caller.clientID)
     let proven =
       caller.isGuest
@@ -24,7 +25,7 @@ extension AuthHandlers {
       lifetimes: tokens.lifetimes, address: context.peer.address, now: clock.now())
     switch try await perform(stepUp) {
     case .steppedUp(let session):
-      return IdentityV1.StepUpResponse(tokens: try tokens.tokens(of: session, at: stepUp.now))
+      return IdentityV1.StepUpResponse(tokens: try issuing.tokens(of: session, at: stepUp.now))
     case .sessionEnded: throw .sessionRevoked
     case .credentialChanged: throw .invalidCredentials
     case .challengeUsed: throw .challengeInvalid

@@ -48,11 +48,12 @@ extension GrantHandlers {
       kind: kind,
       turn: request.turn == 0 ? nil : request.turn
     )
+    let issuing = try tokens.issuing()
     switch try await perform(grant) {
     case .issued(let session, let profile):
       if case .bind = kind { notices.hurry() }
       return IdentityV1.IssueForQrResponse(
-        tokens: try tokens.tokens(of: session, at: now),
+        tokens: try issuing.tokens(of: session, at: now),
         subject: CommonV1.Subject(session),
         profile: CommonV1.Profile(profile),
         storageNamespace: session.subject.storageNamespace

@@ -58,6 +58,7 @@ extension GuestHandlers {
       ),
       mayBeNew: !newGuests.room.isFull
     )
+    let issuing = try tokens.issuing()
     switch try await perform(start) {
     case .challengeUsed: throw .challengeInvalid
     case .cloned: throw .deviceCloned
@@ -65,16 +66,17 @@ extension GuestHandlers {
     case .full: throw .noRoomForGuests
     case .started(let guest):
       if guest.isNew { newGuests.room.added() }
-      return try response(guest, at: now)
+      return try response(guest, issuing, at: now)
     }
   }
 
   private func response(
     _ guest: StartedGuest,
+    _ issuing: IssuingTokens,
     at now: LatchkeyModel.Timestamp
   ) throws(RPCError) -> IdentityV1.IssueGuestResponse {
     IdentityV1.IssueGuestResponse(
-      tokens: try tokens.tokens(of: guest.session, at: now),
+      tokens: try issuing.tokens(of: guest.session, at: now),
       subject: CommonV1.Subject(guest.session),
       created: guest.isNew,
       lastLoginHint: guest.lastLogin.map { IdentityV1.LastLoginHint($0) },

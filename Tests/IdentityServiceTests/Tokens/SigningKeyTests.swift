@@ -154,7 +154,7 @@ struct SigningKeyTests {
     let tokens = try await harness.register("ada@example.com").tokens.orThrow()
     var claims = try harness.core.tokens.verify(tokens.accessToken, at: harness.clock.now())
     claims.audience = ["latchkey-qr"]
-    let elsewhere = try harness.core.tokens.keys.sign(claims)
+    let elsewhere = try harness.core.tokens.keys.signer().sign(claims)
     await expectRefusal(.unauthenticated, "TOKEN_INVALID") {
       try await harness.logOut(CommonV1.TokenSet(accessToken: elsewhere))
     }

@@ -45,10 +45,11 @@ extension DeviceHandlers {
       random: random
     )
     let resolve = ResolveClone(replacement, choice, newSubject: SubjectID(from: random), draft: draft)
+    let issuing = try tokens.issuing()
     switch try await perform(resolve) {
     case .resolved(let guest):
       return IdentityV1.ResolveCloneResponse(
-        tokens: try tokens.tokens(of: guest.session, at: now),
+        tokens: try issuing.tokens(of: guest.session, at: now),
         subject: CommonV1.Subject(guest.session),
         created: guest.isNew,
         storageNamespace: guest.session.subject.storageNamespace

@@ -75,15 +75,6 @@ package final class SigningKeyRing: Sendable {
     return made.entry
   }
 
-  package func sign(_ claims: AccessTokenClaims) throws(SigningKeyError) -> String {
-    let signer = try signer()
-    do throws(CryptographyError) {
-      return try signer.sign(claims)
-    } catch {
-      throw .cryptography(error)
-    }
-  }
-
   /// A statement that is no access token, which `type` says.
   package func sign(_ payload: JSONValue, type: String) throws(SigningKeyError) -> String {
     let signer = try signer()
@@ -94,7 +85,10 @@ package final class SigningKeyRing: Sendable {
     }
   }
 
-  private func signer() throws(SigningKeyError) -> AccessTokenSigner {
+  /// The key whose time it is.
+  ///
+  /// Errors: `unknown`.
+  package func signer() throws(SigningKeyError) -> AccessTokenSigner {
     let (instant, wall) = (ContinuousClock.now, clock.now())
     let signer = state.withLock { state -> AccessTokenSigner? in
       guard isKnown(state, instant, wall) else { return nil }

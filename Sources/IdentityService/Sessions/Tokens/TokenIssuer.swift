@@ -34,50 +34,21 @@ package struct TokenIssuer: Sendable {
     self.random = random
   }
 
-  /// The session's tokens, as an answer carries them.
-  package func tokens(of session: Session, at now: Timestamp) throws(RPCError) -> CommonV1.TokenSet {
-    CommonV1.TokenSet(
-      accessToken: try accessToken(of: session, at: now),
-      tokenType: session.boundKeyThumbprint == nil ? "Bearer" : "DPoP",
-      expiresIn: lifetimes.access.secondsRoundedUp,
-      refreshToken: refresh.newest(of: session),
-      refreshExpiresIn: (session.family.idleExpiry - now).components.seconds,
-      scope: session.scope.description,
-      sid: session.id.description,
-      cnfJkt: session.boundKeyThumbprint ?? "",
-      serverTime: GoogleProtobuf.Timestamp(now)
-    )
+  /// What makes tokens for one call. Asked for before the call keeps anything: nobody's code or challenge is used up for a
+  /// session whose tokens cannot be signed.
+  ///
+  /// Errors: `UNAVAILABLE` while it is not known which keys sign.
+  package func issuing() throws(RPCError) -> IssuingTokens {
+    do throws(SigningKeyError) {
+      return IssuingTokens(issuer: self, signer: try keys.signer(), random: random)
+    } catch {
+      throw RPCError(signing: error, "the token")
+    }
   }
 
   /// A token for the service itself to act for the session's owner, who agreed: not bound to a key that it does not have.
   package func delegatedToken(of session: Session, at now: Timestamp) throws(RPCError) -> String {
-    try accessToken(of: session, keyThumbprint: nil, at: now)
-  }
-
-  package func accessToken(of session: Session, at now: Timestamp) throws(RPCError) -> String {
-    try accessToken(of: session, keyThumbprint: session.boundKeyThumbprint, at: now)
-  }
-
-  private func accessToken(
-    of session: Session, keyThumbprint: String?, at now: Timestamp
-  ) throws(RPCError) -> String {
-    let claims = AccessTokenClaims(
-      subject: session.subject.description,
-      audience: audiences,
-      issuer: issuer,
-      issuedAt: now,
-      expiresAt: now + lifetimes.access,
-      tokenID: Base64URL.encode(random.bytes(16)),
-      clientID: session.client.description,
-      scope: session.scope.description,
-      sessionID: session.id.description,
-      authenticatedAt: session.authenticatedAt,
-      authenticationMethods: session.provenBy?.proofReferences ?? [],
-      isGuest: session.isGuest,
-      keyThumbprint: keyThumbprint,
-      isConfirmed: session.isConfirmed
-    )
-    return try sign(claims)
+    try issuing().accessToken(of: session, keyThumbprint: nil, at: now)
   }
 
   /// Shows the migrator that somebody agreed to a merge, whose session may be over by now: a token of no session, which
@@ -96,15 +67,7 @@ package struct TokenIssuer: Sendable {
       authenticatedAt: now,
       isGuest: isGuest
     )
-    return try sign(claims)
-  }
-
-  private func sign(_ claims: AccessTokenClaims) throws(RPCError) -> String {
-    do throws(SigningKeyError) {
-      return try keys.sign(claims)
-    } catch {
-      throw RPCError(signing: error, "the token")
-    }
+    return try issuing().sign(claims)
   }
 
   /// Errors: `UNAVAILABLE` while they are not known.

@@ -33,6 +33,7 @@ extension TransferHandlers {
     case .qrPayload(let payload): (secret, hash) = (payload, try self.hash(payload: payload))
     case nil: throw .invalid("secret", "is missing: send code or qr_payload")
     }
+    let issuing = try tokens.issuing()
     try countTry(context)
     let proven = try ProvenDevice(
       request.device,
@@ -66,16 +67,16 @@ extension TransferHandlers {
         random: random
       )
     )
-    return try answer(try await perform(redemption), at: now)
+    return try answer(try await perform(redemption), issuing, at: now)
   }
 
   private func answer(
-    _ outcome: RedeemTransfer.Outcome, at now: LatchkeyModel.Timestamp
+    _ outcome: RedeemTransfer.Outcome, _ issuing: IssuingTokens, at now: LatchkeyModel.Timestamp
   ) throws(RPCError) -> IdentityV1.RedeemTransferResponse {
     switch outcome {
     case .moved(let moved):
       return IdentityV1.RedeemTransferResponse(
-        tokens: try tokens.tokens(of: moved.session, at: now),
+        tokens: try issuing.tokens(of: moved.session, at: now),
         subject: CommonV1.Subject(moved.session),
         profile: CommonV1.Profile(moved.profile),
         storageNamespace: moved.session.subject.storageNamespace,

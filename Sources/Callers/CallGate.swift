@@ -31,7 +31,6 @@ package final class CallGate: Sendable {
 /// Whoever hands it out says so.
 package final class Backlog: Sendable {
   private let long = Atomic<Bool>(false)
-  private let few = Atomic<Bool>(true)
   private let share = Mutex(QueueShare())
 
   package init() {}
@@ -41,18 +40,14 @@ package final class Backlog: Sendable {
     set { long.store(newValue, ordering: .relaxed) }
   }
 
-  /// Whether something is taken although it is long.
-  package var hasRoomForFew: Bool {
-    get { few.load(ordering: .relaxed) }
-    set { few.store(newValue, ordering: .relaxed) }
-  }
-
   package func entered(_ source: NetworkAddress?) { share.withLock { $0.entered(source) } }
 
   package func left(_ source: NetworkAddress?) { share.withLock { $0.left(source) } }
 
   /// Whether one more of a source is taken although it is long.
-  package func takes(_ source: NetworkAddress?) -> Bool {
-    hasRoomForFew && share.withLock { $0.hasLittle(source) }
-  }
+  package func takes(_ source: NetworkAddress?) -> Bool { share.withLock { $0.takesOfFew(source) } }
+
+  package func enterOfFew(_ source: NetworkAddress?) -> Bool { share.withLock { $0.enterOfFew(source) } }
+
+  package func leftOfFew(_ source: NetworkAddress?) { share.withLock { $0.leftOfFew(source) } }
 }

@@ -79,9 +79,14 @@ package struct FairShare<Holder: Hashable & Sendable>: Sendable {
   /// thresholds for shared-memory packet switches" (1998), with a factor of one.
   package mutating func takeForKeeps(_ amount: Int = 1, for holder: Holder) -> Bool {
     precondition(amount > 0, "something is taken")
-    guard amount <= capacity - total, held(by: holder) <= capacity - total - amount - amount else { return false }
+    guard mayKeep(amount, for: holder) else { return false }
     add(amount, to: holder)
     return true
+  }
+
+  /// Whether ``takeForKeeps(_:for:)`` would take them.
+  package func mayKeep(_ amount: Int = 1, for holder: Holder) -> Bool {
+    amount <= capacity - total && held(by: holder) <= capacity - total - amount - amount
   }
 
   /// Gives back what was taken; no more than that is ever given back.

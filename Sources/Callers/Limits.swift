@@ -13,4 +13,7 @@ enum Limits {
   /// How many times as much another source has waiting where it is its doing, and not that of many alike, that there is too
   /// much to do.
   static let muchMore = 4
+
+  /// Places in a queue's line of those that have far less waiting than another: some milliseconds of work.
+  static let placesOfFew = 64
 }

@@ -58,6 +58,14 @@ package enum NetworkAddress: Sendable, Hashable {
     }
   }
 
+  /// The sixteen bytes of IPv6 as two numbers, the upper half first; an IPv4 address as it is written inside IPv6.
+  package var number: SIMD2<UInt64> {
+    switch self {
+    case .v4(let address): [0, 0xFFFF_0000_0000 | UInt64(address)]
+    case .v6(let high, let low): [high, low]
+    }
+  }
+
   /// The text form, such as `192.0.2.7` or `2001:db8::1`.
   package var text: String {
     switch self {

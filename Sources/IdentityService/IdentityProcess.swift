@@ -24,7 +24,7 @@ package enum IdentityProcess {
       postgresql: (.identity, { PostgreSQLIdentityStorage($0) }))
     let passwords = PasswordHasher(
       parameters: configuration.hashing, threads: configuration.passwordThreads,
-      holder: { CallPlace.current?.holder.map { "\($0)" } })
+      holder: { CallPlace.current?.holder?.number })
     let random = RandomSource(in: resources.cells.own) { SecureRandom.bytes($0) }
     let transfers = TransferClient(threads: Limits.codeDeliveries)
     // Of its own: providers' keys do not wait behind mails.

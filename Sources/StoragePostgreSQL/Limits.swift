@@ -38,10 +38,6 @@ enum Limits {
   /// Operations that may wait for a connection. At some 5,000 a second these are 0.8 s of work.
   static let waiting = 4096
 
-  /// The same of sources that have far less waiting than another, where there is no room for more of all: some milliseconds
-  /// of work.
-  static let waitingOfFew = 64
-
   /// While what came first has waited for this long nothing more is queued.
   static let longestWait: Duration = .seconds(1)
 

@@ -13,9 +13,6 @@ enum Limits {
   /// told to come back than being queued towards its deadline.
   static let waitingWrites = 4096
 
-  /// What may wait beyond the rule, of sources that have far less waiting than another: some milliseconds of work.
-  static let waitingOfFew = 64
-
   /// Reads that may wait, by the same reckoning; reads are cheaper and go to several threads.
   static let waitingReads = 8192
 

@@ -49,10 +49,31 @@ struct WorkerThreadsTests {
     threads.stop()
   }
 
-  @TaskLocal private static var source: String?
+  @TaskLocal private static var source: WorkerThreads.Holder?
 
   private final class Order: Sendable {
     let names = Mutex<[String]>([])
+  }
+
+  @Test("R50: a source that fills the line of the few keeps no third one out of it")
+  func thirdSource() async throws {
+    let gate = ThreadGate()
+    let threads = WorkerThreads(threads: 1, capacity: 200, holder: { Self.source })
+    _ = threads.submit { gate.wait() }
+    while threads.waiting > 0 { await Task.yield() }
+    func fill(_ source: WorkerThreads.Holder) -> [WorkerThreads.Place] {
+      var places: [WorkerThreads.Place] = []
+      while let place = try? Self.$source.withValue(source, operation: { try threads.reserve() }) {
+        places.append(place)
+      }
+      return places
+    }
+    let taken = (1...4).map { fill([0, $0]) }
+    #expect(taken.map(\.count) == [200, 8, 4, 2])
+    #expect(threads.taken == 214)
+    withExtendedLifetime(taken) {}
+    gate.open()
+    threads.stop()
   }
 
   @Test("R50: whatever one source has waiting, another's few are done by turns with it, and in time")
@@ -64,8 +85,8 @@ struct WorkerThreadsTests {
     try await threads.run { clock.advance(.seconds(1)) }
     _ = threads.submit { gate.wait() }
     while threads.waiting > 0 { await Task.yield() }
-    let (large, small) = ("large", "small")
-    func reserve(_ source: String, _ deadline: Duration? = nil) throws -> WorkerThreads.Place {
+    let (large, small): (WorkerThreads.Holder, WorkerThreads.Holder) = ([0, 1], [0, 2])
+    func reserve(_ source: WorkerThreads.Holder, _ deadline: Duration? = nil) throws -> WorkerThreads.Place {
       try Self.$source.withValue(source) {
         try threads.reserve(until: deadline.map { clock.now + $0 })
       }

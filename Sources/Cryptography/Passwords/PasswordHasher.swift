@@ -22,7 +22,7 @@ package final class PasswordHasher: Sendable {
     parameters: Argon2Parameters = .standard,
     threads: Int = 1,
     queue: Int = Limits.passwordQueue,
-    holder: @escaping @Sendable () -> String? = { nil }
+    holder: @escaping @Sendable () -> WorkerThreads.Holder? = { nil }
   ) {
     self.init(
       parameters: parameters,

@@ -13,14 +13,15 @@ import Synchronization
 ///     reserve ──▶ place ──▶ waiting ──▶ running ──▶ result
 ///        └── full, late      └── withdrawn, late
 @safe package final class WorkerThreads: @unchecked Sendable {
+  /// Who wants work done, such as an address by its number.
+  package typealias Holder = SIMD2<UInt64>
+
   // `lock` guards everything below it; `wake` tells the threads of new work. Both live at stable addresses until
   // `deinit`, which runs only after the last thread has let go of `self`.
   private let lock: UnsafeMutablePointer<pthread_mutex_t>
   private let wake: UnsafeMutablePointer<pthread_cond_t>
   private var lines = [Line(), Line()]
   private var wasOfFew = false
-  /// How much of what waits each source has.
-  private var held: [String?: Int] = [:]
   private var lastNumber: UInt64 = 0
   private var running = 0
   /// How long a piece of work took of late.
@@ -31,15 +32,26 @@ import Synchronization
   private let capacity: Int
   private let longestWait: Duration?
   private let now: @Sendable () -> ContinuousClock.Instant
-  private let holder: @Sendable () -> String?
+  private let holder: @Sendable () -> Holder?
 
   /// Work that waits; the second line is of those with little.
   private struct Line {
     var queue: [Work] = []
     /// Places that were given out and hold no work yet.
     var reserved = 0
+    /// How much of it each source has.
+    var held: [Holder?: Int] = [:]
 
     var count: Int { queue.count + reserved }
+
+    func held(by holder: Holder?) -> Int { held[holder, default: 0] }
+
+    mutating func entered(_ holder: Holder?) { held[holder, default: 0] += 1 }
+
+    mutating func left(_ holder: Holder?) {
+      let count = held(by: holder) - 1
+      held[holder] = count > 0 ? count : nil
+    }
   }
 
   fileprivate enum Which: Int, CaseIterable {
@@ -49,7 +61,7 @@ import Synchronization
 
   private struct Work {
     let number: UInt64
-    let holder: String?
+    let holder: Holder?
     /// Begun after this it would come too late.
     let latestStart: ContinuousClock.Instant?
     let run: @Sendable () -> Void
@@ -61,13 +73,13 @@ import Synchronization
   ///   - capacity: how much may wait.
   ///   - longestWait: no more may wait than the threads get done in this time, judged by what the last pieces took.
   ///   - now: the clock of deadlines, and by which work is timed.
-  ///   - holder: whose work the current task does, such as its caller's address; nil for nobody's in particular.
+  ///   - holder: whose work the current task does; nil for nobody's in particular.
   package init(
     threads: Int,
     capacity: Int,
     longestWait: Duration? = nil,
     now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
-    holder: @escaping @Sendable () -> String? = { nil }
+    holder: @escaping @Sendable () -> Holder? = { nil }
   ) {
     precondition(threads > 0 && capacity > 0)
     self.threads = threads
@@ -115,7 +127,7 @@ import Synchronization
       case .stopped: return .stopped
       case .some: return .full
       case nil:
-        entered(nil)
+        lines[Which.all.rawValue].entered(nil)
         append(Work(number: 0, holder: nil, latestStart: nil, run: work, refuse: { _ in }), to: .all)
         return .accepted
       }
@@ -126,13 +138,13 @@ import Synchronization
   package final class Place: Sendable {
     fileprivate let workers: WorkerThreads
     fileprivate let number: UInt64
-    fileprivate let holder: String?
+    fileprivate let holder: Holder?
     fileprivate let line: Which
     fileprivate let latestStart: ContinuousClock.Instant?
     private let isUsed = Atomic(false)
 
     fileprivate init(
-      _ workers: WorkerThreads, _ number: UInt64, of holder: String?, in line: Which,
+      _ workers: WorkerThreads, _ number: UInt64, of holder: Holder?, in line: Which,
       _ latestStart: ContinuousClock.Instant?
     ) {
       self.workers = workers
@@ -158,7 +170,7 @@ import Synchronization
         // Whoever waits for nobody may try: a pace that was bad once is measured again only by working.
         let latestStart = ahead == 0 ? deadline : deadline.map { $0 - needed }
         lines[line.rawValue].reserved += 1
-        entered(holder)
+        lines[line.rawValue].entered(holder)
         lastNumber += 1
         return Place(self, lastNumber, of: holder, in: line, latestStart)
       }
@@ -175,7 +187,7 @@ import Synchronization
   private func giveBack(_ place: Place) {
     withLock {
       lines[place.line.rawValue].reserved -= 1
-      left(place.holder)
+      lines[place.line.rawValue].left(place.holder)
     }
   }
 
@@ -201,7 +213,7 @@ import Synchronization
         )
         let isAccepted = withLock {
           lines[line.rawValue].reserved -= 1
-          if isStopped { left(item.holder) } else { append(item, to: line) }
+          if isStopped { lines[line.rawValue].left(item.holder) } else { append(item, to: line) }
           return !isStopped
         }
         if !isAccepted {
@@ -240,25 +252,19 @@ import Synchronization
   /// What comes before work that is queued now. Call with the lock held.
   private var ahead: Int { waits + running }
 
-  // Call with the lock held.
-  private func entered(_ holder: String?) { held[holder, default: 0] += 1 }
-
-  // Call with the lock held.
-  private func left(_ holder: String?) {
-    let count = held[holder, default: 1] - 1
-    held[holder] = count > 0 ? count : nil
-  }
-
-  /// Whether a source, with one more, has far less than another. Call with the lock held.
-  private func hasLittle(_ holder: String?) -> Bool {
-    held[holder, default: 0] < (held.values.max() ?? 0) / Limits.muchMore
+  /// Whether a source, with one more, has far less than another, and no more in the line of the few than stays free there:
+  /// there is always a place in it for one that has none. Call with the lock held.
+  private func takesOfFew(_ holder: Holder?) -> Bool {
+    let (all, few) = (lines[Which.all.rawValue], lines[Which.few.rawValue])
+    return all.held(by: holder) + few.held(by: holder) < (all.held.values.max() ?? 0) / Limits.muchMore
+      && few.count < Limits.workOfFew && few.held(by: holder) + 2 <= Limits.workOfFew - few.count
   }
 
   /// Where work of a holder that is wanted by `deadline` may wait. Call with the lock held.
-  private func line(for holder: String?, until deadline: ContinuousClock.Instant?) -> Result<Which, Refusal> {
+  private func line(for holder: Holder?, until deadline: ContinuousClock.Instant?) -> Result<Which, Refusal> {
     guard let refusal = refusal(until: deadline) else { return .success(.all) }
     let few = lines[Which.few.rawValue].count
-    guard refusal != .stopped, few < Limits.workOfFew, hasLittle(holder) else { return .failure(refusal) }
+    guard refusal != .stopped, takesOfFew(holder) else { return .failure(refusal) }
     // One of the others goes before each of these.
     if let deadline, isLate(behind: 2 * few + running, deadline) { return .failure(.late) }
     return .success(.few)
@@ -294,7 +300,7 @@ import Synchronization
       for line in lines.indices {
         guard let index = lines[line].queue.firstIndex(where: { $0.number == number }) else { continue }
         let work = lines[line].queue.remove(at: index)
-        left(work.holder)
+        lines[line].left(work.holder)
         return work
       }
       return nil
@@ -341,8 +347,9 @@ import Synchronization
     let (all, few) = (lines[0].queue.isEmpty, lines[1].queue.isEmpty)
     if all, few { return nil }
     wasOfFew = !few && (!wasOfFew || all)
-    let work = lines[wasOfFew ? 1 : 0].queue.removeFirst()
-    left(work.holder)
+    let line = wasOfFew ? 1 : 0
+    let work = lines[line].queue.removeFirst()
+    lines[line].left(work.holder)
     return work
   }
 
@@ -351,13 +358,14 @@ import Synchronization
     let now = now()
     var late: [Work] = []
     for line in lines.indices {
+      let others = late.count
       lines[line].queue.removeAll { work in
         guard let latest = work.latestStart, latest < now else { return false }
         late.append(work)
         return true
       }
+      for work in late.dropFirst(others) { lines[line].left(work.holder) }
     }
-    for work in late { left(work.holder) }
     return late
   }
 

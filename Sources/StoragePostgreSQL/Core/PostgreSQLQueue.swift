@@ -36,8 +36,7 @@ struct PostgreSQLQueue {
 
   /// Takes one although there is no room. False: it is its own source's doing, or that of nobody in particular.
   mutating func appendOfFew(_ operation: any QueuedOperation) -> Bool {
-    guard few.count < Limits.waitingOfFew, share.hasLittle(operation.holder) else { return false }
-    share.entered(operation.holder)
+    guard share.enterOfFew(operation.holder) else { return false }
     few.append(operation)
     return true
   }
@@ -100,8 +99,11 @@ struct PostgreSQLQueue {
   /// What is to be done next. It is over when ``finished(_:)`` says so.
   mutating func next() -> Work? {
     let now = ContinuousClock.now
-    let work = next(of: source(at: now), at: now)
-    for operation in work?.operations ?? [] { share.left(operation.holder) }
+    let source = source(at: now)
+    let work = next(of: source, at: now)
+    for operation in work?.operations ?? [] {
+      if source == .few { share.leftOfFew(operation.holder) } else { share.left(operation.holder) }
+    }
     return work
   }
 

@@ -83,13 +83,12 @@ import Glibc
       let place = Place(element: element, holder: holder, since: now)
       if admitsLocked(at: now) {
         elements.append(place)
-      } else if rule != nil, backlog.takes(holder) {
+        backlog.entered(holder)
+      } else if rule != nil, backlog.enterOfFew(holder) {
         few.append(place)
-        backlog.hasRoomForFew = few.count < Limits.waitingOfFew
       } else {
         return .full
       }
-      backlog.entered(holder)
       if sleepers > 0 {
         // Called with the mutex held.
         unsafe pthread_cond_signal(arrived)
@@ -131,22 +130,20 @@ import Glibc
   private func takeLocked(_ count: Int, done: Int, hadRested: Bool) -> [Element] {
     var taken: [Element] = []
     taken.reserveCapacity(min(count, elements.count + few.count))
-    while taken.count < count, let next = nextLocked() {
-      backlog.left(next.holder)
-      taken.append(next.element)
-    }
+    while taken.count < count, let next = nextLocked() { taken.append(next) }
     if rule != nil, !taken.isEmpty {
       rule?.taken(
         done: done, hadRested: hadRested, left: elements.count, first: elements.first?.since, at: .now)
       backlog.isLong = rule?.isFull ?? false
-      backlog.hasRoomForFew = few.count < Limits.waitingOfFew
     }
     return taken
   }
 
-  private func nextLocked() -> Place? {
+  private func nextLocked() -> Element? {
     wasOfFew = !few.isEmpty && (!wasOfFew || elements.isEmpty)
-    return wasOfFew ? few.popFirst() : elements.popFirst()
+    guard let next = wasOfFew ? few.popFirst() : elements.popFirst() else { return nil }
+    if wasOfFew { backlog.leftOfFew(next.holder) } else { backlog.left(next.holder) }
+    return next.element
   }
 
   /// Takes nothing more; what is there is still handed out.

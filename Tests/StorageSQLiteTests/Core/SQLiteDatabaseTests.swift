@@ -501,11 +501,11 @@ private let schema = SQLiteSchema(versions: [
     // There is an end to that as well.
     for source in 2..<100 {
       let isTaken = push(source + 1000, of: source, after: .milliseconds(251)) == .accepted
-      #expect(isTaken == (source < 2 + Limits.waitingOfFew - 2))
+      #expect(isTaken == (source < 2 + 63 - 2))
     }
-    #expect(queue.backlog.isLong && !queue.backlog.hasRoomForFew)
+    #expect(queue.backlog.isLong && !queue.backlog.takes(sources[99]))
     let rest = queue.popAvailable(upTo: 1000)
-    #expect(rest.count == 19 + Limits.waitingOfFew && rest.prefix(4) == [102, 2, 103, 3] && queue.count == 0)
+    #expect(rest.count == 19 + 63 && rest.prefix(4) == [102, 2, 103, 3] && queue.count == 0)
   }
 
   @Test("Where all sources have a little waiting none is let in beyond the rule")

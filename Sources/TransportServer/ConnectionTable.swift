@@ -18,6 +18,16 @@ final class ConnectionTable: Sendable {
   private struct Row {
     var channels: [(any Channel)?] = []
     var gaps = 0
+    /// Below this index are those that were not asked yet in this round.
+    var unasked = 0
+
+    /// Some to ask, from the newest to the oldest, and then from the newest again.
+    mutating func nextToAsk(_ count: Int) -> [any Channel] {
+      if unasked == 0 || unasked > channels.count { unasked = channels.count }
+      let asked = channels[max(0, unasked - count)..<unasked]
+      unasked = asked.startIndex
+      return asked.reversed().compactMap(\.self)
+    }
   }
 
   private struct Place {
@@ -67,14 +77,17 @@ final class ConnectionTable: Sendable {
     }
   }
 
-  /// Asks connections that may have something of what sources hold too much, the newest first.
+  /// Asks connections that may have something of what sources hold too much, the newest first; each time others, until all
+  /// of a source were asked, so that nobody hides those that hold it behind those that hold nothing.
   func ask(_ shed: ServerShed) {
     let sources = shed.accounts.map(\.source)
     let channels = state.withLock { state in
-      let own = sources.flatMap { source in
-        (state.rows[source]?.channels ?? []).reversed().lazy.compactMap(\.self).prefix(Limits.shedConnections)
+      var asked: [any Channel] = []
+      for (index, source) in sources.enumerated() {
+        let room = (Limits.shedConnections - asked.count) / (sources.count - index)
+        asked += state.rows[source]?.nextToAsk(max(room, 1)) ?? []
       }
-      return own.prefix(Limits.shedConnections) + state.shared.values.prefix(Limits.shedConnections)
+      return asked + state.shared.values.shuffled().prefix(Limits.shedConnections)
     }
     for channel in channels {
       // Never at once: whoever asks is within a call of its own.
@@ -109,7 +122,8 @@ final class ConnectionTable: Sendable {
       row.gaps -= 1
     }
     if row.gaps > row.channels.count / 2 {
-      row = Row(channels: row.channels.filter { $0 != nil })
+      let before = row.channels.prefix(row.unasked).count { $0 != nil }
+      row = Row(channels: row.channels.filter { $0 != nil }, unasked: before)
       for (index, channel) in row.channels.enumerated() {
         if let channel { state.places[ObjectIdentifier(channel)]?.index = index }
       }

@@ -1,5 +1,9 @@
 /// The bounds of this module, each with the reason for its number.
 enum Limits {
+  /// A try that was counted later than this from now was counted by a clock that was set back since: instances that serve
+  /// differ by a second or two.
+  static let attemptAhead: Duration = .seconds(60)
+
   /// Records of a guest that one transaction merges. Each costs some 30 µs: a chunk holds the writer for about 15 ms,
   /// a fifth of what a caller notices.
   static let applyRecords = 500

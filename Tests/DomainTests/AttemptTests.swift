@@ -62,6 +62,24 @@ struct AttemptTests {
     #expect(try await count(nil, by: stranger) == .wait(.seconds(2)))
   }
 
+  @Test("R24: a clock that was set back by a day keeps nobody waiting for longer than the wait that they had")
+  func clockSetBack() async throws {
+    let stranger = Requester(source: "192.0.2.9")
+    world.clock.advance(by: .seconds(86_400))
+    #expect(try await allowed(nil, by: stranger) == 10)
+    world.clock.advance(by: .seconds(-86_400))
+    #expect(try await count(nil, by: stranger) == .wait(.seconds(1)))
+    world.clock.advance(by: .milliseconds(999))
+    #expect(try await count(nil, by: stranger) == .wait(.milliseconds(1)))
+    world.clock.advance(by: .milliseconds(1))
+    #expect(try await count(nil, by: stranger).counted != nil)
+    // A difference as instances have it gives nobody a try before its time.
+    world.clock.advance(by: .seconds(-2))
+    #expect(try await count(nil, by: stranger) == .wait(.seconds(2)))
+    world.clock.advance(by: .milliseconds(2001))
+    #expect(try await count(nil, by: stranger) == .wait(.milliseconds(1999)))
+  }
+
   @Test("Strangers use up their own share, of a network and together; known devices and networks have theirs")
   func shares() async throws {
     let ada = try await world.account("ada", on: "phone")

@@ -65,9 +65,13 @@ package struct CountAttempt: IdentityCommand {
     var shares: [String] = []
     var before: [String: CountedTries] = [:]
     for share in try await attempt.shares(in: rows) {
-      let counted = try await rows.attempts.lock(attempt.targetHash, share)
+      var counted = try await rows.attempts.lock(attempt.targetHash, share)
+      let isAhead = counted.map { $0.lastAt > attempt.now + Limits.attemptAhead } ?? false
+      // Of a clock that was set back since: its waits begin now, and not when it comes to that time again.
+      if isAhead { counted?.lastAt = attempt.now }
       let policy = share == RequesterShare.everybody ? policy.together : policy
       if let counted, let wait = policy.wait(after: counted.failures, last: counted.lastAt, at: attempt.now) {
+        if isAhead { try await rows.attempts.put(counted, attempt.targetHash, share) }
         return .wait(wait)
       }
       shares.append(share)

@@ -44,7 +44,15 @@ struct PatternLoginMethod: LoginMethod, Deciding {
       by: attempt.requester,
       under: .pattern
     )
-    let found = try await perform(TryPattern(of: proof.keyThumbprint))
+    let found: FoundUnlock?
+    do throws(RPCError) {
+      found = try await perform(TryPattern(of: proof.keyThumbprint))
+    } catch {
+      await secrets.notMade { [domain] () async throws(StorageError) in
+        try await domain.perform(SettleAttempt(counted, .notMade))
+      }
+      throw error
+    }
     let giveBack = { @Sendable [domain] () async throws(StorageError) in
       // Each for itself: the other is given back although one could not be.
       if found != nil { _ = try? await domain.perform(SettlePattern(of: proof.keyThumbprint, .notTried)) }

@@ -68,9 +68,14 @@ struct SecretChecks: Deciding {
     do throws(PasswordHasherError) {
       return try await work(try passwords.place(until: CallDeadline.current))
     } catch {
-      // In a task of its own: this one may have been cancelled, or be late. What cannot be given back stays counted.
-      if let giveBack { await Task.detached { try? await giveBack() }.value }
+      if let giveBack { await notMade(giveBack) }
       throw RPCError(error)
     }
+  }
+
+  /// Takes a try off the count that was not made. In a task of its own: this one may have been cancelled, or be late.
+  /// What cannot be given back stays counted.
+  func notMade(_ giveBack: @escaping @Sendable () async throws(StorageError) -> Void) async {
+    _ = try? await CallDeadline.outliving(giveBack)
   }
 }

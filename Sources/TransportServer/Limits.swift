@@ -32,6 +32,9 @@ enum Limits {
   /// How often it is looked at who is left unread.
   static let looksAtLine = TimeAmount.milliseconds(1)
 
+  /// A connection goes to the line where its read brought more refused calls than this for each that was served.
+  static let refusedForEachServed = 4
+
   /// How many are read again at a look because there is room, and of how many of those who came last: what they have sent is
   /// some calls for each, and there may be no room for those of one method.
   static let readFromLine = 4

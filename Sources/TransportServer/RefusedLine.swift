@@ -17,8 +17,8 @@ final class RefusedLine {
   enum Reason {
     /// It would have waited for its turn for longer than this.
     case late(TimeAmount)
-    /// The door of its method was shut.
-    case shut(CallGate?)
+    /// The door of its method was shut to its source.
+    case shut(CallGate?, of: NetworkAddress?)
   }
 
   fileprivate struct Place {
@@ -89,7 +89,7 @@ extension RefusedLine.Place {
   fileprivate func isServed(_ wait: TimeAmount) -> Bool {
     switch reason {
     case .late(let patience): wait.nanoseconds * 2 < patience.nanoseconds
-    case .shut(let gate): gate?.isShut != true
+    case .shut(let gate, let source): gate?.isShut(to: source) != true
     }
   }
 }

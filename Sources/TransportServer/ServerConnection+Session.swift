@@ -37,7 +37,7 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
       handler.fail(stream, request, error, now: now)
       return true
     }
-    hasServed = true
+    served += 1
     session.answer(stream, &directAnswer)
     directAnswer.clear()
     if directCalls !== direct {
@@ -64,7 +64,7 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
       let request = unsafe unsafeDowncast(meaning, to: ServerRequest.self)
       let patience = block.patience ?? .zero
       let isLate = session.lateness > patience
-      refusedCalls.add(request, isLate ? .late(patience) : .shut(request.gate), environment)
+      refusedCalls.add(request, isLate ? .late(patience) : .shut(request.gate, of: request.account.source), environment)
     }
     session.turnAway(stream)
     return true
@@ -99,7 +99,7 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
       handler.refuse(stream)
       session.reset(stream, .refusedStream)
     } else {
-      hasServed = true
+      served += 1
       handler.begin(stream, request, now: now)
     }
     return handler

@@ -33,8 +33,8 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   var refusedCalls = RefusedCalls()
   /// Where such an answer is made. Empty between calls.
   var directAnswer = ByteBuffer()
-  /// Whether this pass has answered a call or begun one.
-  var hasServed = false
+  /// How many calls this pass has answered at once or begun.
+  var served = 0
   private var isReading = false
   private var isFlushScheduled = false
   private var isFlushing = false
@@ -194,7 +194,8 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
 
   private func beginPass() {
     isReading = true
-    hasServed = false
+    served = 0
+    refusedCalls.beginPass()
     now = eventLoop.now
   }
 
@@ -208,8 +209,10 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     let end = eventLoop.now
     if directCalls != nil { reportAnswered(at: end) }
     if !refusedCalls.isEmpty {
-      // Behind a proxy are many peers, and who is served in the same pass does not only ask for what is refused.
-      if peer.proxy == nil, !hasServed { waitInLine(refusedCalls.reason) }
+      // Behind a proxy are many peers, and who is served in the same pass does not only ask for what is refused. A few
+      // calls that are served are no reason to read hundreds that are not.
+      let isServed = refusedCalls.inPass <= Limits.refusedForEachServed * served
+      if peer.proxy == nil, !isServed { waitInLine(refusedCalls.reason) }
       refusedCalls.report(to: environment)
     }
     if let session, session.undecided > 0 || session.isHalfway || lifecycle.isBlockTimed {

@@ -540,6 +540,16 @@ struct LateCallsTests {
     let served = try harness()
     try served.receive(served.call(1, "/t.T/Other") + served.call(2))
     #expect(served.handledNumbers == [1] && served.readsOn)
+    func read(refusing count: UInt8) throws -> Bool {
+      let harness = try harness()
+      let served = harness.call(0, "/t.T/Other")
+      try harness.receive(served + (1...count).flatMap { harness.call($0) })
+      #expect(harness.handledNumbers == [0] && harness.refused == ["/t.T/Call": Int(count)])
+      return harness.readsOn
+    }
+    let most = UInt8(Limits.refusedForEachServed)
+    #expect(try read(refusing: most))
+    #expect(try !read(refusing: most + 1), "one call that is served is no reason to read any number that is not")
     let proxied = try harness(proxy: NetworkAddress("192.0.2.1"))
     try proxied.receive(proxied.call(1))
     #expect(proxied.handledNumbers == [] && proxied.readsOn)

@@ -92,7 +92,7 @@ struct RefusedLineTests {
 
   @Test("Who would be refused again waits: for the turns of others, or for the door of its method")
   func room() {
-    let line = line([.late(.milliseconds(750)), .late(.milliseconds(25)), .shut(gate)])
+    let line = line([.late(.milliseconds(750)), .late(.milliseconds(25)), .shut(gate, of: nil)])
     look(line, at: Self.at(.milliseconds(1)), wait: .milliseconds(375))
     #expect(log.numbers == [])
     look(line, at: Self.at(.milliseconds(2)), wait: .milliseconds(25))
@@ -106,8 +106,8 @@ struct RefusedLineTests {
 
   @Test("After its pause a connection is read in any case, the first one first, and late by it unless a door is shut")
   func pauseIsOver() {
-    let line = line([.late(.milliseconds(25)), .shut(gate)])
-    line.append(Member(2, log), .shut(gate), at: Self.at(.nanoseconds(1)))
+    let line = line([.late(.milliseconds(25)), .shut(gate, of: nil)])
+    line.append(Member(2, log), .shut(gate, of: nil), at: Self.at(.nanoseconds(1)))
     look(line, at: Self.at(Limits.refusedPause - .nanoseconds(1)), wait: .seconds(1))
     #expect(log.numbers == [])
     look(line, at: Self.at(Limits.refusedPause + Limits.looksAtLine), wait: .seconds(1))
@@ -117,7 +117,7 @@ struct RefusedLineTests {
 
   @Test("Of thousands whose pauses end together some are read at each look")
   func many() {
-    let line = line(Array(repeating: .shut(gate), count: 3 * Limits.pausesEnded))
+    let line = line(Array(repeating: .shut(gate, of: nil), count: 3 * Limits.pausesEnded))
     for looks in 1...3 {
       let time = Limits.refusedPause + .nanoseconds(Int64(looks) * Limits.looksAtLine.nanoseconds)
       look(line, at: Self.at(time), wait: .zero)
@@ -166,7 +166,7 @@ struct RefusedLineTests {
     let loop = EmbeddedEventLoop()
     loop.advanceTime(by: .seconds(1))
     let turns = LoopTurns(loop)
-    turns.leaveUnread(Member(0, log), .shut(gate))
+    turns.leaveUnread(Member(0, log), .shut(gate, of: nil))
     loop.advanceTime(by: .milliseconds(100))
     #expect(log.numbers == [])
     backlog.isLong = false

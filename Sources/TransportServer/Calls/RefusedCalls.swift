@@ -6,10 +6,14 @@ internal import NIOCore
 struct RefusedCalls {
   private var request: ServerRequest?
   private var count = 0
+  /// How many of all kinds in this pass.
+  private(set) var inPass = 0
   /// Why the last of them was refused.
   private(set) var reason = RefusedLine.Reason.late(.zero)
 
   var isEmpty: Bool { request == nil }
+
+  mutating func beginPass() { inPass = 0 }
 
   mutating func add(_ request: ServerRequest, _ reason: RefusedLine.Reason, _ environment: ServerEnvironment) {
     if self.request !== request {
@@ -18,6 +22,7 @@ struct RefusedCalls {
       self.request = request
     }
     count += 1
+    inPass += 1
     self.reason = reason
   }
 

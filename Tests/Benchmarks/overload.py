@@ -12,12 +12,12 @@ within their deadline.
 
 The peak is what a service serves of calls of which a few hundred always wait, the next one begun with each answer. It is
 measured just before and just after each load, by the same service: a machine is not as fast at all times, and a table
-grows. Each load has services of its own. One of which few are served in a second is offered for longer, so that its p99 is
-not one call's.
+grows. Each kind of load has services of its own. One of which few are served in a second is offered for longer, so that its
+p99 is not one call's.
 
 What the client is short of is not the server's fault: a row says how busy the client was, in percent of its core, and how
-long after they were due 99 % of its calls were begun. With `--rounds` each load is measured so many times, and the medians
-count.
+long after they were due 99 % of its calls were begun. With `--rounds` each load is measured so many times, peak and load by
+turns, and the medians count.
 
 Exit status 1 when one of the loads keeps less than 85 % of the peak, or when the p99 of what was served is above three
 times its value at the peak.
@@ -135,6 +135,7 @@ def peak(client, target, load, measured):
 
 
 def measure(name, factor, world, client, options):
+    """A row for each round."""
     load = LOADS[name](world)
     target, service = world.target(load.service), world.fleet[load.service]
     # Where the server has the core to itself there is nobody to share it with.
@@ -144,24 +145,25 @@ def measure(name, factor, world, client, options):
         first, _ = peak(client, target, load, options.seconds)
         measured = max(options.seconds, ENOUGH / first)
         before = peak(client, target, load, measured)
-        began = processor_time(service)
-        ends, times = offer(client, target, load, before[0] * factor, measured + 2)
-        spent = processor_time(service) - began
-        time.sleep(PAUSE)
-        after = peak(client, target, load, measured)
+        for _ in range(options.rounds):
+            began = processor_time(service)
+            ends, times = offer(client, target, load, before[0] * factor, measured + 2)
+            spent = processor_time(service) - began
+            time.sleep(PAUSE)
+            after = peak(client, target, load, measured)
+            if not times:
+                sys.exit(f"{name}: nothing was served in time; give the server a larger --share")
+            rate, usual = ((a + b) / 2 for a, b in zip(before, after))
+            good, p99 = len(times) / measured, percentile(times, 0.99) * 1000
+            busy, lag = ends.pop("busy"), ends.pop("lag") / 1e3
+            total = max(1, ends.pop("due"))
+            others = ", ".join(f"{count / total:.0%} {end}" for end, count in sorted(ends.items()) if count and end != "served")
+            share = spent / (measured + 2)
+            yield Row(name, factor, before[0] * factor, rate, good, good / rate, usual, p99, p99 / usual, share, busy, lag, others)
+            before = after
     finally:
         hog.kill()
         hog.wait()
-    if not times:
-        sys.exit(f"{name}: nothing was served in time; give the server a larger --share")
-    rate, usual = ((a + b) / 2 for a, b in zip(before, after))
-    good, p99 = len(times) / measured, percentile(times, 0.99) * 1000
-    busy, lag = ends.pop("busy"), ends.pop("lag") / 1e3
-    total = max(1, ends.pop("due"))
-    others = ", ".join(f"{count / total:.0%} {end}" for end, count in sorted(ends.items()) if count and end != "served")
-    return Row(
-        name, factor, before[0] * factor, rate, good, good / rate, usual, p99, p99 / usual, spent / (measured + 2), busy, lag, others
-    )
 
 
 class Row(collections.namedtuple("Row", "load times offered peak goodput kept usual p99 slower processor busy lag others")):
@@ -201,12 +203,13 @@ def main():
     os.sched_setaffinity(0, {CLIENT_CORE})
     rounds = []
     print(Row.HEAD)
-    for name, factor in options.rounds * [(name, factor) for name in options.only or LOADS for factor in options.times]:
+    for name, factor in [(name, factor) for name in options.only or LOADS for factor in options.times]:
         with tempfile.TemporaryDirectory() as folder:
             with started(options, pathlib.Path(folder)) as fleet:
                 world = World(fleet)
-                rounds.append(measure(name, factor, world, client / "offer", options))
-                print(rounds[-1], flush=True)
+                for row in measure(name, factor, world, client / "offer", options):
+                    rounds.append(row)
+                    print(row, flush=True)
                 world.close()
     same = collections.defaultdict(list)
     for row in rounds:

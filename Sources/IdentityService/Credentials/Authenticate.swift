@@ -15,7 +15,9 @@ extension AuthHandlers {
     _ request: IdentityV1.AuthenticateRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
-    try await callers.proofs.withProvenKey(context, at: clock.now()) { boundKey throws(RPCError) in
+    // Where there is too much to do, most calls end here.
+    if Self.isGuessable(request) { try methods.evidence.secrets.checkRoom() }
+    return try await callers.proofs.withProvenKey(context, at: clock.now()) { boundKey throws(RPCError) in
       try await authenticate(request, boundKey, context)
     }
   }

@@ -5,6 +5,8 @@ import Storage
 struct MemoryIdentityTransaction: IdentityTransaction {
   let tables: MemoryIdentityTables
 
+  var isShared: Bool { false }
+
   var subjects: MemorySubjects { MemorySubjects(tables: tables) }
   var devices: MemoryDevices { MemoryDevices(tables: tables) }
   var sessions: MemorySessions { MemorySessions(tables: tables) }

@@ -10,6 +10,8 @@ struct FarTransaction<Near: IdentityTransaction>: IdentityTransaction {
   let near: Near
   let batch: Batch
 
+  var isShared: Bool { near.isShared }
+
   var subjects: FarSubjects<Near.Subjects> { FarSubjects(near: near.subjects, batch: batch) }
   var devices: FarDevices<Near.Devices> { FarDevices(near: near.devices, batch: batch) }
   var sessions: FarSessions<Near.Sessions> { FarSessions(near: near.sessions, batch: batch) }

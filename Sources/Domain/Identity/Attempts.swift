@@ -66,8 +66,9 @@ package struct CountAttempt: IdentityCommand {
     var before: [String: CountedTries] = [:]
     for share in try await attempt.shares(in: rows) {
       var counted = try await rows.attempts.lock(attempt.targetHash, share)
-      let isAhead = counted.map { $0.lastAt > attempt.now + Limits.attemptAhead } ?? false
-      // Of a clock that was set back since: its waits begin now, and not when it comes to that time again.
+      // Of a clock that was set back since: its waits begin now, and not when it comes to that time again. Where others write
+      // the rows it may be another's clock, and calls to both by turns would wait for neither.
+      let isAhead = !rows.isShared && counted.map { $0.lastAt > attempt.now + Limits.attemptAhead } ?? false
       if isAhead { counted?.lastAt = attempt.now }
       let policy = share == RequesterShare.everybody ? policy.together : policy
       if let counted, let wait = policy.wait(after: counted.failures, last: counted.lastAt, at: attempt.now) {

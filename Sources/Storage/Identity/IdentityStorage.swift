@@ -99,6 +99,9 @@ package protocol IdentityTransaction {
   associatedtype Upkeep: UpkeepRows
   associatedtype Audit: AuditRows
 
+  /// Whether other instances write the same rows, by clocks of their own.
+  var isShared: Bool { get }
+
   /// Guests and accounts.
   var subjects: Subjects { get }
   /// What is known of each device key.

@@ -4,6 +4,8 @@ import Storage
 struct PostgreSQLIdentityTransaction: IdentityTransaction {
   let db: PostgreSQLConnection
 
+  var isShared: Bool { true }
+
   var subjects: PostgreSQLSubjects { PostgreSQLSubjects(db: db) }
   var devices: PostgreSQLDevices { PostgreSQLDevices(db: db) }
   var sessions: PostgreSQLSessions { PostgreSQLSessions(db: db) }

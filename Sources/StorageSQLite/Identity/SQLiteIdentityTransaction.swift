@@ -4,6 +4,8 @@ import Storage
 struct SQLiteIdentityTransaction: IdentityTransaction {
   let db: SQLiteConnection
 
+  var isShared: Bool { false }
+
   var subjects: SQLiteSubjects { SQLiteSubjects(db: db) }
   var devices: SQLiteDevices { SQLiteDevices(db: db) }
   var sessions: SQLiteSessions { SQLiteSessions(db: db) }

@@ -209,4 +209,25 @@ struct SharedSessionsTests {
     #expect(alone.isCurrent(at: now + .seconds(3600)) && alone.isFresh(at: now + .seconds(3600)))
     #expect(alone.obstacle == nil)
   }
+
+  @Test("R24: two instances whose clocks differ by hours give nobody a try before its time, whichever is called")
+  func clocksApart() async throws {
+    let instances = try await Instances()
+    let (early, late) = (instances.one, instances.other)
+    _ = try await early.register("ada@example.com")
+    late.clock.advance(by: .seconds(7200))
+    func isLookedAt(_ harness: IdentityHarness) async -> Bool {
+      do {
+        _ = try await harness.signIn("ada@example.com", password: "not the password")
+        return true
+      } catch {
+        return (error as? RPCError)?.details.reason == "INVALID_CREDENTIALS"
+      }
+    }
+    var tries = 0
+    for _ in 0..<30 {
+      for harness in [late, early] where await isLookedAt(harness) { tries += 1 }
+    }
+    #expect(tries == 10)
+  }
 }

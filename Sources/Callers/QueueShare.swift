@@ -1,8 +1,8 @@
 /// Who has how much of what waits in a queue, so that the many of one source keep no other from its few: where more comes than
 /// can be done, who has far less waiting than another is taken all the same, and does not wait behind all of it.
 ///
-/// The line of the few is shared as well: no source has more of it than stays free, and there is always a place for one
-/// that has nothing there.
+/// The line of the few is shared as well: no source has more of it than stays free, so that it takes as many sources as
+/// there are places to keep a further one out.
 ///
 /// Plain data under its queue's lock. Each operation costs a look or two into hash tables and at most log n moves of
 /// integers.

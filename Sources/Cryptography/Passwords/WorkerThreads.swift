@@ -252,8 +252,8 @@ import Synchronization
   /// What comes before work that is queued now. Call with the lock held.
   private var ahead: Int { waits + running }
 
-  /// Whether a source, with one more, has far less than another, and no more in the line of the few than stays free there:
-  /// there is always a place in it for one that has none. Call with the lock held.
+  /// Whether a source, with one more, has far less than another, and no more in the line of the few than stays free there.
+  /// Call with the lock held.
   private func takesOfFew(_ holder: Holder?) -> Bool {
     let (all, few) = (lines[Which.all.rawValue], lines[Which.few.rawValue])
     return all.held(by: holder) + few.held(by: holder) < (all.held.values.max() ?? 0) / Limits.muchMore

@@ -4,11 +4,16 @@ primary and its synchronous standby.
 Beside it the machine's own figure: pgbench, which is libpq and little else, writes the same rows of the same tables in the best
 shape that is known, four connections with groups of 64 operations, a statement of many rows for each table. The services, the
 load, the primary and the standby share all cores, and pgbench has them with the two servers alone.
+
+What a service could carry on the machine is less than that: the load runs on it as well, and a guest start is a signature that is
+verified and one that is made (`openssl speed` says what those cost). It is printed, with the CPU time of each part, and where it is
+below what is wanted the machine has no room for that, and nothing is judged.
 """
 
 import contextlib
 import os
 import pathlib
+import re
 import secrets
 import subprocess
 import tempfile
@@ -26,6 +31,9 @@ import services
 SHAPE = (16, 32)
 # Of each operation: how many in a round, and how many a second are wanted.
 OPERATIONS = {"guest_start": (20_000, 8_000), "qr_confirm": (20_000, 15_000)}
+# Signatures of P-256 that a service verifies and makes for each.
+SIGNATURES = {"guest_start": (1, 1), "qr_confirm": (0, 0)}
+CORES = len(os.sched_getaffinity(0))
 # Connections, and operations in a transaction, as the loops below have them.
 LANES, GROUP = 4, 64
 # What the machine's own loop confirms in a round.
@@ -134,18 +142,51 @@ def rate(log):
     return (last - first) / (ends[last] - ends[first]) * 1e6
 
 
-def by_services(operation, fleet, count, folder):
+def spent(*roots):
+    """CPU seconds that these processes have had, and those that they began."""
+    ticks, parents = {}, {}
+    for folder in pathlib.Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+            # Its own, and its children's that have ended.
+            ticks[int(folder.name)], parents[int(folder.name)] = sum(map(int, fields[11:15])), int(fields[1])
+    mine = {pid for pid in ticks if pid in roots or parents[pid] in roots}
+    return sum(ticks[pid] for pid in mine) / os.sysconf("SC_CLK_TCK")
+
+
+def signature_costs():
+    """CPU seconds of verifying one and of making one."""
+    said = subprocess.run(["openssl", "speed", "-seconds", "1", "ecdsap256"], capture_output=True, text=True, check=True).stdout
+    signs, verifies = map(float, re.search(r"nistp256.*?([0-9.]+)\s+([0-9.]+)\s*$", said, re.MULTILINE).groups())
+    return 1 / verifies, 1 / signs
+
+
+def by_services(operation, fleet, servers, count, folder):
+    """Operations a second, and what each part had of the processor for one, in seconds."""
     log = folder / "log"
     shape = {"connections": SHAPE[0], "streams": SHAPE[1], "requests": count}
+    parts = {
+        "services": [service.process.pid for service in fleet.services.values()],
+        "PostgreSQL": [server.process.pid for server in servers],
+    }
+
+    def measured(mode, server, *arguments):
+        before, began = {name: spent(*pids) for name, pids in parts.items()}, os.times()
+        loads.own(mode, server, *arguments, **shape, log=log)
+        costs = {name: (spent(*pids) - before[name]) / count for name, pids in parts.items()}
+        ended = os.times()
+        load = ended.children_user + ended.children_system - began.children_user - began.children_system
+        return rate(log), costs | {"load": load / count}
+
     if operation == "guest_start":
-        loads.own("guests", Target(fleet["identity"]), **shape, log=log)
-        return rate(log)
+        return measured("guests", Target(fleet["identity"]))
     authorization = ["--authorization", f"Bearer {sign_up(Target(fleet['identity']))}"]
     qr, tickets = Target(fleet["qr"]), folder / "tickets"
     # So few at once are no guesses.
     loads.own("scan", qr, *authorization, "--out", tickets, connections=2, streams=4, requests=count)
-    loads.own("confirm", qr, *authorization, "--in", tickets, **shape, log=log)
-    return rate(log)
+    return measured("confirm", qr, *authorization, "--in", tickets)
 
 
 def by_itself(operation, server, folder):
@@ -182,10 +223,20 @@ def run(options, results):
             # First the one that waits.
             stack.callback(standby.stop)
             stack.enter_context(fleet)
+        verifying, signing = signature_costs()
         for number in range(1, options.rounds + 1):
             for operation, (count, _) in OPERATIONS.items():
-                rates = {"services": by_services(operation, fleet, count, folder), "machine": by_itself(operation, primary, folder)}
-                for name, measured in rates.items():
+                served, costs = by_services(operation, fleet, [primary, standby], count, folder)
+                own = by_itself(operation, primary, folder)
+                verified, made = SIGNATURES[operation]
+                room = CORES / (CORES / own + costs["load"] + verified * verifying + made * signing)
+                print(
+                    f"standby: round {number}, {operation}: "
+                    + ", ".join(f"{name} {seconds * 1e6:.0f} µs" for name, seconds in costs.items())
+                    + f" of CPU time each; {served * sum(costs.values()):.2f} of {CORES} cores",
+                    flush=True,
+                )
+                for name, measured in {"services": served, "machine": own, "room": room}.items():
                     results.add(
                         name, f"standby_{operation}", number, connections=SHAPE[0], streams=SHAPE[1],
                         requests_per_second=round(measured, 1), p50_us=None,
@@ -201,11 +252,12 @@ def threaded(flags):
 def bars(results):
     for operation, (_, least) in OPERATIONS.items():
         where = {"operation": f"standby_{operation}"}
-        own = results.median("requests_per_second", server="machine", **where)
+        own, room = (results.median("requests_per_second", server=name, **where) for name in ("machine", "room"))
         share = results.ratio("requests_per_second", {"server": "services", **where}, {"server": "machine", **where})
         what = f"{operation} with a synchronous standby"
-        # Where the machine by itself writes no more, no service does.
-        bar = -least if own > least else None
+        # Where the machine has no room for more, no service carries it.
+        bar = -least if room > least else None
         yield f"{what}: calls/s", results.median("requests_per_second", server="services", **where), bar
         yield f"{what}: the machine's own figure/s", own, None
+        yield f"{what}: the same beside the load, with the signatures/s", room, None
         yield f"{what}: the services' share of that", share, None

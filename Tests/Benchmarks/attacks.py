@@ -49,7 +49,9 @@ sys.path[:0] = [str(HOSTILE), str(HOSTILE.parent), str(ROOT / "Tests" / "Story")
 
 import authority  # noqa: E402
 import frames  # noqa: E402
+import hoards  # noqa: E402
 import honest_calls  # noqa: E402
+import services  # noqa: E402
 import target as hostile  # noqa: E402
 import test_attacks  # noqa: E402
 from frames import END_HEADERS, END_STREAM, INITIAL_WINDOW_SIZE, PREFACE, data, headers, message  # noqa: E402
@@ -285,8 +287,8 @@ TLS_ATTACKS = {
 
 
 @contextlib.contextmanager
-def attacking(target, make):
-    """A process that attacks again and again."""
+def attacking(target, make, settle=SETTLE):
+    """A process that attacks again and again; within `settle` seconds it has what it is to have."""
     child = os.fork()
     if child == 0:
         threading.excepthook = lambda _: None
@@ -296,7 +298,7 @@ def attacking(target, make):
                 attack(target)
             time.sleep(0.001)
     try:
-        time.sleep(SETTLE)
+        time.sleep(settle)
         assert os.waitpid(child, os.WNOHANG) == (0, 0), "the attacker has ended"
         yield
     finally:
@@ -385,7 +387,7 @@ def besieged(callers, attack, make, sources, seconds, quiet, target):
         honest_calls.come_from(sources)
         return make()
 
-    with attacking(target, made):
+    with attacking(target, made, getattr(make, "settle", SETTLE)):
         busy = callers.measure(seconds)
     alive = target.process.poll() is None
     ratios = {key: percentile(times, 0.99) / percentile(quiet[key], 0.99) for key, times in busy.items()}
@@ -425,8 +427,8 @@ def besiege(arguments, folder):
             before = target.resident / 2**20
             quiet = callers.measure(max(arguments.seconds, QUIET))
             for sources in arguments.sources:
-                for attack, make in ATTACKS.items():
-                    if re.search(arguments.only, attack):
+                for attack, make in (ATTACKS | hoards.HOARDS).items():
+                    if re.search(arguments.only, attack) and name in (getattr(make, "services", None) or services.NAMES):
                         rows.append(besieged(callers, attack, make, sources, arguments.seconds, quiet, target))
             callers.close()
             time.sleep(arguments.settle)
@@ -460,7 +462,7 @@ def main():
     )
     parser.add_argument("--calls", action="store_true", help="honest clients that make real calls")
     parser.add_argument("--sources", type=int, nargs="*", default=[1, 200], help="addresses that attackers come from")
-    parser.add_argument("--services", nargs="*", default=["qr", "identity"], choices=["qr", "identity"])
+    parser.add_argument("--services", nargs="*", default=services.NAMES, choices=services.NAMES)
     parser.add_argument("--settle", type=float, default=60, help="seconds after the last attack to look at the memory")
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / ".build" / "release")
     parser.add_argument("--data", type=pathlib.Path, default="/dev/shm", help="where the services keep their data meanwhile")

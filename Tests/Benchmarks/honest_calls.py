@@ -1,4 +1,4 @@
-"""Real calls of honest clients beside an attack: issue, poll, watch, refresh and sign in.
+"""Real calls of honest clients beside an attack: issue, poll, watch, refresh, sign in, put records and list them.
 
 Each kind is called on a connection that was there before the attack and on a new one for each call.
 """
@@ -23,8 +23,9 @@ import conftest  # noqa: E402, F401  (makes the stubs)
 import grpc  # noqa: E402
 import services  # noqa: E402
 from latchkey.identity.v1 import auth_service_pb2, auth_service_pb2_grpc  # noqa: E402
+from latchkey.migration.v1 import record_service_pb2, record_service_pb2_grpc  # noqa: E402
 from latchkey.qr.v1 import qr_session_service_pb2, qr_session_service_pb2_grpc  # noqa: E402
-from world import CLIENT_ID, PASSWORD, UNTHROTTLED, World, base64url, unique_identifier  # noqa: E402
+from world import CLIENT_ID, PASSWORD, UNTHROTTLED, World, base64url, record, unique_identifier  # noqa: E402
 
 # What a call may take, in seconds, and how long after one the next of its kind begins: a password's hash takes long.
 DEADLINE = 5
@@ -36,7 +37,7 @@ def fleet(binaries, folder):
     """The services, with limits by address for everybody but the honest clients."""
     many = "1000000"
     identity = ["--sign-in-per-hour", many, "--guest-per-hour", many, "--register-per-hour", many]
-    arguments = {"qr": [*UNTHROTTLED["qr"], "--limits-exempt", HONEST], "identity": identity}
+    arguments = {"qr": [*UNTHROTTLED["qr"], "--limits-exempt", HONEST], "identity": identity, "migrator": []}
     arguments = {service: [*given, "--threads", "1"] for service, given in arguments.items()}
     return services.Fleet(binaries, folder, arguments=arguments, exempt=HONEST)
 
@@ -44,11 +45,12 @@ def fleet(binaries, folder):
 class Callers:
     def __init__(self, world, service):
         self.world, self.service = world, service
-        self.kinds = {"qr": ["issue", "poll", "watch"], "identity": ["refresh", "sign in"]}[service]
+        self.kinds = {"qr": ["issue", "poll", "watch"], "identity": ["refresh", "sign in"], "migrator": ["put", "list"]}[service]
         self.old = {kind: world.new_channel(service) for kind in self.kinds}
-        if service == "identity":
+        if service != "qr":
             self.device = world.device()
             self.device.start_as_guest()
+        if service == "identity":
             self.name = unique_identifier()
             world.account(self.name)
 
@@ -108,6 +110,14 @@ class Callers:
             # The same token again brings the same child.
             request = auth_service_pb2.RefreshRequest(refresh_token=self.device.tokens.refresh_token)
             auth_service_pb2_grpc.AuthServiceStub(channel).Refresh(request, timeout=DEADLINE)
+        elif kind == "put":
+            rows = [record_service_pb2.PutRecordsRequest(records=[record("notes", age, b"note")])]
+            stub = record_service_pb2_grpc.RecordServiceStub(channel)
+            stub.PutRecords(iter(rows), metadata=self.device.metadata, timeout=DEADLINE)
+        elif kind == "list":
+            request = record_service_pb2.ListRecordsRequest(collection="notes", page_size=100)
+            stub = record_service_pb2_grpc.RecordServiceStub(channel)
+            stub.ListRecords(request, metadata=self.device.metadata, timeout=DEADLINE)
         else:
             credential = auth_service_pb2.PasswordCredential(identifier=self.name, password=PASSWORD)
             request = auth_service_pb2.AuthenticateRequest(client_id=CLIENT_ID, password=credential)

@@ -1,0 +1,166 @@
+"""Attacks that keep what they take, and those that once ended a service or shut everybody else out: for attacks.py --calls.
+
+Each is made anew after some seconds, with what the server took away from it.
+"""
+
+import base64
+import contextlib
+import functools
+import hashlib
+import json
+import resource
+import secrets
+import socket
+import struct
+import time
+
+import frames
+import honest_calls  # noqa: F401  (makes the stubs)
+import test_fairness
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, utils
+from frames import data, fields, headers, message
+
+REFRESH = "/latchkey.identity.v1.AuthService/Refresh"
+# How long what was taken is kept before it is taken anew.
+KEPT = 5
+
+
+def keeping(take, settle, services=None):
+    """`take(target, stack)` takes it, in `settle` seconds at most."""
+
+    def make():
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+        def attack(target):
+            with contextlib.ExitStack() as stack:
+                take(target, stack)
+                time.sleep(KEPT)
+
+        return attack
+
+    make.settle, make.services = settle, services
+    return make
+
+
+def again(attack, services=None):
+    def make():
+        return attack
+
+    make.services = services
+    return make
+
+
+def reset_at_end(peer):
+    """Who closes a connection has its port taken for a minute; there are not enough of them."""
+    peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    return peer
+
+
+def closed_windows(connections, request_of, target, stack):
+    asked = b"".join(request_of(number) for number in range(1, 200, 2))
+    for _ in range(connections):
+        with contextlib.suppress(OSError, test_fairness.Closed):
+            peer = stack.enter_context(target.connect((frames.INITIAL_WINDOW_SIZE, 0), timeout=2))
+            peer.send(asked)
+
+
+def silent_streams(target, stack):
+    """As many as a server waits for, from connections of a hundred each."""
+    asked = b"".join(headers(number, fields(frames.REFLECTION)) for number in range(1, 200, 2))
+    for _ in range(1250):
+        with contextlib.suppress(OSError, test_fairness.Closed):
+            stack.enter_context(target.connect(timeout=2)).send(asked)
+
+
+def silent_connections(target, stack):
+    """More than a server has, each with a stream that asks for nothing."""
+    hello = frames.PREFACE + frames.settings() + headers(1, fields(frames.REFLECTION))
+    for _ in range(20_500):
+        with contextlib.suppress(OSError):
+            reset_at_end(stack.enter_context(target.raw(timeout=2))).socket.send(hello)
+
+
+# A page, a call of gRPC-Web that no service has, and a page, of which nobody waits for an answer.
+MIXED = (
+    b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
+    b"POST /none/none HTTP/1.1\r\nhost: x\r\ncontent-type: application/grpc-web\r\ncontent-length: 5\r\n\r\n\0\0\0\0\0"
+    b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
+)
+
+
+def mixed_pages(target):
+    for _ in range(50):
+        with contextlib.suppress(OSError), target.raw(timeout=2) as peer:
+            reset_at_end(peer).socket.send(MIXED)
+
+
+def encoded(value):
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
+def proofs(target):
+    """Proofs of possession of one key, each with a refresh token that nobody has (RFC 9449 §4.2)."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    numbers = key.public_key().public_numbers()
+    x, y = (encoded(value.to_bytes(32, "big")) for value in (numbers.x, numbers.y))
+    head = encoded(json.dumps({"typ": "dpop+jwt", "alg": "ES256", "jwk": {"kty": "EC", "crv": "P-256", "x": x, "y": y}}).encode())
+
+    def proof():
+        claims = {"jti": secrets.token_urlsafe(16), "htm": "POST", "htu": f"http://localhost{REFRESH}", "iat": int(time.time())}
+        signed = f"{head}.{encoded(json.dumps(claims).encode())}"
+        r, s = utils.decode_dss_signature(key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
+        return f"{signed}.{encoded(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
+
+    token = "lkr_" + encoded(hashlib.sha256(b"nobody's").digest())
+    body = b"\x0a" + bytes([len(token)]) + token.encode()
+    with target.connect((frames.INITIAL_WINDOW_SIZE, 0x3FFFFFFF), timeout=2) as peer:
+        for number in range(1, 4000, 2):
+            peer.send(headers(number, fields(REFRESH, ("dpop", proof()))) + data(number, message(body)))
+
+
+def padding(target):
+    """DATA that carries nothing but padding (RFC 9113 §6.1)."""
+    piece = frames.frame(frames.DATA, frames.PADDED, 1, b"\xff" + bytes(255))
+    with target.connect(timeout=2) as peer:
+        peer.send(headers(1, fields(frames.REFLECTION)))
+        for _ in range(200):
+            peer.send(piece * 50)
+
+
+def ended_stream(target):
+    """DATA for a stream that the server has reset."""
+    piece = data(1, b"x", flags=0)
+    with target.connect(timeout=2) as peer:
+        peer.send(headers(1, fields(frames.CHECK, ("content-length", "1"))) + data(1, message()))
+        for _ in range(200):
+            peer.send(piece * 50)
+
+
+def long_string(target):
+    """A header field of more than 64 KiB in as many CONTINUATION frames as it takes."""
+    raw = frames.block(fields()) + frames.literal(b"x", bytes(70_000))
+    pieces = [raw[start : start + 16_000] for start in range(0, len(raw), 16_000)]
+    for _ in range(20):
+        with target.connect(timeout=2) as peer:
+            peer.send(headers(1, raw=pieces[0], flags=frames.END_STREAM))
+            for piece in pieces[1:-1]:
+                peer.send(frames.frame(frames.CONTINUATION, 0, 1, piece))
+            peer.send(frames.frame(frames.CONTINUATION, frames.END_HEADERS, 1, pieces[-1]))
+
+
+REFLECTED = functools.partial(closed_windows, 50, test_fairness.reflection_requests)
+HOARDS = {
+    "pages beside gRPC-Web, all at once": again(mixed_pages),
+    "the page's script, windows closed": keeping(
+        functools.partial(closed_windows, 350, test_fairness.script_requests), 3, ["qr"]
+    ),
+    "reflection, windows closed": keeping(REFLECTED, 2),
+    "silent streams": keeping(silent_streams, 5),
+    "silent connections": keeping(silent_connections, 12),
+    "proofs of nothing": again(proofs, ["identity"]),
+    "padding": again(padding),
+    "DATA for a stream that was reset": again(ended_stream),
+    "header strings over 64 KiB": again(long_string),
+}

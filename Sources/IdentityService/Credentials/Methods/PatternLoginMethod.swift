@@ -21,7 +21,7 @@ struct PatternLoginMethod: LoginMethod, Deciding {
     _ credential: IdentityV1.PatternCredential,
     _ attempt: LoginAttempt
   ) async throws(RPCError) -> LoginFinding {
-    let pattern = try RequestFields.pattern(credential.pattern, "pattern.pattern")
+    let presented = try RequestFields.pattern(credential.pattern, "pattern.pattern")
     let proof = try PresentedKeyProof(
       credential.proof,
       "pattern.proof",
@@ -34,7 +34,7 @@ struct PatternLoginMethod: LoginMethod, Deciding {
     try secrets.checkRoom()
     guard proof.holds else {
       try await secrets.hashing { place throws(PasswordHasherError) in
-        try await secrets.passwords.verifyDummy(pattern.secret.exposed, in: place)
+        try await secrets.passwords.verifyDummy(presented.secret.exposed, in: place)
       }
       throw .invalidCredentials
     }
@@ -44,15 +44,7 @@ struct PatternLoginMethod: LoginMethod, Deciding {
       by: attempt.requester,
       under: .pattern
     )
-    let found: FoundUnlock?
-    do throws(RPCError) {
-      found = try await perform(TryPattern(of: proof.keyThumbprint))
-    } catch {
-      await secrets.notMade { [domain] () async throws(StorageError) in
-        try await domain.perform(SettleAttempt(counted, .notMade))
-      }
-      throw error
-    }
+    let found = try await pattern(of: proof.keyThumbprint, for: counted)
     let giveBack = { @Sendable [domain] () async throws(StorageError) in
       // Each for itself: the other is given back although one could not be.
       if found != nil { _ = try? await domain.perform(SettlePattern(of: proof.keyThumbprint, .notTried)) }
@@ -60,12 +52,12 @@ struct PatternLoginMethod: LoginMethod, Deciding {
     }
     guard let found, let hash = found.unlock.secretHash else {
       try await secrets.hashing(giveBack: giveBack) { place throws(PasswordHasherError) in
-        try await secrets.passwords.verifyDummy(pattern.secret.exposed, in: place)
+        try await secrets.passwords.verifyDummy(presented.secret.exposed, in: place)
       }
       throw .invalidCredentials
     }
     let matches = try await secrets.hashing(giveBack: giveBack) { place throws(PasswordHasherError) in
-      try await secrets.passwords.verify(pattern.secret.exposed, against: hash, in: place)
+      try await secrets.passwords.verify(presented.secret.exposed, against: hash, in: place)
     }
     guard matches else { throw .invalidCredentials }
     try await secrets.attemptSucceeded(counted)
@@ -81,5 +73,19 @@ struct PatternLoginMethod: LoginMethod, Deciding {
           account: found.unlock.account, kind: .pattern, keyThumbprint: proof.keyThumbprint, mask: found.mask),
         challenge: proof.challenge
       ))
+  }
+
+  /// The pattern of a device for one try.
+  private func pattern(
+    of keyThumbprint: String, for counted: CountedAttempt
+  ) async throws(RPCError) -> FoundUnlock? {
+    do throws(RPCError) {
+      return try await perform(TryPattern(of: keyThumbprint))
+    } catch {
+      await secrets.notMade { [domain] () async throws(StorageError) in
+        try await domain.perform(SettleAttempt(counted, .notMade))
+      }
+      throw error
+    }
   }
 }

@@ -68,7 +68,7 @@ def test_lost_commits(fleet, proxies, seed, bar):
     unknown = [operation.op for operation in found if "did not say" in operation.message]
     print(f"{ {name: proxy.lost for name, proxy in proxies.items()} } commits lost; said to be unknown: {sorted(unknown)}")
     lost = proxies["qr"]
-    unsure, excused = sum(op in ("issue", "redeem") for op in unknown), lost.undelivered + lost.delivered // 3
+    unsure, excused = sum(op in ("issue", "redeem") for op in unknown), lost.undelivered + lost.delivered // 2
     missed = sum(op in ("scan", "confirm") for op in unknown)
     bar("commits lost of the service with fewest", min(proxy.lost for proxy in proxies.values()), least=LOST)
     bar("scans and confirmations said to be unknown", missed, most=0)

@@ -34,6 +34,7 @@ OPERATIONS = {"guest_start": (20_000, 8_000), "qr_confirm": (20_000, 15_000)}
 # Signatures of P-256 that a service verifies and makes for each.
 SIGNATURES = {"guest_start": (1, 1), "qr_confirm": (0, 0)}
 CORES = len(os.sched_getaffinity(0))
+SAID = {"services": "by the services", "machine": "by pgbench alone", "room": "what there is room for"}
 # Connections, and operations in a transaction, as the loops below have them.
 LANES, GROUP = 4, 64
 # What the machine's own loop confirms in a round.
@@ -241,7 +242,7 @@ def run(options, results):
                         name, f"standby_{operation}", number, connections=SHAPE[0], streams=SHAPE[1],
                         requests_per_second=round(measured, 1), p50_us=None,
                     )  # fmt: skip
-                    print(f"standby: round {number}, {operation} by the {name}: {measured:,.0f}/s", flush=True)
+                    print(f"standby: round {number}, {operation}, {SAID[name]}: {measured:,.0f}/s", flush=True)
 
 
 def threaded(flags):

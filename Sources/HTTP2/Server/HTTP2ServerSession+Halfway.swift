@@ -4,10 +4,10 @@ package import NIOCore
 extension HTTP2ServerSession {
   /// Bytes that the session holds because somebody does not take them, the peer of its answers or a reader of
   /// requests, or because the peer has not ended a frame.
-  package var bufferedBytes: Int { queued + outstanding - consumed + output.readableBytes + partial.count }
+  package var bufferedBytes: Int { queued + outstanding - consumed + output.readableBytes + partialBytes }
 
-  /// Those of a frame that has begun and not ended.
-  package var partialBytes: Int { partial.count }
+  /// Those of a frame that has begun and not ended, and the fields of a header block that has not.
+  package var partialBytes: Int { partial.count + (openBlock?.listBytes ?? 0) }
 
   /// When the frame began to come that has not ended; nil between two frames.
   package var frameBegan: NIODeadline? { partial.isEmpty ? nil : partialBegan }

@@ -1,4 +1,5 @@
 internal import GRPC
+internal import TransportServer
 
 /// The bounds of this module, each with its reason.
 package enum Limits {
@@ -29,8 +30,10 @@ package enum Limits {
   /// Connections to the management port: probes and scrapers, some of each.
   package static let managementConnections = 100
   /// Open files that are none of the gRPC port's connections: those of the management port, the database with its
-  /// readers, logs, certificates and channels to other services.
-  static let reservedFiles = managementConnections + 100
+  /// readers, logs, certificates and channels to other services, and what always has to be free.
+  static let reservedFiles = managementConnections + 100 + RPCServer.spareFiles
+  /// The part of all files that connections may have which wait to be set up.
+  static let partOfFilesArriving = 8
 
   /// Distinct series of metrics: 60 methods with 17 codes each are a thousand.
   static let metricSeries = 4096

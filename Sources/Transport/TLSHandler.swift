@@ -23,7 +23,8 @@ package final class TLSHandler: ChannelDuplexHandler {
   /// How many bytes of that the handlers behind this one were last told of.
   private var toldEarly = 0
   private var isHandshakeComing = false
-  private var timer: Scheduled<Void>?
+  /// Calls off the end of a handshake that takes too long.
+  private var cancelTimer: (() -> Void)?
   private var socket: SocketWriter?
   /// Plaintext that waits for a flush, small pieces joined so that they share a record.
   private var pending: [ByteBuffer] = []
@@ -69,9 +70,13 @@ package final class TLSHandler: ChannelDuplexHandler {
   }
 
   private func start(_ context: ChannelHandlerContext) {
-    guard timer == nil, !session.isHandshakeFinished else { return }
-    timer = context.eventLoop.assumeIsolated().scheduleTask(in: handshakeTimeout) { [weak self] in
-      self?.fail(TLSError(.handshake, .peer, .handshakeTimeout), context)
+    guard cancelTimer == nil, !session.isHandshakeFinished else { return }
+    let isOver = { [weak self] in self?.fail(TLSError(.handshake, .peer, .handshakeTimeout), context) ?? () }
+    if let turns {
+      cancelTimer = turns.after(handshakeTimeout, isOver)
+    } else {
+      let timer = context.eventLoop.assumeIsolated().scheduleTask(in: handshakeTimeout, isOver)
+      cancelTimer = { timer.cancel() }
     }
     guard isClient else { return }
     do throws(TLSError) {
@@ -161,8 +166,8 @@ package final class TLSHandler: ChannelDuplexHandler {
   }
 
   private func finishHandshake(_ context: ChannelHandlerContext) {
-    timer?.cancel()
-    timer = nil
+    cancelTimer?()
+    cancelTimer = nil
     context.fireUserInboundEventTriggered(
       TLSHandshakeFinished(
         applicationProtocol: session.applicationProtocol,
@@ -303,8 +308,8 @@ package final class TLSHandler: ChannelDuplexHandler {
   private func end(_ error: TLSError? = nil) {
     guard !isClosed else { return }
     isClosed = true
-    timer?.cancel()
-    timer = nil
+    cancelTimer?()
+    cancelTimer = nil
     // Nobody has to be told: the connection ends.
     early = ByteBuffer()
     toldEarly = 0

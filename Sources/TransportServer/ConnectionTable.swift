@@ -65,6 +65,11 @@ final class ConnectionTable: Sendable {
     }
   }
 
+  /// Whether the source has far fewer connections than another.
+  func hasLittle(_ source: NetworkAddress?) -> Bool {
+    state.withLock { QueueShare.isLittle($0.share.held(by: source), beside: $0.share.largest?.held ?? 0) }
+  }
+
   func remove(_ channel: any Channel) {
     state.withLock { _ = Self.remove(channel, &$0) }
   }

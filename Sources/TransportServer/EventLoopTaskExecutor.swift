@@ -1,11 +1,13 @@
+internal import Callers
 internal import NIOCore
 internal import Synchronization
+internal import Transport
 
 /// Runs the tasks of one connection on its event loop, so that a call's handler, its connection and its timers never
 /// need a lock; in turns with those of other connections when there is much to do.
 ///
 ///     enqueued ──▶ run, until the turn is over ──▶ the rest waits for the next turn
-final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable {
+final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, ChoreQueue, @unchecked Sendable {
   // Unchecked: what is not behind the lock is only touched on the event loop.
 
   private struct Queue {
@@ -15,6 +17,8 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable 
   }
 
   let turns: LoopTurns
+  /// Whose the connection is, as far as that is known.
+  var source: TurnSource
   let eventLoop: any EventLoop
   private let queue = Mutex(Queue())
   /// The jobs that were taken from the queue, and the next of them.
@@ -43,8 +47,9 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable 
   /// How long the loop has worked for other connections.
   var othersWork: TimeAmount { turns.total - ownWork }
 
-  init(_ turns: LoopTurns) {
+  init(_ turns: LoopTurns, of source: TurnSource = .address(nil)) {
     self.turns = turns
+    self.source = source
     eventLoop = turns.eventLoop
   }
 
@@ -68,6 +73,27 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, @unchecked Sendable 
       work()
       ownWork = ownWork + (eventLoop.now - start)
     }
+  }
+
+  /// Does what is ready at once, within another's turn: what frees something does not wait for those who hold it.
+  func doNow() {
+    let start = eventLoop.now
+    _ = takeJobs(until: start + Limits.turn)
+    hasRun?()
+    worked(from: start, until: eventLoop.now)
+  }
+
+  /// Does `chore` for the new connection at once, or when there is time for it.
+  func soon(_ chore: @escaping () -> Void) { turns.soonForNewcomer(of: source, chore) }
+
+  func after(_ delay: TimeAmount, _ chore: @escaping () -> Void) -> () -> Void {
+    let timer = schedule(at: eventLoop.now + delay, chore)
+    return { timer.cancel() }
+  }
+
+  /// Has `action` called once, at `deadline` or as soon afterwards as there is time.
+  func schedule(at deadline: NIODeadline, _ action: @escaping () -> Void) -> LoopTimer {
+    turns.timers.schedule(at: deadline, action)
   }
 
   func enqueue(_ job: consuming ExecutorJob) {

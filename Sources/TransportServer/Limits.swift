@@ -116,9 +116,11 @@ enum Limits {
   static let budgetStep = 16 * 1024
 
   /// How often connections that do nothing are asked to go when the server is nearly full, and how long they must have
-  /// done nothing. Asking ten thousand takes some milliseconds; a client that called a moment ago may call again.
+  /// done nothing: a client that called a moment ago may call again. Asking ten thousand takes some milliseconds, so that
+  /// some are asked at a time.
   static let pressureInterval = TimeAmount.seconds(1)
   static let pressureIdleTime = TimeAmount.seconds(10)
+  static let toldAtOnce = 32
 
   /// How often it is looked at who holds how much when there is no room, which part of all that is made free then, and
   /// how many of the largest sources and of their connections are asked: a look at twenty thousand sources takes some
@@ -158,8 +160,13 @@ enum Limits {
   /// How long the turns of those who wait for theirs may take together before the loop looks at its sockets.
   static let round = TimeAmount.microseconds(500)
 
-  /// How much of a round chores have although the turns have taken all of it, lest they pile up: some closed connections.
-  static let chores = TimeAmount.microseconds(100)
+  /// How much of a round chores have although the turns have taken all of it, lest they pile up, and newcomers as well: some
+  /// closed connections, and one or two that are set up.
+  static let chores = TimeAmount.microseconds(200)
+  static let newcomers = TimeAmount.microseconds(100)
+
+  /// Chores that wait when they have as much time as the turns: such as a thousand connections that end together.
+  static let manyChores = 1000
 
   /// How long the loop waits for its sockets then, if they have nothing: long enough not to be over before it looks.
   static let roundPause = TimeAmount.microseconds(30)
@@ -192,13 +199,12 @@ enum Limits {
   /// The pause in accepting when there is no room for another connection, such as no file descriptor: a tenth of a
   /// second's wait for those who come, and ten attempts a second.
   static let acceptPause = TimeAmount.milliseconds(100)
-  /// Connections that are accepted between two looks at the sockets: half a millisecond's work. Where hundreds come and go
-  /// at once all that a look finds comes before the next ones are accepted, so that the last one waits for as many looks as
-  /// there are connections before it, by this many.
-  static let acceptsAtOnce: UInt = 16
+  /// Connections that are accepted between two looks at the sockets: two milliseconds' work. Whoever comes waits for those
+  /// before it in the kernel, where all are in one line, and only then by turns of the sources.
+  static let acceptsAtOnce: UInt = 64
   /// The files of this process that connections leave to everything else: ``acceptsAtOnce`` of two listeners, and 32 for
   /// databases, logs and what the system's libraries open for a moment.
-  static let spareFiles = 64
+  static let spareFiles = 160
 
   /// How long there must have been no stream before what a connection keeps for the next ones is freed, unless it is for
   /// so many at most as a client with a few calls at a time has. Whoever polls, every two seconds, comes back sooner.

@@ -1,20 +1,24 @@
+internal import Callers
 internal import NIOCore
-internal import Transport
 
 /// Shares one event loop between its connections.
 ///
 /// A connection works at once on what its socket brings, for the length of a turn. What is left then waits here with
-/// that of others, for turns one after the other; between their rounds the loop looks at its sockets. So a connection
-/// that asks for much waits for itself, and one that asks for little does not wait for it.
+/// that of others, for turns one after the other, those of each source among themselves; between their rounds the loop
+/// looks at its sockets. So a connection that asks for much waits for itself, and one that asks for little does not wait
+/// for it, nor for the many connections of another source.
 ///
 ///     look at the sockets ──▶ prompt work, of all together ──▶ a round: turns, then chores ──▶ look at the sockets
-final class LoopTurns: ChoreQueue, @unchecked Sendable {
+final class LoopTurns: @unchecked Sendable {
   // Unchecked: only touched on its event loop.
   let eventLoop: any EventLoop
-  /// Those who wait for a turn, each with the work that was done when the wait began.
-  private var waiting = CircularBuffer<(taker: any TurnTaker, since: TimeAmount)>()
-  /// What has to be done some time soon, and for which nobody waits.
+  /// Those who wait for a turn.
+  private var waiting = SourceTurns<any TurnTaker>()
+  /// What has to be done some time soon, and for which nobody waits. Most of it frees what others want, so that nobody's has
+  /// to wait for anything else of the same source.
   private var chores = CircularBuffer<() -> Void>()
+  /// New connections, which are not set up yet.
+  private var newcomers = SourceTurns<() -> Void>()
   private var isRoundScheduled = false
   /// Since when the work is counted that was done since the loop looked at its sockets, and how long it took.
   private var countedFrom = NIODeadline.uptimeNanoseconds(0)
@@ -28,6 +32,8 @@ final class LoopTurns: ChoreQueue, @unchecked Sendable {
   /// Connections of which calls were refused.
   private let refused = RefusedLine()
   private var isLookScheduled = false
+  private var isTellingAll = false
+  private(set) lazy var timers = LoopTimers(self)
 
   init(_ eventLoop: any EventLoop) {
     self.eventLoop = eventLoop
@@ -90,22 +96,64 @@ final class LoopTurns: ChoreQueue, @unchecked Sendable {
   /// Does `chore` at once, or when those who wait for turns have had theirs.
   func soon(_ chore: @escaping () -> Void) {
     guard !chores.isEmpty || !promptly(chore) else { return }
+    later(chore)
+  }
+
+  /// Does `chore` when those who wait for turns have had theirs.
+  func later(_ chore: @escaping () -> Void) {
     chores.append(chore)
     scheduleRound()
+  }
+
+  /// Does `work` for a new connection at once, or behind the chores, by turns of the sources.
+  func soonForNewcomer(of source: TurnSource, _ work: @escaping () -> Void) {
+    guard !newcomers.isEmpty || !promptly(work) else { return }
+    newcomers.append(work, of: source, at: counted)
+    scheduleRound()
+  }
+
+  /// Does `work` for each connection, some at a time, when there is time for it. Unless that is still under way for others.
+  func tellAll(_ connections: [any Channel], _ work: @escaping (any Channel) -> Void) {
+    guard !isTellingAll else { return }
+    isTellingAll = true
+    tell(connections[...], work)
+  }
+
+  private func tell(_ connections: ArraySlice<any Channel>, _ work: @escaping (any Channel) -> Void) {
+    later { [self] in
+      for connection in connections.prefix(Limits.toldAtOnce) { work(connection) }
+      let rest = connections.dropFirst(Limits.toldAtOnce)
+      if rest.isEmpty { isTellingAll = false } else { tell(rest, work) }
+    }
+  }
+
+  /// Does `work` beyond what is done promptly, but for no more than as much again. False when it has to wait.
+  func beyond(_ work: () -> Void) -> Bool {
+    countAgain(at: eventLoop.now)
+    guard taken < Limits.promptWork + Limits.promptWork else { return false }
+    anyway(work)
+    return true
+  }
+
+  /// Does `work` whether there is time for it or not, and counts it.
+  func anyway(_ work: () -> Void) {
+    if countingFrom == nil { counting(work) } else { work() }
   }
 
   /// What is counted so far, with the work that is being done.
   private var counted: TimeAmount { countingFrom.map { total + (eventLoop.now - $0) } ?? total }
 
-  /// How long the loop has worked since the one that is next began to wait for its turn: about as long waits who comes
-  /// while there is steadily too much to do.
-  var wait: TimeAmount { waiting.first.map { counted - $0.since } ?? .zero }
+  /// About how long somebody of the source waits for a turn who comes while there is steadily too much to do: counted in
+  /// the loop's work.
+  func wait(of source: TurnSource) -> TimeAmount { waiting.wait(of: source, at: counted) }
 
   /// Gives `taker` turns until it has nothing left to do.
   func wait(_ taker: any TurnTaker) {
-    waiting.append((taker, counted))
+    append(taker)
     scheduleRound()
   }
+
+  private func append(_ taker: any TurnTaker) { waiting.append(taker, of: taker.source, at: counted) }
 
   /// Leaves a connection unread of which a call was refused, until there is room or for a while.
   func leaveUnread(_ connection: any LineMember, _ reason: RefusedLine.Reason) {
@@ -150,14 +198,15 @@ final class LoopTurns: ChoreQueue, @unchecked Sendable {
     counting {
       let end = countedFrom + Limits.round
       for _ in 0..<waiting.count {
-        guard let (taker, _) = waiting.popFirst() else { break }
-        if taker.takeTurn(until: self.end(ofTurnFrom: eventLoop.now)) { waiting.append((taker, counted)) }
+        guard let taker = waiting.popFirst(at: counted) else { break }
+        if taker.takeTurn(until: self.end(ofTurnFrom: eventLoop.now)) { append(taker) }
         if eventLoop.now >= end { break }
       }
-      doChores(until: max(end, eventLoop.now + Limits.chores))
+      doChores(until: max(end, eventLoop.now + (chores.count < Limits.manyChores ? Limits.chores : Limits.round)))
+      letIn(until: max(end, eventLoop.now + Limits.newcomers))
     }
-    refused.look(at: eventLoop.now, wait: wait, worked: total)
-    if !waiting.isEmpty || !chores.isEmpty {
+    refused.look(at: eventLoop.now, worked: total) { [self] in wait(of: $0) }
+    if !waiting.isEmpty || !chores.isEmpty || !newcomers.isEmpty {
       scheduleRound()
     } else if !refused.isEmpty {
       scheduleLook()
@@ -167,6 +216,13 @@ final class LoopTurns: ChoreQueue, @unchecked Sendable {
   private func doChores(until end: NIODeadline) {
     while let chore = chores.popFirst() {
       chore()
+      if eventLoop.now >= end { return }
+    }
+  }
+
+  private func letIn(until end: NIODeadline) {
+    while let work = newcomers.popFirst(at: counted) {
+      work()
       if eventLoop.now >= end { return }
     }
   }

@@ -8,6 +8,7 @@ final class PageAnswerWriter: @unchecked Sendable {
   // Unchecked: only touched on its event loop.
   private typealias Part = HTTPServerResponsePart
 
+  private let executor: EventLoopTaskExecutor
   private let stallTimeout: TimeAmount
   private var context: ChannelHandlerContext?
   private(set) var exchange = PageExchange()
@@ -18,13 +19,14 @@ final class PageAnswerWriter: @unchecked Sendable {
   private(set) var unwrittenBytes = 0
   /// Bytes that have left since the timer began.
   private var progress = 0
-  private var stallTimer: Scheduled<Void>?
+  private var stallTimer: LoopTimer?
   private var closesWhenWritten = false
   /// Called when something has left.
   var changed: (() -> Void)?
 
   /// - Parameter stallTimeout: how long the peer may leave everything unread.
-  init(stallTimeout: TimeAmount) {
+  init(_ executor: EventLoopTaskExecutor, stallTimeout: TimeAmount) {
+    self.executor = executor
     self.stallTimeout = stallTimeout
   }
 
@@ -153,6 +155,6 @@ final class PageAnswerWriter: @unchecked Sendable {
   private func watch() {
     guard stallTimer == nil, hasUnwritten, let context, context.channel.isActive else { return }
     progress = 0
-    stallTimer = context.eventLoop.assumeIsolated().scheduleTask(in: stallTimeout) { [weak self] in self?.close() }
+    stallTimer = executor.schedule(at: context.eventLoop.now + stallTimeout) { [weak self] in self?.close() }
   }
 }

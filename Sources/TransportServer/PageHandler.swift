@@ -42,7 +42,9 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   private(set) var pageTask: Task<Void, Never>?
   /// The answer under way is the last one.
   private var isDraining = false
-  private var timer: Scheduled<Void>?
+  private var timer: LoopTimer?
+  /// Whether the connection was asked to give something up, and has not looked yet.
+  private var isAsked = false
   /// Called when the next request may come.
   var becameFree: (() -> Void)?
   /// When the last answer was complete.
@@ -53,7 +55,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     self.executor = executor
     self.peer = peer
     account = peer.account
-    writer = PageAnswerWriter(stallTimeout: environment.configuration.stalledWriteTimeout)
+    writer = PageAnswerWriter(executor, stallTimeout: environment.configuration.stalledWriteTimeout)
   }
 
   /// Adds the HTTP/1.1 codec and a page handler at the end of a pipeline.
@@ -67,7 +69,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     peer: ConnectionPeer
   ) throws {
     let pages = PageHandler(environment: environment, executor: executor, peer: peer)
-    try pipeline.addHandler(RequestPacer(pages, executor.turns))
+    try pipeline.addHandler(RequestPacer(pages))
     var bounds = NIOHTTPDecoderLimitConfiguration()
     bounds.maxHeaderFieldSize = Limits.pageHeaderBytes
     bounds.maxHeaderListSize = Limits.pageHeaderBytes
@@ -235,7 +237,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
 
   private func startTimer(_ time: TimeAmount) {
     timer?.cancel()
-    timer = executor.eventLoop.assumeIsolated().scheduleTask(in: time) { [weak self] in self?.timeIsOver() }
+    timer = executor.schedule(at: executor.eventLoop.now + time) { [weak self] in self?.timeIsOver() }
   }
 
   private func timeIsOver() {
@@ -260,7 +262,12 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     if let shed = event as? ServerShed {
-      giveUp(shed)
+      guard !isAsked else { return }
+      isAsked = true
+      executor.turns.soon { [self] in
+        isAsked = false
+        if let shed = shed.isOver ? environment.budget.wantedBack : shed { giveUp(shed) }
+      }
     } else if event is ServerDisplacement {
       close()
     } else if event is ServerDrain {

@@ -27,7 +27,9 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
   private var isDecided = false
   /// There is no place for the connection, and what it asks for is told so.
   private var isTurnedAway: Bool
-  private var timer: Scheduled<Void>?
+  private var timer: LoopTimer?
+  /// Whether the connection was asked to give something up, and has not looked yet.
+  private var isAsked = false
   /// Bytes that wait with the TLS handshake, and against whom they count.
   private var waiting: (bytes: Int, account: SourceAccount)?
 
@@ -38,7 +40,7 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
   }
 
   func handlerAdded(context: ChannelHandlerContext) {
-    timer = context.eventLoop.assumeIsolated().scheduleTask(in: Limits.prefaceTimeout) {
+    timer = executor.schedule(at: context.eventLoop.now + Limits.prefaceTimeout) {
       context.close(promise: nil)
     }
   }
@@ -84,6 +86,7 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
     if let header = event as? ProxyHeaderRead {
       proxyHeader = header
       guard let client = header.client, !isTurnedAway else { return }
+      executor.source = .address(client.address.source)
       isTurnedAway = !environment.connectionMoved(context.channel, to: client.address)
       if isTurnedAway, !environment.turnAway(context.channel) { context.close(promise: nil) }
     } else if let handshake = event as? TLSHandshakeFinished {
@@ -92,9 +95,15 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
       setUp(context, isHTTP2: handshake.applicationProtocol == .http2)
     } else if let handshake = event as? TLSHandshakeWaits {
       countWaiting(handshake.bytes, context)
-    } else if let shed = event as? ServerShed, let waiting {
-      // Sources hold more than their share, and this connection may have some of it.
-      if let excess = shed.bytes(of: waiting.account), excess.take(waiting.bytes) { context.close(promise: nil) }
+    } else if let shed = event as? ServerShed, waiting != nil, !isAsked {
+      isAsked = true
+      executor.turns.soon { [self] in
+        isAsked = false
+        // Sources hold more than their share, and this connection may have some of it.
+        guard let shed = shed.isOver ? environment.budget.wantedBack : shed else { return }
+        guard let waiting, let excess = shed.bytes(of: waiting.account), excess.take(waiting.bytes) else { return }
+        context.close(promise: nil)
+      }
     } else if event is ServerDrain || event is ServerDisplacement {
       // Nothing was asked for yet.
       context.close(promise: nil)
@@ -147,6 +156,8 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
     guard !isDecided else { return }
     isDecided = true
     let peer = peer(context.remoteAddress)
+    executor.source =
+      peer.proxy == nil ? .address(peer.account.source) : .connection(ObjectIdentifier(executor))
     if peer.proxy != nil { environment.budget.table.share(context.channel) }
     do {
       let pipeline = context.pipeline.syncOperations

@@ -80,6 +80,7 @@ package final class RPCServer: Sendable {
   private let group: any EventLoopGroup
   /// Of each event loop.
   private let turns: [ObjectIdentifier: LoopTurns]
+  private let arrivals: [ObjectIdentifier: Arrivals]
   private let state = Mutex(State())
 
   /// - Parameters:
@@ -107,55 +108,56 @@ package final class RPCServer: Sendable {
       statusDetailsEncoder: statusDetailsEncoder,
       logger: logger
     )
+    let (budget, proxies) = (environment.budget, configuration.proxies)
+    let capacity = max(environment.budget.bounds.arrivals / turns.count, 2)
+    arrivals = turns.mapValues { Arrivals($0, budget, proxies, capacity: capacity) }
   }
 
   /// Binds and begins to serve. Answers the address, with the port that was taken.
   package func start() async throws -> SocketAddress {
     let configuration = environment.configuration
-    let environment = environment
+    let arrivals = arrivals
     let bootstrap = ServerBootstrap(group: group)
       .serverChannelOption(.backlog, value: 1024)
       .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
       .serverChannelOption(.maxMessagesPerRead, value: Limits.acceptsAtOnce)
       .serverChannelInitializer { channel in
-        channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(AcceptPause()) }
-      }
-      .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-      .childChannelOption(.allowRemoteHalfClosure, value: true)
-      // One read each time the socket has bytes: a second one would mostly find nothing.
-      .childChannelOption(.maxMessagesPerRead, value: 1)
-      .childChannelOption(.recvAllocator, value: ReadAllocator())
-      .childChannelInitializer { [self] channel in
         channel.eventLoop.makeCompletedFuture {
-          let place = register(channel)
-          guard place != .none else {
-            channel.close(promise: nil)
-            return
-          }
-          let pipeline = channel.pipeline.syncOperations
-          let turns = turns[ObjectIdentifier(channel.eventLoop)] ?? LoopTurns(channel.eventLoop)
-          if let address = channel.remoteAddress?.ipAddress.flatMap({ NetworkAddress($0) }),
-            configuration.proxies.trusts(address)
-          {
-            let isRequired = configuration.proxies.requiresHeader
-            try pipeline.addHandler(ProxyHeaderHandler(isRequired: isRequired, logger: environment.logger))
-          }
-          if let tls = configuration.tls {
-            let handler = try TLSHandler(server: tls, handshakeTimeout: Limits.handshakeTimeout, turns: turns)
-            try pipeline.addHandler(handler)
-          }
-          let detector = ProtocolDetector(
-            environment: environment,
-            executor: EventLoopTaskExecutor(turns),
-            isTurnedAway: place == .doorstep
-          )
-          try pipeline.addHandler(detector)
+          try channel.pipeline.syncOperations.addHandler(AcceptPause())
+          try channel.pipeline.syncOperations.addHandler(Reception(arrivals) { [self] in try setUp($0) })
         }
       }
     let listener = try await bootstrap.bind(host: configuration.host, port: configuration.port).get()
     state.withLock { $0.listener = listener }
     guard let address = listener.localAddress else { throw ChannelError.unknownLocalAddress }
     return address
+  }
+
+  /// Gives a new connection its options and handlers. On its event loop, before anything is read.
+  private func setUp(_ channel: any Channel) throws {
+    let place = register(channel)
+    guard place != .none else { return channel.close(promise: nil) }
+    if let options = channel.syncOptions {
+      try options.setOption(.tcpOption(.tcp_nodelay), value: 1)
+      try options.setOption(.allowRemoteHalfClosure, value: true)
+      // One read each time the socket has bytes: a second one would mostly find nothing.
+      try options.setOption(.maxMessagesPerRead, value: 1)
+      try options.setOption(.recvAllocator, value: ReadAllocator())
+    }
+    let configuration = environment.configuration
+    let pipeline = channel.pipeline.syncOperations
+    let turns = turns[ObjectIdentifier(channel.eventLoop)] ?? LoopTurns(channel.eventLoop)
+    let address = channel.remoteAddress?.ipAddress.flatMap { NetworkAddress($0) }
+    let executor = EventLoopTaskExecutor(turns, of: .address(address?.source))
+    if let address, configuration.proxies.trusts(address) {
+      let isRequired = configuration.proxies.requiresHeader
+      try pipeline.addHandler(ProxyHeaderHandler(isRequired: isRequired, logger: environment.logger))
+    }
+    if let tls = configuration.tls {
+      try pipeline.addHandler(TLSHandler(server: tls, handshakeTimeout: Limits.handshakeTimeout, turns: executor))
+    }
+    try pipeline.addHandler(
+      ProtocolDetector(environment: environment, executor: executor, isTurnedAway: place == .doorstep))
   }
 
   /// Stops accepting, lets the calls that are under way finish within the grace of the configuration, and closes.
@@ -166,6 +168,7 @@ package final class RPCServer: Sendable {
       return (state.listener, Array(state.connections.values))
     }
     try? await listener?.close()
+    for arrivals in arrivals.values { try? await arrivals.end() }
     for connection in connections {
       connection.pipeline.fireUserInboundEventTriggered(ServerDrain())
     }
@@ -187,8 +190,16 @@ package final class RPCServer: Sendable {
       state.lastPressure = now
       return Array(state.connections.values)
     }
-    for connection in connections { connection.pipeline.fireUserInboundEventTriggered(ServerPressure()) }
+    for (loop, connections) in Dictionary(grouping: connections, by: { ObjectIdentifier($0.eventLoop) }) {
+      guard let turns = turns[loop] else { continue }
+      turns.eventLoop.execute {
+        turns.tellAll(connections) { $0.pipeline.fireUserInboundEventTriggered(ServerPressure()) }
+      }
+    }
   }
+
+  /// The files that connections leave to everything else in this process, whatever their number.
+  package static let spareFiles = Limits.spareFiles
 
   /// What the connections use together.
   package var usage: ServerBudget.Usage { environment.budget.usage }

@@ -45,9 +45,9 @@ final class RefusedLine {
   /// The loop has looked at its sockets since this was last called.
   ///
   /// - Parameters:
-  ///   - wait: how long one waits for a turn now.
   ///   - worked: how long the loop has worked so far.
-  func look(at now: NIODeadline, wait: TimeAmount, worked: TimeAmount) {
+  ///   - wait: how long one of a source waits for a turn now.
+  func look(at now: NIODeadline, worked: TimeAmount, wait: (TurnSource) -> TimeAmount) {
     guard now - lastLook >= Limits.looksAtLine else { return }
     let hasRested = 2 * (worked - workedByLastLook).nanoseconds < (now - lastLook).nanoseconds
     (lastLook, workedByLastLook) = (now, worked)
@@ -63,7 +63,7 @@ final class RefusedLine {
     // Each once, also those that are refused again as they are read.
     for _ in 0..<places.count {
       guard room > 0, unserved.count < Limits.placesSeen, let last = places.popLast() else { break }
-      if !last.isServed(wait) {
+      if !last.isServed(wait(last.connection.source)) {
         unserved.append(last)
       } else if end(last, at: now) {
         room -= 1
@@ -96,6 +96,9 @@ extension RefusedLine.Place {
 
 /// A connection in the line.
 protocol LineMember: AnyObject {
+  /// With whom it shares its turns.
+  var source: TurnSource { get }
+
   /// It is to be read again. False when it is not, for another reason.
   ///
   /// - Parameter late: how late what it has sent meanwhile counts as.

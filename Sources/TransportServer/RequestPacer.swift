@@ -1,3 +1,4 @@
+internal import Callers
 internal import NIOCore
 
 /// Hands the bytes of requests over HTTP/1.1 on as they are worked off: the next ones when those before are answered,
@@ -12,7 +13,7 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
   typealias OutboundOut = ByteBuffer
 
   private let pages: PageHandler
-  private let turns: LoopTurns
+  private var turns: LoopTurns { pages.executor.turns }
   private var context: ChannelHandlerContext?
   private var rest = ByteBuffer()
   private var isTurnComing = false
@@ -21,9 +22,10 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
   /// The peer has ended its side; whoever is behind learns it after the bytes.
   private var isInputClosed = false
 
-  init(_ pages: PageHandler, _ turns: LoopTurns) {
+  var source: TurnSource { pages.executor.source }
+
+  init(_ pages: PageHandler) {
     self.pages = pages
-    self.turns = turns
   }
 
   func handlerAdded(context: ChannelHandlerContext) {

@@ -15,6 +15,8 @@ package final class ServerBudget: Sendable {
   package struct Bounds: Sendable {
     /// Connections that are open. An idle one with TLS holds some 40 KiB, so this many stay below a gigabyte.
     package var connections = 20_000
+    /// Connections that wait to be set up, beside those: as many as are in a fifth of a second.
+    package var arrivals = 2048
 
     /// Calls whose handlers have not returned and are waiting for something. A hundred thousand screens in a watch, of
     /// some 2 KiB each, and some to spare; were all of them long polls of some 14 KiB, they would stay below two
@@ -52,6 +54,8 @@ package final class ServerBudget: Sendable {
     var byteLevel = 0
     /// Nobody has been asked for it yet.
     var shed: ServerShed?
+    /// What connections were last asked for. They do so when they have time.
+    var asked: ServerShed?
   }
 
   init(_ bounds: Bounds) {
@@ -136,14 +140,18 @@ package final class ServerBudget: Sendable {
         return (false, nil)
       }
       // Whoever is given room has it made, once a look.
-      defer { shortage.shed = nil }
-      return (true, shortage.shed)
+      guard let shed = shortage.shed else { return (true, nil) }
+      (shortage.shed, shortage.asked) = (nil, shed)
+      return (true, shed)
     }
     if let shed { table.ask(shed) }
     // What others give up takes a moment to be free: so far all of it may grow meanwhile, and no further.
     return isGiven && calls < bounds.calls + bounds.calls / 4 + Limits.callsAhead
       && bytes < bounds.bufferedBytes + bounds.bufferedBytes / 4 + Limits.bytesAhead
   }
+
+  /// What connections were last asked to give up.
+  var wantedBack: ServerShed? { shortage.withLock { $0.asked } }
 
   /// Looks at who holds how much, if that was a while ago.
   private func look() {
@@ -159,6 +167,8 @@ package final class ServerBudget: Sendable {
     let bytes = Self.excess(accounts, bounds.bufferedBytes) { $0.bytes.load(ordering: .relaxed) }
     let shed = ServerShed(calls: calls.of, bytes: bytes.of)
     shortage.withLock { shortage in
+      shortage.asked?.end()
+      shortage.asked = nil
       (shortage.callLevel, shortage.byteLevel, shortage.shed) = (calls.level, bytes.level, shed)
     }
   }

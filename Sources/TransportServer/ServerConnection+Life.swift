@@ -12,8 +12,27 @@ extension ServerConnection {
     wantOutput()
   }
 
+  /// Sources hold more than their share. This may end a hundred calls, which is done when there is time.
+  func giveUpSoon(_ shed: ServerShed) {
+    let isAsked = shedToCome != nil
+    shedToCome = shed
+    guard !isAsked else { return }
+    executor.turns.soon { [self] in
+      guard var shed = shedToCome else { return }
+      shedToCome = nil
+      if shed.isOver {
+        guard let newer = environment.budget.wantedBack else { return }
+        shed = newer
+      }
+      giveUp(shed)
+      // What that frees is free now, and not when it is the source's turn.
+      executor.doNow()
+      flush()
+    }
+  }
+
   /// Sources hold more than their share, and this connection may have some of it.
-  func giveUp(_ shed: ServerShed) {
+  private func giveUp(_ shed: ServerShed) {
     guard session != nil else { return }
     now = eventLoop.now
     // The newest first, which have waited least.
@@ -43,7 +62,14 @@ extension ServerConnection {
   func leave() {
     session?.terminate(.enhanceYourCalm, debug: "too_many_connections")
     // A peer that takes nothing hears nothing.
-    if isWritable { wantOutput() } else { context?.close(promise: nil) }
+    guard isWritable else {
+      context?.close(promise: nil)
+      return
+    }
+    executor.turns.soon { [self] in
+      executor.doNow()
+      flush()
+    }
   }
 
   // MARK: Memory
@@ -104,7 +130,7 @@ extension ServerConnection {
     timer?.cancel()
     timerDeadline = deadline
     // Held strongly until `shutDown` cancels it: a weak reference would make every later use of `self` slower.
-    timer = eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { self.timeHasCome() }
+    timer = executor.schedule(at: deadline) { self.timeHasCome() }
   }
 
   func rearm() {

@@ -1,3 +1,4 @@
+internal import Callers
 internal import GRPC
 internal import HTTP2
 internal import Logging
@@ -64,7 +65,9 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   /// Passes in a row that did not overrun their turn, up to what counts.
   private var passesKept = 0
   var lifecycle: ConnectionLifecycle
-  var timer: Scheduled<Void>?
+  var timer: LoopTimer?
+  /// What the connection was asked for and has not looked at yet.
+  var shedToCome: ServerShed?
   var timerDeadline: NIODeadline?
   /// What the server's budget was last told that this connection holds.
   private(set) var reportedBytes = 0
@@ -268,7 +271,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     } else if event is ServerPressure {
       makeRoom()
     } else if let shed = event as? ServerShed {
-      giveUp(shed)
+      giveUpSoon(shed)
     } else if event is ServerDisplacement {
       leave()
     } else if case ChannelEvent.inputClosed = event {
@@ -386,7 +389,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     let own = max(waitForOthers.length(executor.othersWork), executor.waited, readLate)
     isLate = own > Limits.shortestWait
     session.lateness = own
-    let wait = executor.turns.wait
+    let wait = executor.turns.wait(of: source)
     guard wait > max(own, Limits.shortestWait), !environment.budget.hasLittle(peer.account) else { return }
     session.lateness = wait
   }
@@ -411,6 +414,8 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
 }
 
 extension ServerConnection: TurnTaker {
+  var source: TurnSource { executor.source }
+
   func takeTurn(until end: NIODeadline) -> Bool {
     isTurnComing = false
     guard isWritable, let session else { return false }

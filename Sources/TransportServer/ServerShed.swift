@@ -24,6 +24,11 @@ struct ServerShed: Sendable {
   /// By the accounts' identities.
   private var calls: [ObjectIdentifier: Excess] = [:]
   private var bytes: [ObjectIdentifier: Excess] = [:]
+  private let over = Over()
+
+  private final class Over: Sendable {
+    let isOver = Atomic(false)
+  }
 
   init(calls: [Excess], bytes: [Excess]) {
     for excess in calls { self.calls[ObjectIdentifier(excess.account)] = excess }
@@ -32,6 +37,11 @@ struct ServerShed: Sendable {
 
   func calls(of account: SourceAccount) -> Excess? { calls[ObjectIdentifier(account)] }
   func bytes(of account: SourceAccount) -> Excess? { bytes[ObjectIdentifier(account)] }
+
+  /// The server has looked again since: whoever has not given anything up yet need not any more.
+  var isOver: Bool { over.isOver.load(ordering: .relaxed) }
+
+  func end() { over.isOver.store(true, ordering: .relaxed) }
 
   /// Whose they are.
   var accounts: [SourceAccount] {

@@ -190,11 +190,11 @@ def test_no_open_files_left(own_world):
         ["prlimit", "--pid", str(pid), "--nofile", "--output", "SOFT,HARD", "--noheadings"],
         check=True, capture_output=True, text=True,
     ).stdout.split()  # fmt: skip
-    most = max(int(number) for number in os.listdir(f"/proc/{pid}/fd")) + 72
+    most = max(int(number) for number in os.listdir(f"/proc/{pid}/fd")) + 168
     subprocess.run(["prlimit", "--pid", str(pid), f"--nofile={most}:{limit[1]}"], check=True)
     waiting = []
     try:
-        for _ in range(80):
+        for _ in range(200):
             client = socket.create_connection(("127.0.0.1", service.grpc_port), timeout=5)
             waiting.append(client)
         time.sleep(0.5)

@@ -200,6 +200,7 @@ struct LateCallsTests {
   }
 
   private final class Other: TurnTaker {
+    let source = TurnSource.address(nil)
     var onTurn: () -> Void = {}
     var hasMore = false
 

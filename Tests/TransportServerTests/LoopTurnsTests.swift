@@ -1,3 +1,4 @@
+import Callers
 import NIOCore
 import NIOEmbedded
 import Synchronization
@@ -8,11 +9,13 @@ import Testing
 @Suite("Turns on an event loop") struct LoopTurnsTests {
   private final class Work: TurnTaker {
     let name: String
+    let source: TurnSource
     var left: Int
     let log: (String) -> Void
 
-    init(_ name: String, _ turns: Int, _ log: @escaping (String) -> Void) {
+    init(_ name: String, _ turns: Int, of source: TurnSource = .address(nil), _ log: @escaping (String) -> Void) {
       self.name = name
+      self.source = source
       left = turns
       self.log = log
     }
@@ -39,6 +42,49 @@ import Testing
     }
     #expect(order == "abcacaa")
     #expect(rounds == 4)
+  }
+
+  @Test("R50: sources take turns, and so do the connections of each, and those that are new")
+  func sources() {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    loop.advanceTime(by: .seconds(1))
+    let many = TurnSource.address(NetworkAddress("192.0.2.1"))
+    let few = TurnSource.address(NetworkAddress("192.0.2.2"))
+    var order = ""
+    for name in ["a", "b", "c", "d"] { turns.wait(Work(name, 2, of: many) { order += $0 }) }
+    turns.wait(Work("x", 2, of: few) { order += $0 })
+    turns.worked(from: loop.now - Limits.promptWork, until: loop.now)
+    for name in ["1", "2", "3"] { turns.soonForNewcomer(of: many) { order += name } }
+    turns.soonForNewcomer(of: few) { order += "7" }
+    loop.run()
+    #expect(order == "")
+    for _ in 0..<100 { loop.advanceTime(by: Limits.roundPause) }
+    #expect(order.filter(\.isLetter) == "abxcdxabcd")
+    #expect(order.filter(\.isNumber) == "1273")
+  }
+
+  @Test("All are told something, some at a time, and not twice at the same time")
+  func tellsAll() throws {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    let channels = (0..<3 * Limits.toldAtOnce).map { _ in EmbeddedChannel(loop: loop) }
+    var told = 0
+    for _ in 0..<2 {
+      turns.tellAll(channels) { _ in
+        told += 1
+        if told % Limits.toldAtOnce == 0 { turns.wait(Work("a", 1) { _ in }) }
+      }
+    }
+    loop.run()
+    #expect(told == 0)
+    for _ in 0..<20 { loop.advanceTime(by: Limits.roundPause) }
+    #expect(told == channels.count)
+    turns.tellAll(channels) { _ in told += 1 }
+    loop.run()
+    for _ in 0..<20 { loop.advanceTime(by: Limits.roundPause) }
+    #expect(told == 2 * channels.count)
+    for channel in channels { _ = try channel.finish(acceptAlreadyClosed: true) }
   }
 
   @Test("A turn is shorter the more wait for theirs, and never too short to get on")

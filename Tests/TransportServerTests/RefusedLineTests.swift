@@ -8,6 +8,7 @@ import Testing
 @Suite("The line of connections of which calls were refused, by a clock that the test turns")
 struct RefusedLineTests {
   private final class Member: LineMember {
+    let source = TurnSource.address(nil)
     let number: Int
     private let log: Log
     var isOpen = true
@@ -50,7 +51,7 @@ struct RefusedLineTests {
 
   /// The loop has worked all the time since the start, but for what it rested.
   private func look(_ line: RefusedLine, at now: NIODeadline, wait: TimeAmount, rested: TimeAmount = .zero) {
-    line.look(at: now, wait: wait, worked: now - Self.start - rested)
+    line.look(at: now, worked: now - Self.start - rested) { _ in wait }
   }
 
   /// That was looked at just now.

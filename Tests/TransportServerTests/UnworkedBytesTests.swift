@@ -1,3 +1,4 @@
+import Callers
 import GRPC
 import Logging
 import NIOCore
@@ -116,6 +117,35 @@ struct UnworkedBytesTests {
     #expect(harness.counted == [0, 0] && harness.channel.isActive)
   }
 
+  @Test("The fields of a header block that has not ended count, and are given up for others", arguments: [true, false])
+  func openBlock(isShed: Bool) throws {
+    let harness = Harness()
+    try harness.greet()
+    // RFC 7541 §6.2.2: without indexing, a new name, both strings as they are.
+    let field: [UInt8] = [0, 1, 0x78, 127, 128 + 1, 7] + [UInt8](repeating: 0x76, count: 127 + 1 + 7 * 128)
+    var headers = harness.frame(1, field + field + field)
+    headers[8] = 1
+    try harness.receive(headers)
+    let once = harness.counted[0]
+    #expect(once >= 3_000 && harness.counted == [once, once])
+    var continuation = harness.frame(9, field + field + field)
+    continuation[8] = 1
+    try harness.receive(continuation)
+    #expect(harness.counted[0] >= 6_000)
+    if isShed {
+      harness.shed()
+      harness.letTurnsPass()
+      #expect(!harness.channel.isActive)
+    } else {
+      // It was no request, and its stream ends with it.
+      var end = harness.frame(9, flags: 4, field)
+      end[8] = 1
+      try harness.receive(end)
+      #expect(harness.channel.isActive)
+    }
+    #expect(harness.counted == [0, 0])
+  }
+
   @Test("What waits for a turn counts until the turn has come")
   func rest() throws {
     let harness = Harness()
@@ -160,6 +190,42 @@ struct UnworkedBytesTests {
     #expect(harness.counted == [0, 0])
   }
 
+  @Test("What was to be given up is not when the server has looked again, unless it asks for it again")
+  func overAgain() throws {
+    let harness = Harness()
+    try harness.greet()
+    try harness.receive(Array(harness.filler(8_000).dropLast()))
+    let pipeline = harness.channel.pipeline
+    let shed = ServerShed(calls: [], bytes: [ServerShed.Excess(harness.account, 1)])
+    shed.end()
+    pipeline.fireUserInboundEventTriggered(shed)
+    harness.letTurnsPass()
+    #expect(harness.channel.isActive)
+    // Asked twice before there is time, the first time in vain.
+    harness.workForOthers()
+    let newer = ServerShed(calls: [], bytes: [ServerShed.Excess(harness.account, 1)])
+    pipeline.fireUserInboundEventTriggered(shed)
+    pipeline.fireUserInboundEventTriggered(newer)
+    #expect(harness.channel.isActive)
+    harness.letTurnsPass()
+    #expect(!harness.channel.isActive && harness.counted == [0, 0])
+  }
+
+  /// Takes whole rounds.
+  private final class Busy: TurnTaker {
+    let source = TurnSource.address(nil)
+    private let loop: EmbeddedEventLoop
+
+    init(_ loop: EmbeddedEventLoop) {
+      self.loop = loop
+    }
+
+    func takeTurn(until end: NIODeadline) -> Bool {
+      loop.advanceTime(by: Limits.round)
+      return false
+    }
+  }
+
   @Test("A source that holds too much in halves of frames, or in what waits, gives it up", arguments: [true, false])
   func shedding(isFrame: Bool) throws {
     let harness = Harness()
@@ -169,7 +235,12 @@ struct UnworkedBytesTests {
     harness.shed()
     #expect(harness.channel.isActive)
     try harness.receive([UInt8](repeating: 7, count: 4_009 - 100))
-    if !isFrame { harness.workForOthers() }
+    let other = Busy(harness.channel.embeddedEventLoop)
+    if !isFrame {
+      // It is not its turn for a while.
+      harness.turns.wait(other)
+      harness.workForOthers()
+    }
     try harness.receive(isFrame ? Array(harness.filler(4_000).dropLast()) : harness.filler(4_000))
     #expect(harness.counted.allSatisfy { $0 >= 4_000 })
     harness.shed()

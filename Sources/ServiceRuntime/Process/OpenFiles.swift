@@ -1,4 +1,5 @@
 internal import Glibc
+internal import TransportServer
 
 /// The open files that this process may have: each connection is one.
 enum OpenFiles {
@@ -16,9 +17,11 @@ enum OpenFiles {
     return Int(clamping: limit.rlim_cur)
   }
 
-  /// How many connections there may be: what is wanted, as far as the files go.
-  static func connections(wanted: Int, limit: Int) -> Int {
-    max(1, min(wanted, limit - Limits.reservedFiles))
+  /// How many connections there may be, what is wanted as far as the files go, and how many more may wait to be set up.
+  static func connections(wanted: Int, limit: Int) -> (open: Int, arriving: Int) {
+    let arriving = min(ServerBudget.Bounds().arrivals, limit / Limits.partOfFilesArriving)
+    let reserved = min(Limits.reservedFiles, limit / 4 * 3)
+    return (max(1, min(wanted, limit - reserved - arriving)), arriving)
   }
 
   /// Has the kernel make its table of this process's files large enough for so many, before anybody waits for it. The

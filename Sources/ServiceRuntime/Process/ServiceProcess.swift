@@ -341,8 +341,9 @@ package enum ServiceProcess {
     )
     let wanted = configuration[CommonKeys.connectionLimit]
     let files = OpenFiles.raiseLimit()
-    transport.budget.connections = OpenFiles.connections(wanted: wanted, limit: files)
-    OpenFiles.makeRoom(for: min(transport.budget.connections + Limits.reservedFiles, files))
+    (transport.budget.connections, transport.budget.arrivals) = OpenFiles.connections(wanted: wanted, limit: files)
+    let others = Limits.reservedFiles + transport.budget.arrivals
+    OpenFiles.makeRoom(for: min(transport.budget.connections + others, files))
     if transport.budget.connections < wanted {
       // Nobody asked for the default: a machine that allows a little less is no reason to worry.
       let isAskedFor = wanted != ServerBudget.Bounds().connections
@@ -368,6 +369,7 @@ package enum ServiceProcess {
     var transport = RPCServer.Configuration(host: endpoint.host, port: endpoint.port)
     transport.drainGrace = TimeAmount(Limits.managementDrain)
     transport.budget.connections = Limits.managementConnections
+    transport.budget.arrivals = Limits.managementConnections
     return RPCServer(
       configuration: transport,
       group: resources.eventLoops,

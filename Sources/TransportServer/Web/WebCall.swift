@@ -28,7 +28,7 @@ final class WebCall: CallCarrier, @unchecked Sendable {
   /// Bytes of the body that the call keeps, in whatever form.
   private(set) var heldBytes = 0
   private var hasAnswered = false
-  private var timer: Scheduled<Void>?
+  private var timer: LoopTimer?
   /// Where the frames that were sent end in the body, and how long they are for the outbox.
   private var unwritten = CircularBuffer<(end: Int, bytes: Int)>()
   private var sentBytes = 0
@@ -102,7 +102,7 @@ final class WebCall: CallCarrier, @unchecked Sendable {
   func callEnds(at end: NIODeadline?) {
     timer?.cancel()
     timer = end.map { end in
-      place.executor.eventLoop.assumeIsolated().scheduleTask(deadline: end) {
+      place.executor.schedule(at: end) {
         self.end(RPCError(.deadlineExceeded, "the deadline passed"))
       }
     }

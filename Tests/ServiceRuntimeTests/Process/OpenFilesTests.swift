@@ -1,6 +1,7 @@
 import Glibc
 import TestSupport
 import Testing
+import TransportServer
 
 @testable import ServiceRuntime
 
@@ -26,8 +27,13 @@ import Testing
 
   @Test("There are as many connections as wanted, or as the files allow beside what else needs them")
   func connections() {
-    #expect(OpenFiles.connections(wanted: 1000, limit: 10_000) == 1000)
-    #expect(OpenFiles.connections(wanted: 1000, limit: 1000) == 1000 - Limits.reservedFiles)
-    #expect(OpenFiles.connections(wanted: 1000, limit: 10) == 1)
+    #expect(OpenFiles.connections(wanted: 1000, limit: 10_000) == (1000, 1250))
+    #expect(OpenFiles.connections(wanted: 1000, limit: 1000) == (1000 - 125 - Limits.reservedFiles, 125))
+    // Of very few files a quarter are for connections.
+    #expect(OpenFiles.connections(wanted: 1000, limit: 256) == (32, 32))
+    #expect(OpenFiles.connections(wanted: 1000, limit: 1) == (1, 0))
+    #expect(OpenFiles.connections(wanted: 1_000_000, limit: 100_000).arriving == ServerBudget.Bounds().arrivals)
+    // Or accepting would pause before somebody has to make room.
+    #expect(Limits.reservedFiles > RPCServer.spareFiles + Limits.managementConnections)
   }
 }

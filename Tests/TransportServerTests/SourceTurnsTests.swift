@@ -1,0 +1,93 @@
+import Callers
+import NIOCore
+import Testing
+
+@testable import TransportServer
+
+@Suite("Turns of sources") struct SourceTurnsTests {
+  private static func source(_ number: Int) -> TurnSource { .address(.v4(UInt32(number))) }
+
+  /// What waits, with the work that was done: a millisecond in each turn.
+  private struct Loop {
+    var turns = SourceTurns<String>()
+    var worked = TimeAmount.zero
+
+    mutating func append(_ name: String, of source: Int) {
+      turns.append(name, of: SourceTurnsTests.source(source), at: worked)
+    }
+
+    mutating func take(_ count: Int) -> String {
+      var order = ""
+      for _ in 0..<count {
+        order += turns.popFirst(at: worked) ?? "-"
+        worked = worked + .milliseconds(1)
+      }
+      return order
+    }
+
+    func wait(_ source: Int) -> TimeAmount { turns.wait(of: SourceTurnsTests.source(source), at: worked) }
+  }
+
+  @Test("R50: a source of few waits for two pieces of each other source, however much those have")
+  func few() {
+    var loop = Loop()
+    for source in 1...3 {
+      for _ in 0..<1000 { loop.append("a", of: source) }
+    }
+    #expect(loop.take(600) == String(repeating: "a", count: 600))
+    for _ in 0..<100 {
+      loop.append("x", of: 4)
+      #expect(loop.take(7).contains("x"))
+    }
+  }
+
+  @Test("R50: whoever waits has a turn, though others keep coming and going")
+  func rotating() {
+    var loop = Loop()
+    for _ in 0..<100 { loop.append("x", of: 0) }
+    for source in 1...4 { loop.append("a", of: source) }
+    var (turns, newcomer) = (0, 4)
+    for _ in 0..<320 {
+      if loop.take(1) == "x" {
+        turns += 1
+      } else {
+        newcomer += 1
+        loop.append("a", of: newcomer)
+      }
+    }
+    #expect(turns == 100)
+  }
+
+  @Test("What comes goes in its order, where each has as much as a connection has")
+  func order() {
+    var loop = Loop()
+    for source in 1...9 {
+      loop.append("\(source)", of: source)
+      if source % 2 == 0 { loop.append("'", of: source) }
+    }
+    #expect(loop.take(13) == "12'34'56'78'9")
+    #expect(loop.turns.isEmpty && loop.take(1) == "-")
+    for name in ["1", "2", "3"] { loop.append(name, of: 1) }
+    #expect(loop.take(1) == "1")
+    loop.append("4", of: 1)
+    #expect(loop.take(4) == "234-" && loop.turns.count == 0)
+  }
+
+  @Test("A source waits as long as its own things do, and a new one as long as whoever is next has")
+  func waits() {
+    var loop = Loop()
+    #expect(loop.wait(1) == .zero)
+    for source in 1...2 {
+      for _ in 0..<10 { loop.append("a", of: source) }
+    }
+    _ = loop.take(8)
+    #expect(loop.wait(1) == .milliseconds(8) && loop.wait(2) == .milliseconds(8))
+    // The first one had its last turn four pieces ago.
+    #expect(loop.wait(3) <= .milliseconds(4) && loop.wait(3) > .zero)
+    // Many with one thing each wait for all those before them.
+    var crowd = Loop()
+    for source in 1...100 { crowd.append("c", of: source) }
+    _ = crowd.take(50)
+    #expect(crowd.wait(200) == .milliseconds(50))
+  }
+}

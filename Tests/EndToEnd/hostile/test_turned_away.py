@@ -80,6 +80,10 @@ def test_few_are_told(full_target):
     before = full_target.descriptors
     with contextlib.ExitStack() as stack:
         flood = [stack.enter_context(full_target.raw()) for _ in range(400)]
-        assert full_target.descriptors <= before + 120
+        # They are looked at by turns, which takes a moment.
+        deadline = time.monotonic() + 1
+        while full_target.descriptors > before + 120:
+            assert time.monotonic() < deadline, "hundreds that are too many stay open"
+            time.sleep(0.01)
         assert all(attacker.is_closed_within(DEADLINE) for attacker in flood)
     assert full_target.is_live()

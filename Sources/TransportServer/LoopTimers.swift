@@ -37,10 +37,15 @@ final class LoopTimers: @unchecked Sendable {
     guard let place = timer.place else { return }
     timer.place = nil
     let last = heap.removeLast()
-    guard last !== timer else { return }
-    put(last, at: place)
-    rise(last)
-    sink(last)
+    if last !== timer {
+      put(last, at: place)
+      rise(last)
+      sink(last)
+    } else if heap.isEmpty {
+      // The loop would keep the turns until then, and they the loop.
+      alarm?.task.cancel()
+      alarm = nil
+    }
   }
 
   private func wake(at deadline: NIODeadline) {

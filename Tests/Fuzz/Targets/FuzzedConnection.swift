@@ -45,7 +45,7 @@ final class FuzzedConnection {
     _ executor: EventLoopTaskExecutor
   ) throws {
     if let tls = environment.configuration.tls {
-      try pipeline.addHandler(TLSHandler(server: tls, handshakeTimeout: .seconds(5), turns: executor.turns))
+      try pipeline.addHandler(TLSHandler(server: tls, handshakeTimeout: .seconds(5), turns: executor))
     }
     try pipeline.addHandler(ProtocolDetector(environment: environment, executor: executor))
   }

@@ -3,9 +3,9 @@ internal import NIOCore
 
 /// The connections of one event loop that were accepted and not set up yet.
 ///
-/// To set one up costs as much as some calls. Whose source has few connections comes in at once. Where those of others come
-/// faster than there is time for they wait behind the chores, by turns of their sources, and one that its peer has reset
-/// meanwhile is dropped.
+/// To set one up costs as much as some calls. Where they come faster than there is time for they wait behind the chores, by
+/// turns of their sources, and one that its peer has reset meanwhile is dropped. Whose source has far fewer connections than
+/// another's does not wait, for as long again as there is time for all, and where its address is no proxy's.
 final class Arrivals: @unchecked Sendable {
   // Unchecked: only touched on its event loop.
   private let turns: LoopTurns

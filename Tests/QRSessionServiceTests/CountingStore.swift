@@ -20,6 +20,8 @@ final class CountingStore: Sendable {
   let turns = Mutex<[Turn]>([])
   /// How many of the next turns take longer to be given than leaves identity its time.
   let slowTurns = Mutex(0)
+  /// How many of the next turns are given, and nobody says so.
+  let unansweredTurns = Mutex(0)
 
   struct Turn {
     let length: Duration
@@ -127,6 +129,11 @@ extension CountingStore: SharedQRSessionStore {
       slow -= 1
       return slow >= 0
     }
+    let isUnanswered = unansweredTurns.withLock { unanswered in
+      unanswered -= 1
+      return unanswered >= 0
+    }
+    if isUnanswered { throw StorageError(.outcomeUnknown, operation: "test") }
     if isSlow { try? await Task.sleep(for: Limits.redemptionTurn - Limits.grantTimeout) }
     return number
   }

@@ -31,6 +31,17 @@ struct RedemptionTurnTests {
     #expect(store.turns.withLock { $0.map(\.length) }.prefix(2) == [Limits.redemptionTurn, .zero])
   }
 
+  @Test("C5: a turn that nobody knows to have been given is taken again by whoever has it, and once")
+  func unansweredTurn() async throws {
+    let store = CountingStore()
+    let first = try await Harness.instance(1, over: store)
+    let issued = try await first.confirmed()
+    store.unansweredTurns.withLock { $0 = 2 }
+    #expect(try await first.poll(issued, verifier: Harness.verifier).tokens != nil)
+    #expect(store.turns.withLock { $0.map(\.length) } == [Duration](repeating: Limits.redemptionTurn, count: 3))
+    #expect(first.grants.state.withLock { $0.turns }.count == 1)
+  }
+
   @Test("S5: a turn is given up also after the poll's time, whether or not identity may still be at it")
   func givenUpLate() async throws {
     let store = CountingStore()

@@ -56,10 +56,7 @@ extension QRSessionAPI {
     }
     let now = clock.now()
     let taken = ContinuousClock.now
-    let turn = try await stored { () throws(StorageError) in
-      try await store.takeRedemption(of: before.id, by: attempt.holder, for: Limits.redemptionTurn)
-    }
-    guard let turn else { return nil }
+    guard let turn = try await takeTurn(of: before.id, attempt) else { return nil }
     guard ContinuousClock.now - taken < Limits.redemptionTurn - Limits.grantTimeout else {
       // The database took too long over it for the rest of the turn to be enough.
       await giveUp(before.id, attempt)
@@ -72,6 +69,17 @@ extension QRSessionAPI {
       if error.isTurnOver { return nil }
       await giveUp(before.id, attempt)
       throw error
+    }
+  }
+
+  /// Nil: it is somebody else's, or nobody said. Whoever has it without knowing takes it once more.
+  private func takeTurn(of id: QRSessionID, _ attempt: Attempt) async throws(RPCError) -> Int64? {
+    do throws(StorageError) {
+      return try await attempt.shared.store.takeRedemption(of: id, by: attempt.holder, for: Limits.redemptionTurn)
+    } catch {
+      let refusal = refusal(error)
+      guard error.fault == .outcomeUnknown else { throw refusal }
+      return nil
     }
   }
 

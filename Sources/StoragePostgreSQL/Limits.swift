@@ -69,6 +69,23 @@ enum Limits {
   /// How often an operation is begun on another connection after one was lost under it.
   static let losses = 3
 
+  /// For how long a commit that nobody answered is looked up. A server that takes another's place does so within ten
+  /// seconds; who asked has mostly gone by then.
+  static let longestLook: Duration = .seconds(15)
+
+  /// Commits that wait to be looked up, of up to ``groupOperations`` operations each.
+  static let unknownCommits = 64
+
+  /// Commits of one lane. Where nothing can be tidied away the last of them goes through what all before it left, which takes
+  /// some ten microseconds.
+  static let laneCommits = 1000
+
+  /// Connections that look commits up at once. Each may wait for one that is just being made, and others have work.
+  static let looksAtOnce = 2
+
+  /// Before a commit that could not be looked up is looked up again, in milliseconds.
+  static let lookPauseMilliseconds: UInt32 = 100
+
   /// For how long a connection knows where its chain of the audit log ends. Nothing is forgotten so soon after it was
   /// recorded.
   static let chainEndAge: Duration = .seconds(10)

@@ -12,7 +12,8 @@ struct SchemaTests {
   private static let first: [SchemaStep] = [
     .expand(
       "people and members",
-      ["CREATE TABLE people (id bigint PRIMARY KEY, name text NOT NULL DEFAULT '')"] + PostgreSQLMembers.statements)
+      ["CREATE TABLE people (id bigint PRIMARY KEY, name text NOT NULL DEFAULT '')"] + PostgreSQLMembers.statements
+        + CommitLane.statements)
   ]
   private static let second =
     first + [

@@ -1,6 +1,7 @@
 import Storage
-import StoragePostgreSQL
 import TestSupport
+
+@testable import StoragePostgreSQL
 
 /// A new database with one table of numbers by key.
 struct TestDatabase {
@@ -12,7 +13,7 @@ struct TestDatabase {
         [
           "CREATE TABLE numbers (key text COLLATE \"C\" NOT NULL PRIMARY KEY, number bigint NOT NULL)",
           "CREATE TABLE kinds (number bigint, text text, bytes bytea, id uuid, flag boolean)",
-        ])
+        ] + CommitLane.statements)
     ])
 
   let server: PostgreSQLServer

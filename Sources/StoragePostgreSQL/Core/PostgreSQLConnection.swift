@@ -19,14 +19,20 @@ package final class PostgreSQLConnection {
   let chain = Int64.random(in: 1...Int64.max)
   /// Where the chain ends, and when the connection appended that.
   private var chainEnd: (end: AuditEnd, at: ContinuousClock.Instant)?
+  /// Nil where no commit is looked up: while tables are made, or only read.
+  private var lane: CommitLane?
+  /// The running transaction, when nobody knows whether it was committed, and somebody can look.
+  private(set) var unknown: CommitMark?
 
-  /// Blocks until the database answers or the time to connect is over, at each host of the URL.
+  /// Blocks until the database answers or the time to connect is over, at each host of the URL. `hasLane`: its commits can be
+  /// looked up; the part's tables have ``CommitLane/statements``.
   init(
-    _ url: PostgreSQLURL, part: String, cells: Cells, patience: PostgreSQLPatience
+    _ url: PostgreSQLURL, part: String, cells: Cells, patience: PostgreSQLPatience, hasLane: Bool = false
   ) throws(StorageError) {
     self.cells = cells
     self.part = part
     self.patience = patience
+    lane = hasLane ? CommitLane() : nil
     wire = try PostgreSQLWire.connect(to: url, idsOf: cells.identity)
     try configure(part)
   }
@@ -187,12 +193,13 @@ package final class PostgreSQLConnection {
   func startOver() {
     wire.hasConflict = false
     wire.hasAnswered = false
+    unknown = nil
   }
 
   /// Commits, together with what was not waited for.
   ///
   /// Errors: of a statement that failed, or of the commit; `outcomeUnknown` when the answer did not come, or came before a
-  /// standby had the change.
+  /// standby had the change, and then ``unknown`` says which to look up.
   func commit() throws(StorageError) {
     guard beginning.isEmpty else {
       // Nothing was asked.
@@ -201,17 +208,41 @@ package final class PostgreSQLConnection {
     }
     let limit = wire.isUnsettled ? max(patience.statement, Limits.commit) : Limits.commit
     wire.forgetWarnings()
+    if let lane {
+      if let (sql, values) = lane.removal { try wire.send(sql, values) }
+      try wire.send(CommitLane.mark, [.integer(lane.next.lane), .integer(lane.next.number)])
+    }
     try wire.send("COMMIT", [])
-    let result = try settleChange(limit)
+    let result: PostgreSQLResult
+    do throws(StorageError) {
+      result = try settleChange(limit)
+    } catch {
+      if error.fault == .outcomeUnknown, let mark = lane?.next {
+        unknown = mark
+        // That one is closed by who looks.
+        lane = CommitLane()
+      }
+      throw error
+    }
     isInTransaction = false
     guard result.command == "COMMIT" else {
       chainEnd = nil
       throw StorageError(
         hasConflict ? .overloaded : .misuse, operation: operation, detail: "a statement had failed before the commit")
     }
+    lane?.advance()
   }
 
-  /// Runs one statement as a transaction of its own. Errors: as ``commit()``; for one that reads, as any statement.
+  /// Looks whether a transaction of another connection was committed, and sees to it that this stays so. It waits for one
+  /// that is just being committed. Errors: of a statement; what became of the transaction is as unknown as before then.
+  func isCommitted(_ mark: CommitMark) throws(StorageError) -> Bool {
+    operation = "look a commit up"
+    let last = try only(CommitLane.close, [.integer(mark.lane)], isReading: false).first { $0.integer(0) }
+    return last == mark.number
+  }
+
+  /// Runs one statement as a transaction of its own, which is not looked up. Errors: as ``commit()``; for one that reads, as
+  /// any statement.
   func only(_ sql: String, _ values: [PostgreSQLValue], isReading: Bool) throws(StorageError) -> PostgreSQLResult {
     startOver()
     wire.forgetWarnings()
@@ -293,6 +324,9 @@ package final class PostgreSQLConnection {
   /// It was lost before the server answered anything of the running transaction, and not given up by this side: what was
   /// not committed may be run on another.
   var isUntouched: Bool { wire.isBroken && !wire.hasAnswered && !wire.isGivenUp }
+
+  /// This side gave it up.
+  var isGivenUp: Bool { wire.isGivenUp }
 
   /// The running transaction came into another's way and can be tried again.
   var hasConflict: Bool { wire.hasConflict }

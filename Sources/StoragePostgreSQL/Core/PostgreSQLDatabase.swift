@@ -55,7 +55,7 @@ package final class PostgreSQLDatabase: Sendable {
     }
     var patience: PostgreSQLPatience = isPatient ? .untilDone : .ofServices
     if let groupDuration { patience.group = groupDuration }
-    let pool = PostgreSQLPool(url, part: schema.part, cells: cells, patience: patience)
+    let pool = PostgreSQLPool(url, part: schema.part, cells: cells, patience: patience, hasLanes: true)
     do throws(StorageError) {
       for _ in 0..<max(1, connections ?? Limits.connections) {
         try await start(pool)
@@ -99,7 +99,8 @@ package final class PostgreSQLDatabase: Sendable {
   ///
   /// Errors: `overloaded` at once when too much waits, and when the call's deadline (``CallDeadline``) passed before the work
   /// began, `unavailable` at once while there is no connection, `cancelled` when the calling task is cancelled before the
-  /// work began, `outcomeUnknown` when the commit was not answered.
+  /// work began. A commit that was not answered is looked up, and the work done again if it was not made; `outcomeUnknown`
+  /// when nobody could look for 15 seconds, and at once when it is urgent.
   package func write<Value: Sendable>(
     _ name: String = #function,
     isUrgent: Bool = false,
@@ -112,7 +113,8 @@ package final class PostgreSQLDatabase: Sendable {
   }
 
   /// Runs one statement that changes rows by their keys, as a brief transaction: see ``write(_:isUrgent:isBrief:_:)``.
-  /// Returns how many rows it changed. Cost: one round trip, which others may share.
+  /// Returns how many rows it changed. Cost: one round trip, which others may share. Errors: as there, and `outcomeUnknown`
+  /// also when it was done and its answer is lost.
   package func change(
     _ sql: String, _ values: [PostgreSQLValue], as name: String = #function
   ) async throws(StorageError) -> Int {

@@ -17,6 +17,8 @@ struct PostgreSQLGroup {
     case undone
     /// Nothing of them was done, because the connection was lost before.
     case untouched
+    /// These kept their results, which hold if the commit was made. The others wait for the next group.
+    case unknown(UnknownCommits.Entry, left: [any QueuedOperation])
   }
 
   let kind: OperationKind
@@ -29,7 +31,15 @@ struct PostgreSQLGroup {
     switch kind {
     case .change: await commit(on: connection)
     case .lookup where members.count > 1: await lookUp(on: connection)
-    case .lookup, .alone: await members[0].run(on: connection) ? .done : .untouched
+    case .lookup, .alone:
+      switch await members[0].run(on: connection) {
+      case .answered: .done
+      case .untouched: .untouched
+      case .unknown(let mark, let error):
+        .unknown(
+          UnknownCommits.Entry(
+            mark: mark, operations: members, isRunAgain: !connection.isGivenUp, failure: error), left: [])
+      }
     }
   }
 
@@ -69,6 +79,10 @@ struct PostgreSQLGroup {
     if error.fault != .outcomeUnknown {
       if connection.isUntouched { return .untouched }
       guard connection.isBroken else { return .undone }
+    } else if let mark = connection.unknown {
+      let entry = UnknownCommits.Entry(
+        mark: mark, operations: Array(members[..<joined]), isRunAgain: !connection.isGivenUp, failure: error)
+      return .unknown(entry, left: Array(members[joined...]))
     }
     for member in members[..<joined] { member.finish(error) }
     return .left(Array(members[joined...]))

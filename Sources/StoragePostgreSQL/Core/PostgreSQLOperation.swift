@@ -23,6 +23,16 @@ enum OperationReturn {
   case untouched
 }
 
+/// What became of an operation that was done by itself.
+enum OperationEnd {
+  /// The caller was answered.
+  case answered
+  /// The connection was lost before anything was done, and another may do it.
+  case untouched
+  /// It kept its result, which holds if this was committed.
+  case unknown(CommitMark, StorageError)
+}
+
 /// One waiting operation as the pool sees it, whatever its result is.
 protocol QueuedOperation: AnyObject, Sendable {
   /// When it was asked for.
@@ -35,9 +45,8 @@ protocol QueuedOperation: AnyObject, Sendable {
   var kind: OperationKind { get }
   /// Takes it on, before `run` or `join`. False: the caller went away or became late while it waited, and was answered.
   func begin() -> Bool
-  /// Does the work by itself and answers the caller. Never suspends. False: the connection was lost before anything was
-  /// done, and another may do it.
-  func run(on connection: PostgreSQLConnection) async -> Bool
+  /// Does the work by itself and answers the caller, or says why not. Never suspends.
+  func run(on connection: PostgreSQLConnection) async -> OperationEnd
   /// Does the work in a transaction of several, and keeps the result. Never suspends.
   func join(_ connection: PostgreSQLConnection) async throws(StorageError)
   /// Answers the caller: with `failure`, or with the result that `join` kept.
@@ -178,11 +187,10 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
     }
   }
 
-  func run(on connection: PostgreSQLConnection) async -> Bool {
-    guard let result = await attempts(on: connection) else { return false }
-    keep(result)
-    finish(nil)
-    return true
+  func run(on connection: PostgreSQLConnection) async -> OperationEnd {
+    let end = await attempts(on: connection)
+    if case .answered = end { finish(nil) }
+    return end
   }
 
   func join(_ connection: PostgreSQLConnection) async throws(StorageError) {
@@ -194,7 +202,7 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
     }
   }
 
-  private func keep(_ result: Result<Value, StorageError>) {
+  private func keep(_ result: Result<Value, StorageError>?) {
     state.withLock { state in
       if case .running(let answer, _) = state.phase { state.phase = .running(answer, result) }
     }
@@ -211,7 +219,8 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
       answer.resume(returning: .failure(StorageError(failure.fault, operation: name, detail: failure.detail)))
     } else {
       answer.resume(
-        returning: result ?? .failure(StorageError(.misuse, operation: name, detail: "finished before it ran")))
+        returning: result
+          ?? .failure(StorageError(.outcomeUnknown, operation: name, detail: "it was done, and its answer is lost")))
     }
   }
 
@@ -239,18 +248,27 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
 
   // MARK: By itself
 
-  /// Nil when the connection was lost before anything was done.
-  private func attempts(on connection: PostgreSQLConnection) async -> Result<Value, StorageError>? {
+  /// Keeps the result, unless the connection was lost before anything was done.
+  private func attempts(on connection: PostgreSQLConnection) async -> OperationEnd {
     connection.operation = name
     var pause = Limits.retryMilliseconds
     for attempt in 0... {
       do throws(StorageError) {
-        return .success(try await self.once(on: connection))
+        try await self.once(on: connection)
+        return .answered
       } catch {
         connection.rollBack()
-        if connection.isUntouched, error.fault != .outcomeUnknown { return nil }
+        if error.fault == .outcomeUnknown {
+          // A sign of life is worth nothing later.
+          if !isUrgent, let mark = connection.unknown { return .unknown(mark, error) }
+        } else if connection.isUntouched {
+          return .untouched
+        }
         let isInTheWay = connection.hasConflict || error.fault == .superseded
-        guard isInTheWay, !connection.isBroken, attempt < Limits.retries else { return .failure(error) }
+        guard isInTheWay, !connection.isBroken, attempt < Limits.retries else {
+          keep(.failure(error))
+          return .answered
+        }
       }
       // The thread is the engine's own, and the transaction over.
       usleep(UInt32.random(in: 500...UInt32(pause * 1000)))
@@ -259,16 +277,22 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
     preconditionFailure("the last attempt returns")
   }
 
-  private func once(on connection: PostgreSQLConnection) async throws(StorageError) -> Value {
+  private func once(on connection: PostgreSQLConnection) async throws(StorageError) {
+    // What an attempt before had for a result.
+    keep(nil)
     switch work {
-    case .statement(let statement):
-      return try statement.read(try connection.only(statement.sql, statement.values, isReading: isReading))
-    case .body(let body):
+    case .statement(let statement) where isReading:
+      let result = try connection.only(statement.sql, statement.values, isReading: true)
+      keep(.success(try statement.read(result)))
+    case .statement:
+      connection.begin(isReading: false)
+      try await join(connection)
+      try connection.commit()
+    case .body:
       connection.begin(isReading: isReading)
-      let value = try await body(connection)
+      try await join(connection)
       // What was read is as good whatever becomes of the connection then.
       if isReading { try connection.endReading() } else { try connection.commit() }
-      return value
     }
   }
 }

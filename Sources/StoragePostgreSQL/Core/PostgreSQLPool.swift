@@ -17,6 +17,7 @@ final class PostgreSQLPool: Sendable {
     /// The thread that was woken to fetch work and has not come yet.
     var called: Int?
     var queue = PostgreSQLQueue()
+    var unknown = UnknownCommits()
     var connected = 0
     var running = 0
     var isClosed = false
@@ -32,11 +33,15 @@ final class PostgreSQLPool: Sendable {
   let part: String
   let cells: Cells
   private let patience: PostgreSQLPatience
+  private let hasLanes: Bool
   private let state = Mutex(State())
   /// Held by who joins the last thread, so that nobody else who ends goes on before that.
   private let joining = Mutex(())
 
-  init(_ url: PostgreSQLURL, part: String, cells: Cells, patience: PostgreSQLPatience) {
+  init(
+    _ url: PostgreSQLURL, part: String, cells: Cells, patience: PostgreSQLPatience, hasLanes: Bool = false
+  ) {
+    self.hasLanes = hasLanes
     self.cells = cells
     self.patience = patience
     self.url = url
@@ -74,9 +79,8 @@ final class PostgreSQLPool: Sendable {
   /// Wakes a thread when there is work that nobody comes for. One at a time: what else there is then it may take along,
   /// and it calls the next one.
   private static func call(_ state: inout State) {
-    guard state.called == nil, !state.idle.isEmpty, state.queue.isReady, let thread = state.idle.popLast() else {
-      return
-    }
+    let isReady = state.queue.isReady || state.unknown.isReady(among: state.connected)
+    guard state.called == nil, !state.idle.isEmpty, isReady, let thread = state.idle.popLast() else { return }
     state.called = thread
     state.wakes[thread].signal()
   }
@@ -98,6 +102,7 @@ final class PostgreSQLPool: Sendable {
   }
 
   private enum Next {
+    case look(UnknownCommits.Entry)
     case run(PostgreSQLQueue.Work)
     case sleep
     case end
@@ -112,6 +117,11 @@ final class PostgreSQLPool: Sendable {
     if state.withLock({ $0.queue.isGathering }) { sched_yield() }
     return state.withLock { state in
       Self.come(thread, &state)
+      // A sign of life cannot wait for a look.
+      if !state.queue.hasUrgent, let entry = state.unknown.next(among: state.connected) {
+        Self.call(&state)
+        return .look(entry)
+      }
       if let work = state.queue.next() {
         Self.call(&state)
         return .run(work)
@@ -175,7 +185,7 @@ final class PostgreSQLPool: Sendable {
     _ report: @Sendable (StorageError?) -> Void
   ) async {
     do throws(StorageError) {
-      let connection = try PostgreSQLConnection(url, part: part, cells: cells, patience: patience)
+      let connection = try connect()
       try await preparation(connection)
       state.withLock { $0.connected += 1 }
       report(nil)
@@ -186,7 +196,7 @@ final class PostgreSQLPool: Sendable {
     }
     while waitForAttempt(wake) {
       do throws(StorageError) {
-        let connection = try PostgreSQLConnection(url, part: part, cells: cells, patience: patience)
+        let connection = try connect()
         state.withLock { $0.connected += 1 }
         await serve(connection, thread, wake)
       } catch {
@@ -195,11 +205,16 @@ final class PostgreSQLPool: Sendable {
     }
   }
 
+  private func connect() throws(StorageError) -> PostgreSQLConnection {
+    try PostgreSQLConnection(url, part: part, cells: cells, patience: patience, hasLane: hasLanes)
+  }
+
   /// Returns when the connection is lost, or the pool closed and nothing waits.
   private func serve(_ connection: PostgreSQLConnection, _ thread: Int, _ wake: PostgreSQLWake) async {
     var untouched: [any QueuedOperation] = []
     while !connection.isBroken {
       switch next(thread) {
+      case .look(let entry): look(entry, on: connection)
       case .run(let work): untouched = await run(work, on: connection)
       case .end:
         state.withLock { $0.connected -= 1 }
@@ -232,8 +247,56 @@ final class PostgreSQLPool: Sendable {
     case .untouched: return members
     case .left(let operations): giveBack(operations, as: .left)
     case .undone: giveBack(members, as: .undone)
+    case .unknown(let entry, let left):
+      let isTaken = state.withLock { state in
+        defer { Self.call(&state) }
+        return state.unknown.append(entry)
+      }
+      if !isTaken { Self.answer([entry]) }
+      giveBack(left, as: .left)
     }
     return []
+  }
+
+  // MARK: Commits that nobody answered
+
+  /// Answers the operations of a commit that was made, and has those of one that was not made wait once more. Where it cannot
+  /// be seen somebody looks again.
+  private func look(_ entry: UnknownCommits.Entry, on connection: PostgreSQLConnection) {
+    do throws(StorageError) {
+      let isMade = try connection.isCommitted(entry.mark)
+      state.withLock { $0.unknown.finished(nil) }
+      if isMade {
+        for operation in entry.operations { operation.finish(nil) }
+      } else if entry.isRunAgain {
+        giveBack(entry.operations, as: .untouched)
+      } else {
+        for operation in entry.operations { operation.finish(Self.notMade) }
+      }
+    } catch {
+      // The thread is the engine's own. A server that refuses to be asked is not asked all the time.
+      if !connection.isBroken { usleep(Limits.lookPauseMilliseconds * 1000) }
+      let isOver = state.withLock { state in
+        state.unknown.finished(state.isClosed ? nil : entry)
+        return state.isClosed
+      }
+      if isOver { Self.answer([entry]) }
+    }
+    answerLate()
+  }
+
+  private static let notMade = StorageError(
+    .unavailable, operation: "", detail: "the database did not answer in time, and made no change")
+
+  /// Tells those who asked for what nobody could look up for too long.
+  private func answerLate() {
+    Self.answer(state.withLock { $0.unknown.takeLate(at: .now) })
+  }
+
+  private static func answer(_ entries: [UnknownCommits.Entry]) {
+    for entry in entries {
+      for operation in entry.operations { operation.finish(entry.failure) }
+    }
   }
 
   private func lost(_ thread: Int) {
@@ -257,6 +320,7 @@ final class PostgreSQLPool: Sendable {
   /// Waits until this thread may try to connect. False: the pool was closed.
   private func waitForAttempt(_ wake: PostgreSQLWake) -> Bool {
     while true {
+      answerLate()
       let pause: Duration? = state.withLock { state in
         if state.isClosed { return nil }
         let now = ContinuousClock.now
@@ -272,14 +336,17 @@ final class PostgreSQLPool: Sendable {
 
   /// - Parameter thread: nil when none was started.
   private func ended(_ thread: WorkerThread?) {
-    let (before, enders) = state.withLock { state in
+    let (before, enders, unknown) = state.withLock { state in
       state.running -= 1
       let before = thread == nil ? nil : state.gone
       if let thread { state.gone = thread }
-      guard state.running == 0 else { return (before, [CheckedContinuation<Void, Never>]()) }
+      guard state.running == 0 else {
+        return (before, [CheckedContinuation<Void, Never>](), [UnknownCommits.Entry]())
+      }
       defer { state.enders.removeAll() }
-      return (before, state.enders)
+      return (before, state.enders, state.unknown.takeAll())
     }
+    Self.answer(unknown)
     // It has nothing left to do, so that this takes no time.
     before?.join()
     for ender in enders { ender.resume() }

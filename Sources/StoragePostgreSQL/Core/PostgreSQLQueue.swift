@@ -34,6 +34,8 @@ struct PostgreSQLQueue {
     return [alone.first, changes.first, lookups.first].compactMap { $0?.asked }.min()
   }
 
+  var hasUrgent: Bool { !urgent.isEmpty }
+
   /// Takes one although there is no room. False: it is its own source's doing, or that of nobody in particular.
   mutating func appendOfFew(_ operation: any QueuedOperation) -> Bool {
     guard share.enterOfFew(operation.holder) else { return false }

@@ -1,7 +1,7 @@
 /// A part's tables, as the steps that made them: each release knows those of the one before and its own.
 ///
 /// The tables of a part are in the schema of its name, which is the connections' search path: statements name them without
-/// it. So three services may share a database, each as a user of its own who reaches nothing but its schema.
+/// it. Each has ``CommitLane/statements``. So three services may share a database, each as a user of its own who reaches nothing but its schema.
 package struct PostgreSQLSchema: Sendable {
   /// Such as `identity`: lower-case letters.
   package let part: String

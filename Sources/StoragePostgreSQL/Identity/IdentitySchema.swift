@@ -13,7 +13,8 @@ extension PostgreSQLSchema {
       .expand(
         "the first tables",
         IdentitySchema.people + IdentitySchema.ways + IdentitySchema.record + PostgreSQLSigningKeys.statements
-          + PostgreSQLDocuments.statements + PostgreSQLNews.statements + PostgreSQLMembers.statements)
+          + PostgreSQLDocuments.statements + PostgreSQLNews.statements + PostgreSQLMembers.statements),
+      .expand("commits that can be looked up", CommitLane.statements),
     ])
 }
 

@@ -4,7 +4,11 @@ extension PostgreSQLSchema {
   /// The tables and columns are those of `migrator.db`, and mean the same: subjects, plans and migrations are named by
   /// their 16 bytes, times are milliseconds since 1970 in UTC. Texts are ordered by their bytes, as there.
   package static let migration = PostgreSQLSchema(
-    part: "migration", steps: [.expand("the first tables", MigrationSchema.version1)])
+    part: "migration",
+    steps: [
+      .expand("the first tables", MigrationSchema.version1),
+      .expand("commits that can be looked up", CommitLane.statements),
+    ])
 }
 
 private enum MigrationSchema {

@@ -1,7 +1,11 @@
 extension PostgreSQLSchema {
   /// The QR service's.
   package static let qr = PostgreSQLSchema(
-    part: "qr", steps: [.expand("the first tables", qrVersion1 + PostgreSQLMembers.statements)])
+    part: "qr",
+    steps: [
+      .expand("the first tables", qrVersion1 + PostgreSQLMembers.statements),
+      .expand("commits that can be looked up", CommitLane.statements),
+    ])
 
   /// Hashes are SHA-256; ids are those of SQLite's file, and keys raw bytes; times are milliseconds since the epoch. `state`
   /// has the numbers of `QRSessionState`; the columns from `sub` to `confirmer_proven_at` are NULL until the state that

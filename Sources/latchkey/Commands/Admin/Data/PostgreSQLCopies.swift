@@ -13,10 +13,10 @@ struct PostgreSQLCopies {
   static let sharedTables: Set = ["signing_keys", "documents"]
 
   /// Tables that only several instances need: who they are, what they tell each other, and counts of the last minutes. They
-  /// begin empty everywhere.
+  /// begin empty everywhere, as does what says which commits were made.
   private static let ownTables: Set = [
-    "latchkey_schema", "latchkey_cell", "members", "guess_counts", "qr_changes", "qr_expiries", "qr_redemptions",
-    "qr_secrets", "news",
+    "latchkey_schema", "latchkey_cell", "members", "lanes", "guess_counts", "qr_changes", "qr_expiries",
+    "qr_redemptions", "qr_secrets", "news",
   ]
 
   /// Which type of a file's column takes which.

@@ -16,8 +16,6 @@ class Asked:
         self.rest = b""
         self.is_begun = self.is_in_transaction = False
         self.prepared = {}
-        # Changes in the running transaction, or in the last one.
-        self.changes = 0
 
     def commits(self, data):
         """Whether something is committed by what came: a transaction, or a change that is one by itself."""
@@ -46,9 +44,6 @@ class Asked:
         was_in_transaction = self.is_in_transaction
         if word in ("BEGIN", "COMMIT", "ROLLBACK"):
             self.is_in_transaction = word == "BEGIN"
-        if word == "BEGIN" or not was_in_transaction:
-            self.changes = 0
-        self.changes += word in self.CHANGES
         return word == "COMMIT" or (word in self.CHANGES and not was_in_transaction)
 
 
@@ -59,8 +54,6 @@ class DatabaseProxy:
         # How many go through before.
         self.commits_to_pass = 0
         self.lost = 0
-        # How many changes of rows were in those that the database got, and in those that it did not.
-        self.delivered = self.undelivered = 0
         # Whether the database gets a commit whose answer is lost: then it happens, and otherwise it does not.
         self.delivers_lost = True
         self.open = threading.Event()
@@ -96,9 +89,7 @@ class DatabaseProxy:
                     # Its answer goes nowhere, whether there was one or not.
                     client.shutdown(socket.SHUT_RDWR)
                     if not self.delivers_lost:
-                        self.undelivered += asked.changes
                         break
-                    self.delivered += asked.changes
                     server.sendall(data)
                     continue
                 self.open.wait()

@@ -151,6 +151,12 @@ class Lab:
         for client in self.clients.values():
             client.close()
 
+    async def move(self, seconds):
+        """The clock goes on by that."""
+        self.clock.move(seconds)
+        # Over PostgreSQL identity looks first which keys sign.
+        await asyncio.to_thread(self.fleet["identity"].wait_until_ready)
+
     async def run(self, chains):
         """The chains of a batch side by side, each waiting for the others where the clock moves."""
         actors = [Chain(self) for _ in chains]
@@ -159,9 +165,7 @@ class Lab:
         for number in range(len(moves) + 1):
             await asyncio.gather(*(actor.take(piece[number]) for actor, piece in zip(actors, pieces)))
             if number < len(moves):
-                self.clock.move(moves[number])
-                # Over PostgreSQL identity looks first which keys sign.
-                await asyncio.to_thread(self.fleet["identity"].wait_until_ready)
+                await self.move(moves[number])
         await asyncio.gather(*(actor.look() for actor in actors))
         return actors
 

@@ -8,14 +8,12 @@ from chains import Lab
 from latchkey.identity.v1 import auth_service_pb2 as auth
 from world import CLIENT_ID
 
-pytestmark = pytest.mark.usefixtures("engine")
-
 ANY = {"pick": 0, "other": 0, "to": "thief", "whole": False, "signed": False, "bound": False}
 
 
 @pytest.fixture(scope="module")
-def lab(binaries, tmp_path_factory):
-    with Lab(binaries, tmp_path_factory.mktemp("stolen")) as lab:
+def lab(engine, binaries, tmp_path_factory):
+    with Lab(binaries, tmp_path_factory.mktemp("stolen"), engine) as lab:
         yield lab
 
 
@@ -30,7 +28,7 @@ def stolen(lab, then):
             [owner] = actor.holdings
             await actor.do_steal(owner, ANY)
             thief = actor.holdings[-1]
-            lab.clock.move(120)
+            await lab.move(120)
             await actor.do_step_up(owner, ANY)
             assert owner.claims["auth_time"] >= thief.claims["auth_time"] + 120
             await then(actor, owner, thief)
@@ -98,7 +96,7 @@ def test_a_step_up_between_confirming_and_redeeming_adds_nothing(lab):
 
         async def call(service, path, request, answer, by=None):
             if path.endswith("/PollSession"):
-                lab.clock.move(30)
+                await lab.move(30)
                 await actor.do_step_up(owner, ANY)
             return await confirm(service, path, request, answer, by)
 
@@ -157,7 +155,7 @@ def test_an_older_token_of_a_code_takes_no_place(lab):
         screen = actor.holdings[-1]
         await actor.do_steal(screen, ANY)
         thief = actor.holdings[-1]
-        lab.clock.move(120)
+        await lab.move(120)
         await actor.do_step_up(screen, ANY)
         assert answer(actor).startswith("ok"), answer(actor)
 

@@ -23,7 +23,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   private var isTakingWaiting = false
   private var head: HTTPRequestHead?
   private var body: [UInt8] = []
-  /// Bytes of the body that the request being received or answered keeps.
+  /// Bytes of the request being received or answered: of its head from the first one on, and of its body.
+  private var heldHead = 0
   private var heldBody = 0
   /// The answer to a request whose body is not taken.
   private var refusal: PageResponse?
@@ -118,10 +119,13 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   }
 
   /// Bytes of a request come, or of the next one: from its first byte on it has its time.
-  func receivesBytes() {
-    guard !isReceiving, exchange.isIdle else { return }
-    isReceiving = true
-    startTimer(Limits.pageRequestTimeout)
+  func receivesBytes(_ count: Int) {
+    if !isReceiving, exchange.isIdle {
+      isReceiving = true
+      startTimer(Limits.pageRequestTimeout)
+    }
+    // The parser has them until the head is whole.
+    if isReceiving, head == nil, web == nil { heldHead += count }
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -254,7 +258,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   /// Tells the server's budget what this connection holds.
   private func reportBuffered() {
     var bytes = writer.unwrittenBytes
-    if !exchange.isOver { bytes += waitingBytes + heldBody + (web?.call.heldBytes ?? 0) }
+    if !exchange.isOver { bytes += waitingBytes + heldHead + heldBody + (web?.call.heldBytes ?? 0) }
     guard bytes != reportedBytes else { return }
     environment.budget.buffered(bytes - reportedBytes, peer.account)
     reportedBytes = bytes
@@ -315,7 +319,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     waiting.removeAll()
     head = nil
     body = []
-    heldBody = 0
+    (heldHead, heldBody) = (0, 0)
   }
 
   private func close() {
@@ -400,7 +404,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   func sendEnd(isKeptAlive: Bool) {
     guard exchange.maySendBody else { return }
     lastAnswer = .now()
-    heldBody = 0
+    (heldHead, heldBody) = (0, 0)
     if isKeptAlive {
       startTimer(Limits.pageIdleTimeout)
     } else {

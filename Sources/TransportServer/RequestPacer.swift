@@ -91,7 +91,7 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
       let piece = rest.readSlice(length: min(rest.readableBytes, Limits.pageBytesBetweenLooks)),
       piece.readableBytes > 0
     {
-      pages.receivesBytes()
+      pages.receivesBytes(piece.readableBytes)
       context.fireChannelRead(wrapInboundOut(piece))
       if turns.eventLoop.now >= end { return }
     }

@@ -34,34 +34,60 @@ import Testing
     }
   }
 
-  @Test("Requests that come together become requests one by one: those behind one that waits stay the bytes they were")
-  func pipelining() throws {
+  /// A connection of HTTP/1.1 to one page.
+  private struct Connection {
     let channel = EmbeddedChannel()
     let gate = Gate()
-    let page = Page("GET", "/") { _ in
-      await gate.pass()
-      return PageResponse(text: "here")
-    }
-    let environment = ServerEnvironment(
-      configuration: RPCServer.Configuration(host: "127.0.0.1", port: 0),
-      router: Router([]),
-      interceptors: [],
-      pages: PageTable([page]),
-      statusDetailsEncoder: { _ in nil },
-      logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-    )
-    let pipeline = channel.pipeline.syncOperations
-    try PageHandler.addHandlers(
-      to: pipeline,
-      environment: environment,
-      executor: EventLoopTaskExecutor(channel.eventLoop),
-      peer: ConnectionPeer(Peer(address: "127.0.0.1", port: 1))
-    )
     let tap = Tap()
-    try pipeline.addHandler(tap, position: .after(pipeline.handler(type: RequestPacer.self)))
-    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    let peer = ConnectionPeer(Peer(address: "127.0.0.1", port: 1))
+    let environment: ServerEnvironment
 
-    let request = "GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+    init() throws {
+      let gate = gate
+      let page = Page("POST", "/") { _ in
+        await gate.pass()
+        return PageResponse(text: "here")
+      }
+      environment = ServerEnvironment(
+        configuration: RPCServer.Configuration(host: "127.0.0.1", port: 0),
+        router: Router([]),
+        interceptors: [],
+        pages: PageTable([page]),
+        statusDetailsEncoder: { _ in nil },
+        logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+      )
+      let pipeline = channel.pipeline.syncOperations
+      try PageHandler.addHandlers(
+        to: pipeline, environment: environment, executor: EventLoopTaskExecutor(channel.eventLoop), peer: peer)
+      try pipeline.addHandler(tap, position: .after(pipeline.handler(type: RequestPacer.self)))
+      try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    }
+
+    /// What the server's budget knows of.
+    var counted: Int { environment.budget.usage.bufferedBytes }
+
+    func send(_ text: String) throws {
+      try channel.writeInbound(ByteBuffer(string: text))
+      letTurnsPass()
+    }
+
+    func letTurnsPass() { channel.embeddedEventLoop.advanceTime(by: .milliseconds(100)) }
+
+    /// Lets the page answer, and returns what came of it.
+    func answers() throws -> String {
+      gate.open()
+      channel.embeddedEventLoop.run()
+      var answers = ""
+      while let bytes = try channel.readOutbound(as: ByteBuffer.self) { answers += String(buffer: bytes) }
+      return answers
+    }
+  }
+
+  @Test("Requests that come together become requests one by one: those behind one that waits stay the bytes they were")
+  func pipelining() throws {
+    let connection = try Connection()
+    let (channel, gate, tap) = (connection.channel, connection.gate, connection.tap)
+    let request = "POST / HTTP/1.1\r\nhost: x\r\n\r\n"
     let count = Limits.readBytes / request.utf8.count
     try channel.writeInbound(ByteBuffer(string: String(repeating: request, count: count)))
     var answers = ""
@@ -70,15 +96,47 @@ import Testing
       #expect(gate.count == 1)
       // A piece may end within a request.
       #expect(tap.bytes <= (answered + 1) * request.utf8.count + Limits.pageBytesBetweenLooks)
-      // What waits counts as what it is.
+      // What waits counts as what it is, and the request that is answered with what came with it.
       let waiting = count * request.utf8.count - tap.bytes
-      #expect(environment.budget.usage.bufferedBytes == waiting)
-      gate.open()
-      channel.embeddedEventLoop.run()
-      while let bytes = try channel.readOutbound(as: ByteBuffer.self) { answers += String(buffer: bytes) }
+      #expect((waiting...waiting + Limits.pageBytesBetweenLooks).contains(connection.counted))
+      answers += try connection.answers()
     }
     #expect(answers.split(separator: "HTTP/1.1 200").count == count)
-    #expect(environment.budget.usage.bufferedBytes == 0 && environment.budget.usage.calls == 0)
+    #expect(connection.counted == 0 && connection.environment.budget.usage.calls == 0)
     try channel.close().wait()
+  }
+
+  @Test("A request counts from the first byte of its head until it is answered, be it the first one or not")
+  func heads() throws {
+    let connection = try Connection()
+    for _ in 0..<3 {
+      let head = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5000\r\nx: " + String(repeating: "x", count: 10_000)
+      // Each line's end is one Character.
+      let part = String(head.prefix(7_000))
+      try connection.send(part)
+      #expect(connection.counted == part.utf8.count)
+      try connection.send(head.dropFirst(7_000) + "\r\n\r\n")
+      #expect(connection.counted == head.utf8.count + 4)
+      try connection.send(String(repeating: "b", count: 5_000))
+      #expect(connection.counted == head.utf8.count + 5_004)
+      #expect(try connection.answers().contains("here"))
+      #expect(connection.counted == 0)
+    }
+    try connection.channel.close().wait()
+  }
+
+  @Test("A head that does not end is given up for others, and counts no more", arguments: [true, false])
+  func unfinishedHead(isShed: Bool) throws {
+    let connection = try Connection()
+    try connection.send("POST / HTTP/1.1\r\nx: " + String(repeating: "x", count: 9_000))
+    #expect(connection.counted > 9_000)
+    if isShed {
+      let shed = ServerShed(calls: [], bytes: [ServerShed.Excess(connection.peer.account, 1)])
+      connection.channel.pipeline.fireUserInboundEventTriggered(shed)
+      connection.letTurnsPass()
+    } else {
+      connection.channel.close(promise: nil)
+    }
+    #expect(connection.counted == 0 && !connection.channel.isActive)
   }
 }

@@ -250,6 +250,24 @@ struct UnworkedBytesTests {
     #expect(sent.types == [Self.goAway] && sent.code == Self.enhanceYourCalm)
   }
 
+  @Test("R50: a connection that a proxy hands on takes its turns as the client's that it names")
+  func proxied() throws {
+    let harness = Harness()
+    let executor = EventLoopTaskExecutor(harness.turns, of: .address(.v4(0x7f00_0001)))
+    try harness.channel.pipeline.syncOperations.addHandler(
+      ProtocolDetector(environment: harness.environment, executor: executor))
+    try harness.connect()
+    _ = harness.environment.budget.table.admit(harness.channel, from: .v4(0x7f00_0001))
+    func announce(_ header: ProxyHeader) {
+      guard case .present(_, let client) = header else { return }
+      harness.channel.pipeline.fireUserInboundEventTriggered(ProxyHeaderRead(client: client))
+    }
+    announce(ProxyHeader.parse(Array("PROXY UNKNOWN\r\n".utf8)))
+    #expect(executor.source == .address(.v4(0x7f00_0001)))
+    announce(ProxyHeader.parse(Array("PROXY TCP4 127.0.7.1 127.0.0.1 5 6\r\n".utf8)))
+    #expect(executor.source == .address(.v4(0x7f00_0701)))
+  }
+
   @Test("What waits with a handshake counts until that goes on or its connection ends, and is given up for others")
   func handshake() throws {
     for isShed in [false, true] {

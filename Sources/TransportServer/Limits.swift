@@ -67,6 +67,13 @@ enum Limits {
   /// Bytes of a request to a page over HTTP/1.1 or HTTP/2: a form of a few fields.
   static let pageBodyBytes = 64 * 1024
 
+  /// Bytes of a request over HTTP/1.1 that its parser may have had and said nothing of: a head, or trailers, with what separates
+  /// its fields, and the pieces in which they came.
+  static let unparsedPageBytes = pageHeaderBytes + 2 * pageBytesBetweenLooks
+
+  /// Bytes of a head that count only while they come.
+  static let usualHeadBytes = 4096
+
   /// Bytes and number of the header fields of a request over HTTP/1.1: as many bytes as over HTTP/2, and more fields
   /// than a browser sends.
   static let pageHeaderBytes = 16 * 1024

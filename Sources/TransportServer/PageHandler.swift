@@ -23,7 +23,9 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   private var isTakingWaiting = false
   private var head: HTTPRequestHead?
   private var body: [UInt8] = []
-  /// Bytes of the request being received or answered: of its head from the first one on, and of its body.
+  /// Bytes that the parser has had and said nothing of yet.
+  private var unparsed = 0
+  /// Bytes of the request being received or answered: of its head, and of its body.
   private var heldHead = 0
   private var heldBody = 0
   /// The answer to a request whose body is not taken.
@@ -118,18 +120,24 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     waitingBytes = count
   }
 
-  /// Bytes of a request come, or of the next one: from its first byte on it has its time.
-  func receivesBytes(_ count: Int) {
+  /// Bytes of a request come, or of the next one: from its first byte on it has its time. False: the parser would keep more
+  /// than any head or trailer is, be it blanks, which it does not count, and the connection ends.
+  func receivesBytes(_ count: Int) -> Bool {
     if !isReceiving, exchange.isIdle {
       isReceiving = true
       startTimer(Limits.pageRequestTimeout)
     }
-    // The parser has them until the head is whole.
-    if isReceiving, head == nil, web == nil { heldHead += count }
+    unparsed += count
+    guard unparsed > Limits.unparsedPageBytes else { return true }
+    receive(.unreadable)
+    return false
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    receive(.part(unwrapInboundIn(data)))
+    let part = unwrapInboundIn(data)
+    if case .head = part { heldHead += unparsed }
+    unparsed = 0
+    receive(.part(part))
   }
 
   /// Takes the event now, or when the answers to the requests before it are complete.
@@ -205,6 +213,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
 
   private func takeEnd() {
     isReceiving = false
+    // What keeps a call open is not taken away for a head of the usual size.
+    if heldHead <= Limits.usualHeadBytes { heldHead = 0 }
     timer?.cancel()
     if let web { return web.call.receivedEnd() }
     guard let head else { return }
@@ -258,7 +268,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   /// Tells the server's budget what this connection holds.
   private func reportBuffered() {
     var bytes = writer.unwrittenBytes
-    if !exchange.isOver { bytes += waitingBytes + heldHead + heldBody + (web?.call.heldBytes ?? 0) }
+    if !exchange.isOver { bytes += waitingBytes + unparsed + heldHead + heldBody + (web?.call.heldBytes ?? 0) }
     guard bytes != reportedBytes else { return }
     environment.budget.buffered(bytes - reportedBytes, peer.account)
     reportedBytes = bytes
@@ -319,7 +329,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     waiting.removeAll()
     head = nil
     body = []
-    (heldHead, heldBody) = (0, 0)
+    (unparsed, heldHead, heldBody) = (0, 0, 0)
   }
 
   private func close() {

@@ -91,7 +91,7 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
       let piece = rest.readSlice(length: min(rest.readableBytes, Limits.pageBytesBetweenLooks)),
       piece.readableBytes > 0
     {
-      pages.receivesBytes(piece.readableBytes)
+      guard pages.receivesBytes(piece.readableBytes) else { return }
       context.fireChannelRead(wrapInboundOut(piece))
       if turns.eventLoop.now >= end { return }
     }

@@ -139,4 +139,35 @@ import Testing
     }
     #expect(connection.counted == 0 && !connection.channel.isActive)
   }
+
+  @Test(
+    "What the parser keeps and does not count ends the connection: blanks before a field's value, wherever fields are",
+    arguments: [
+      "POST / HTTP/1.1\r\nx:", "POST /", "\r\n",
+      "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx:",
+      "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5;x=",
+    ])
+  func blanks(_ beginning: String) throws {
+    let connection = try Connection()
+    let filler = beginning.hasSuffix("\r\n") ? "\r\n" : " "
+    try connection.send(beginning)
+    var most = 0
+    for _ in 0..<200 where connection.channel.isActive {
+      try connection.send(String(repeating: filler, count: 1000 / filler.utf8.count))
+      most = max(most, connection.counted)
+    }
+    #expect(!connection.channel.isActive)
+    #expect(most <= Limits.unparsedPageBytes && connection.counted == 0)
+  }
+
+  @Test("R50: a head of the usual size counts while it comes, and not while its request is answered")
+  func usualHead() throws {
+    let connection = try Connection()
+    try connection.send("POST / HTTP/1.1\r\nhost: x\r\nx: " + String(repeating: "x", count: 3_000))
+    #expect(connection.counted > 3_000)
+    try connection.send("\r\n\r\n")
+    #expect(connection.gate.count == 1 && connection.counted == 0)
+    #expect(try connection.answers().contains("here"))
+    try connection.channel.close().wait()
+  }
 }

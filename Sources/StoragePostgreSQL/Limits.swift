@@ -73,6 +73,12 @@ enum Limits {
   /// seconds; who asked has mostly gone by then.
   static let longestLook: Duration = .seconds(15)
 
+  /// Before the end of a caller's time, if that comes sooner: to be told that nobody knows is worth more than nothing.
+  static let timeToSaySo: Duration = .milliseconds(500)
+
+  /// How often that is looked at while there is no connection.
+  static let looksForLate: Duration = .milliseconds(100)
+
   /// Commits that wait to be looked up, of up to ``groupOperations`` operations each.
   static let unknownCommits = 64
 

@@ -21,6 +21,8 @@ from waiting import eventually
 from world import UNTHROTTLED, World, from_base64url
 
 PARTS = {"identity": "identity", "qr": "qr", "migrator": "migration"}
+# The last step that this release knows, of each part.
+KNOWN = 2
 WAITS = {"*": ["--storage-schema", "wait"]}
 
 server = postgresql.serving()
@@ -61,7 +63,7 @@ def tables(server, part):
 
 def expand(server, part):
     """What the next release would do: a table, a column of each table, an index on it, each a step of its own."""
-    last = 1
+    last = KNOWN
 
     def take(*steps):
         nonlocal last
@@ -122,9 +124,9 @@ def test_next_release_expands(pair, server, schema):
         status, answer = schema(*words)
         assert status == 0 and answer["usable"], answer
     for found in answer["schemas"]:
-        assert (found["known"], found["needed"], found["missing"]) == (1, 0, [])
+        assert (found["known"], found["needed"], found["missing"]) == (KNOWN, 0, [])
         assert [step["step"] for step in found["steps"]] == list(range(1, last[found["schema"]] + 1))
-        assert {user["knows"] for user in found["instances"]} == {1}
+        assert {user["knows"] for user in found["instances"]} == {KNOWN}
     # Those that were killed are missed after five seconds.
     eventually(lambda: [len(found["instances"]) for found in schema("status")[1]["schemas"]] == [2, 2, 2])
     pair.assert_alive()
@@ -211,12 +213,13 @@ def test_rows_of_the_next_release(pair, server):
 def test_next_release_contracts(pair, server, schema):
     """C10: once a newer release has taken away what this one needs, its instances end, none starts, and each says which step it lacks"""
     for part in PARTS.values():
-        server.query(f"INSERT INTO {part}.latchkey_schema VALUES (2, 'more', 0, 1, 2), (3, 'less', 3, 3, 4)")
+        more, less = KNOWN + 1, KNOWN + 2
+        server.query(f"INSERT INTO {part}.latchkey_schema VALUES ({more}, 'more', 0, 1, 2), ({less}, 'less', {less}, 3, 4)")
     status, answer = schema("status")
     assert status == 1 and not answer["usable"]
-    assert all((found["known"], found["needed"]) == (1, 3) for found in answer["schemas"])
+    assert all((found["known"], found["needed"]) == (KNOWN, less) for found in answer["schemas"])
     status, answer = schema("apply")
-    assert status != 0 and "knows version 3 of the schema, and this one knows 1" in answer["error"]["message"]
+    assert status != 0 and f"knows version {less} of the schema, and this one knows {KNOWN}" in answer["error"]["message"]
     for service in pair.fleet.services.values():
         eventually(lambda: service.process.poll() is not None, seconds=20)
         assert service.process.returncode == 1
@@ -224,7 +227,7 @@ def test_next_release_contracts(pair, server, schema):
         with pytest.raises(services.StartError) as failure:
             service.start()
         assert "ended with 1" in str(failure.value)
-        assert "it takes a release that knows version 3 of the schema, and this one knows 1" in str(failure.value)
+        assert f"it takes a release that knows version {less} of the schema, and this one knows {KNOWN}" in str(failure.value)
 
 
 def waiting(service):
@@ -243,12 +246,12 @@ def test_waiting(binaries, tmp_path, server, schema):
         for service in fleet.services.values():
             service.start(wait=False)
         for name, service in fleet.services.items():
-            wanted = f"step 1 of the schema {PARTS[name]} is not made: latchkey admin schema apply --to postgresql://latchkey@127.0.0.1"
+            wanted = f"step {KNOWN} of the schema {PARTS[name]} is not made: latchkey admin schema apply --to postgresql://latchkey@127.0.0.1"
             text = eventually(lambda: (said := waiting(service)) and said.startswith(wanted) and said, f"{name} does not say: {wanted}")
             assert postgresql.PASSWORD not in text
             assert service.is_running()
         status, answer = schema("status")
-        assert status == 1 and [found["missing"] for found in answer["schemas"]] == [[1], [1], [1]]
+        assert status == 1 and [found["missing"] for found in answer["schemas"]] == [list(range(1, KNOWN + 1))] * 3
         assert server.query("SELECT count(*) FROM pg_namespace WHERE nspname IN ('identity', 'qr', 'migration')") == "0"
         kills = 0
         while True:

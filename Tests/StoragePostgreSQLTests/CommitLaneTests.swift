@@ -1,3 +1,4 @@
+import Callers
 import Glibc
 import Storage
 import Synchronization
@@ -152,6 +153,24 @@ struct CommitLaneTests {
     #expect(failure?.fault == .outcomeUnknown)
     #expect(failure?.operation == "add a")
     #expect(runs.value == 1)
+  }
+
+  @Test("is said to be unknown before its caller's time is over, when nobody could look until then")
+  func callersTime() async throws {
+    let server = try PostgreSQLServer()
+    let test = try await TestDatabase(on: server)
+    try test.atCommit("PERFORM pg_sleep(60)")
+    let (runs, deadline) = (Counter(), ContinuousClock.now + .seconds(4))
+    let adding = Task {
+      try await CallDeadline.$current.withValue(deadline) {
+        try await add("a", in: test, counting: runs)
+      }
+    }
+    try await wait(for: "PgSleep", in: test)
+    try server.kill()
+    let failure = await #expect(throws: StorageError.self) { _ = try await adding.value }
+    #expect(failure?.fault == .outcomeUnknown)
+    #expect(ContinuousClock.now < deadline)
   }
 
   /// Waits for a connection of the test's that waits for `event`.

@@ -80,18 +80,24 @@ struct UnknownCommits {
   struct Entry {
     let mark: CommitMark
     /// With the results that hold if it was made.
-    let operations: [any QueuedOperation]
+    var operations: [any QueuedOperation]
     /// If it was not made. Not what this side gave up: a server that is in trouble has enough of it.
     let isRunAgain: Bool
     /// Why nobody knows.
     let failure: StorageError
-    /// After which they are told so.
+    /// After which they are told so, if their callers do not go before.
     let deadline = ContinuousClock.now + Limits.longestLook
+
+    func isLate(_ operation: any QueuedOperation, at now: ContinuousClock.Instant) -> Bool {
+      deadline <= now || operation.deadline.map { $0 - Limits.timeToSaySo <= now } ?? false
+    }
   }
 
   private var entries: [Entry] = []
   /// How many are being looked up.
   private var looks = 0
+  /// The last look did not tell, and nothing else was done since.
+  var hasFailed = false
 
   /// Whether somebody should come and look. All connections but one may be looking: each may wait for a commit.
   func isReady(among connections: Int) -> Bool {
@@ -115,14 +121,26 @@ struct UnknownCommits {
   /// - Parameter entry: what is to be looked up once more; nil when it is known.
   mutating func finished(_ entry: Entry?) {
     looks -= 1
+    hasFailed = entry != nil
     if let entry { entries.append(entry) }
   }
 
-  /// Those that nobody looks for any longer.
+  var isEmpty: Bool { entries.isEmpty }
+
+  /// Operations that nobody looks for any longer, in entries of their own.
   mutating func takeLate(at now: ContinuousClock.Instant) -> [Entry] {
-    if entries.isEmpty { return [] }
-    defer { entries.removeAll { $0.deadline <= now } }
-    return entries.filter { $0.deadline <= now }
+    var late: [Entry] = []
+    for place in entries.indices {
+      let all = entries[place]
+      var (gone, left) = (all, all)
+      gone.operations = all.operations.filter { all.isLate($0, at: now) }
+      guard !gone.operations.isEmpty else { continue }
+      left.operations = all.operations.filter { !all.isLate($0, at: now) }
+      entries[place] = left
+      late.append(gone)
+    }
+    entries.removeAll(where: \.operations.isEmpty)
+    return late
   }
 
   mutating func takeAll() -> [Entry] {

@@ -100,7 +100,7 @@ package final class PostgreSQLDatabase: Sendable {
   /// Errors: `overloaded` at once when too much waits, and when the call's deadline (``CallDeadline``) passed before the work
   /// began, `unavailable` at once while there is no connection, `cancelled` when the calling task is cancelled before the
   /// work began. A commit that was not answered is looked up, and the work done again if it was not made; `outcomeUnknown`
-  /// when nobody could look for 15 seconds, and at once when it is urgent.
+  /// when nobody could look for 15 seconds or the caller's time, and at once when it is urgent.
   package func write<Value: Sendable>(
     _ name: String = #function,
     isUrgent: Bool = false,

@@ -37,6 +37,8 @@ enum OperationEnd {
 protocol QueuedOperation: AnyObject, Sendable {
   /// When it was asked for.
   var asked: ContinuousClock.Instant { get }
+  /// After this nobody wants the answer.
+  var deadline: ContinuousClock.Instant? { get }
   /// Goes before all others, and however many there are.
   var isUrgent: Bool { get }
   /// Whose it is; see ``CallPlace/holder``.
@@ -109,8 +111,7 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
   private let name: String
   private let isReading: Bool
   private let work: Work
-  /// After this nobody wants the answer.
-  private let deadline: ContinuousClock.Instant?
+  let deadline: ContinuousClock.Instant?
   private let state: Mutex<State>
 
   init(

@@ -117,12 +117,14 @@ final class PostgreSQLPool: Sendable {
     if state.withLock({ $0.queue.isGathering }) { sched_yield() }
     return state.withLock { state in
       Self.come(thread, &state)
-      // A sign of life cannot wait for a look.
-      if !state.queue.hasUrgent, let entry = state.unknown.next(among: state.connected) {
+      // A sign of life cannot wait for a look, and nothing for one look after the other.
+      let isOthersTurn = state.queue.hasUrgent || (state.unknown.hasFailed && state.queue.isReady)
+      if !isOthersTurn, let entry = state.unknown.next(among: state.connected) {
         Self.call(&state)
         return .look(entry)
       }
       if let work = state.queue.next() {
+        state.unknown.hasFailed = false
         Self.call(&state)
         return .run(work)
       }
@@ -324,7 +326,9 @@ final class PostgreSQLPool: Sendable {
       let pause: Duration? = state.withLock { state in
         if state.isClosed { return nil }
         let now = ContinuousClock.now
-        if now < state.nextAttempt { return state.nextAttempt - now }
+        if now < state.nextAttempt {
+          return min(state.nextAttempt - now, state.unknown.isEmpty ? Limits.heartbeat : Limits.looksForLate)
+        }
         state.nextAttempt = now + Limits.reconnectPause + .milliseconds(Int.random(in: Limits.reconnectJitter))
         return .zero
       }

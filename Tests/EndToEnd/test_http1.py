@@ -333,6 +333,29 @@ def test_cut_anywhere(any_world):
         assert connection.answer()[0] == 200
 
 
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        b"GET /healthz HTTP/1.1\r\nx:",
+        b"GET /healthz",
+        b"POST /healthz HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n0\r\nx:",
+        b"POST " + CHECK.encode() + b" HTTP/1.1\r\n" + HOST + b"content-type: application/grpc-web\r\n"
+        b"transfer-encoding: chunked\r\n\r\n5\r\n\0\0\0\0\0\r\n0\r\nx:",
+    ],
+    ids=["a field", "a target", "a trailer", "a call's trailer"],
+)
+def test_endless_blanks(any_world, beginning):
+    """Blanks that belong to nothing, in a head or in trailers, end the connection before there are many"""
+    with Raw(any_world) as raw:
+        raw.send(beginning)
+        with pytest.raises(OSError):
+            for _ in range(400):
+                raw.send(b" " * 65536)
+                # In a second what was sent is more than any socket holds.
+                time.sleep(0.002)
+    assert any_world.fleet["qr"].is_running()
+
+
 def test_protocol_by_alpn(tls_world):
     """H13: over TLS the handshake says what is spoken, and the bytes have to agree"""
     preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"

@@ -1,7 +1,8 @@
 /// A part's tables, as the steps that made them: each release knows those of the one before and its own.
 ///
 /// The tables of a part are in the schema of its name, which is the connections' search path: statements name them without
-/// it. Each has ``CommitLane/statements``. So three services may share a database, each as a user of its own who reaches nothing but its schema.
+/// it. So three services may share a database, each as a user of its own who reaches nothing but its schema. Each part has the
+/// table of ``CommitLane``.
 package struct PostgreSQLSchema: Sendable {
   /// Such as `identity`: lower-case letters.
   package let part: String

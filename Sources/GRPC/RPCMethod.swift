@@ -4,6 +4,9 @@ package enum RPCKind: Sendable {
   case serverStreaming
   case clientStreaming
   case bidirectional
+
+  /// Whether the client sends a stream of messages.
+  package var hasRequestStream: Bool { self == .clientStreaming || self == .bidirectional }
 }
 
 /// A method as the wire names it.

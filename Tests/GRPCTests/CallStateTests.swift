@@ -4,14 +4,14 @@ import Testing
 @Suite("Where a call on the server stands: states by events")
 struct CallStateTests {
   private enum Stand: CaseIterable {
-    case receiving, hasRequest, running, parked, over, overButRunning
+    case receiving, opened, hasRequest, running, parked, over, overButRunning
 
     var state: CallState {
       var state = CallState()
       if self == .over { return state }
-      state.begin()
+      state.begin(streams: self == .opened)
       switch self {
-      case .receiving, .over: break
+      case .receiving, .opened, .over: break
       case .hasRequest: _ = state.received()
       case .running: state.run()
       case .parked:
@@ -29,6 +29,7 @@ struct CallStateTests {
   func messages() {
     let table: [Stand: (CallState.MessageAction, CallState.Phase)] = [
       .receiving: (.keep, .receiving(hasRequest: true)),
+      .opened: (.deliver, .opened),
       .hasRequest: (.fail(.notOneMessage), .receiving(hasRequest: true)),
       .running: (.deliver, .running),
       .parked: (.ignore, .parked),
@@ -46,6 +47,7 @@ struct CallStateTests {
   func ends() {
     let table: [Stand: (whole: CallState.EndAction, cut: CallState.EndAction)] = [
       .receiving: (.fail(.notOneMessage), .fail(.endsWithinMessage)),
+      .opened: (.finishMessages, .fail(.endsWithinMessage)),
       .hasRequest: (.run, .fail(.endsWithinMessage)),
       .running: (.finishMessages, .fail(.endsWithinMessage)),
       .parked: (.ignore, .ignore),

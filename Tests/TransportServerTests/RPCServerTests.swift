@@ -218,6 +218,30 @@ import TransportTestSupport
     }
   }
 
+  @Test("R50: a stream waits for its first message without a task, counted and with its deadline")
+  func silentStreams() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      let started = { server.counters.started.load(ordering: .relaxed) }
+      let timeout = [("content-type", "application/grpc"), ("grpc-timeout", "300m")]
+      for (count, begun) in [[], Array(Blob([1, 2]).frame.dropLast())].enumerated() {
+        async let silent = peer.call("/t.T/Refuse", begun, headers: timeout, endStream: false)
+        try await eventually { server.server.usage.calls == 1 }
+        #expect(try await silent.status == .deadlineExceeded, "\(count)")
+        try await eventually { server.server.usage.calls == 0 }
+      }
+      #expect(started() == 0)
+      #expect(try await peer.call("/t.T/Refuse", Blob([]).frame, endStream: false).status == .permissionDenied)
+      #expect(try await peer.call("/t.T/Refuse", []).status == .permissionDenied)
+      #expect(started() == 2)
+      async let left = peer.call("/t.T/Refuse", [], endStream: false, cancelAfter: .milliseconds(100))
+      _ = try await left
+      try await eventually { server.server.usage.calls == 0 }
+      #expect(started() == 2)
+      await peer.close()
+    }
+  }
+
   @Test("Pages answer over HTTP/2 beside the calls")
   func pages() async throws {
     try await TestServer.run { server in

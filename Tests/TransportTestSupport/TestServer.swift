@@ -156,6 +156,11 @@ package struct TestServer {
         for try await request in requests { total += request.bytes.count }
         return Blob(Array(String(total).utf8))
       },
+      .clientStreaming(RPCMethod(path: "/t.T/Refuse", kind: .clientStreaming)) {
+        (_: RequestStream<Blob>, _) async throws(RPCError) -> Blob in
+        counters.started.add(1, ordering: .relaxed)
+        throw RPCError(.permissionDenied, "nobody reads it")
+      },
       .bidirectional(RPCMethod(path: "/t.T/PingPong", kind: .bidirectional)) {
         (requests: RequestStream<Blob>, writer: ResponseWriter<Blob>, _) async throws(RPCError) in
         for try await request in requests { try await writer.write(request) }

@@ -2,7 +2,7 @@
 ///
 /// ```
 /// receiving ──request whole──▶ running ──returned──▶ over
-///     │                         │   ▲                 ▲
+/// opened ────first message───▶  │   ▲                 ▲
 ///     │                       parks │ woken           │
 ///     │                         ▼   │                 │
 ///     │                        parked                 │
@@ -14,6 +14,8 @@ package struct CallState: Equatable, Sendable {
   package enum Phase: Equatable, Sendable {
     /// The handler waits for the one request message of a client that does not stream.
     case receiving(hasRequest: Bool)
+    /// The handler waits for the first message of a client that streams, or for its end.
+    case opened
     case running
     /// Nothing runs until the call is woken.
     case parked
@@ -72,18 +74,18 @@ package struct CallState: Equatable, Sendable {
   /// Whether the request may still bring something.
   package var isTakingBytes: Bool {
     switch phase {
-    case .receiving, .running: true
+    case .receiving, .opened, .running: true
     case .parked, .over: false
     }
   }
 
   /// A call has come.
-  package mutating func begin() {
-    phase = .receiving(hasRequest: false)
+  package mutating func begin(streams: Bool = false) {
+    phase = streams ? .opened : .receiving(hasRequest: false)
     isHandlerRunning = false
   }
 
-  /// The handler begins: when the request is whole, or at once if the client streams.
+  /// The handler begins: when the request is whole, or the first message of a client that streams.
   package mutating func run() {
     phase = .running
     isHandlerRunning = true
@@ -95,7 +97,7 @@ package struct CallState: Equatable, Sendable {
       phase = .receiving(hasRequest: true)
       return .keep
     case .receiving(hasRequest: true): return .fail(.notOneMessage)
-    case .running: return .deliver
+    case .opened, .running: return .deliver
     case .parked, .over: return .ignore
     }
   }
@@ -103,7 +105,7 @@ package struct CallState: Equatable, Sendable {
   /// - Parameter isBetweenMessages: nothing of a message is missing.
   package func ended(isBetweenMessages: Bool) -> EndAction {
     switch phase {
-    case .receiving, .running: break
+    case .receiving, .opened, .running: break
     case .parked, .over: return .ignore
     }
     guard isBetweenMessages else { return .fail(.endsWithinMessage) }

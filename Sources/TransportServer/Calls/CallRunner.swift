@@ -75,11 +75,12 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
 
   // MARK: The request
 
-  /// Takes a call. Interceptors see it now; its handler runs when its request is whole, or at once if the client streams.
+  /// Takes a call. Interceptors see it now; its handler runs when its request is whole, or with the first message of a client
+  /// that streams: who opens a stream and says nothing costs no task.
   func begin(_ request: Request, carriedBy carrier: any CallCarrier) {
     self.request = request
     self.carrier = carrier
-    state.begin()
+    state.begin(streams: request.route.method.kind.hasRequestStream)
     started = ContinuousClock.now - .nanoseconds(request.late.nanoseconds)
     let route = request.route
     framer.reset(limit: route.messageLimit)
@@ -111,7 +112,7 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
       return end(error)
     }
     makeStreams(route)
-    if call.inbox != nil { run() }
+    if state.phase == .opened { waits() }
   }
 
   /// Takes a request that no route is found for.
@@ -168,6 +169,7 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
           deliverRun: { run, count throws(RPCError) in unsafe try take(run, count) },
           deliver: { message throws(RPCError) in try take(&message) }
         )
+        if state.phase == .opened, messages > 0 { run() }
       }
       return true
     } catch {
@@ -207,7 +209,9 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
   func receivedEnd() {
     switch state.ended(isBetweenMessages: framer.isBetweenMessages) {
     case .run: run()
-    case .finishMessages: call.inbox?.finish()
+    case .finishMessages:
+      call.inbox?.finish()
+      if state.phase == .opened { run() }
     case .fail(let violation): end(violation.error)
     case .ignore: break
     }

@@ -164,6 +164,9 @@ enum Limits {
   /// from one to the next costs little beside them.
   static let shortestTurn = TimeAmount.microseconds(50)
 
+  /// How long a source goes on with what it has, if it is short work: two of the shortest turns.
+  static let sourceTurn = TimeAmount.microseconds(100)
+
   /// How long the turns of those who wait for theirs may take together before the loop looks at its sockets.
   static let round = TimeAmount.microseconds(500)
 
@@ -202,6 +205,10 @@ enum Limits {
 
   /// Bytes of requests over HTTP/1.1 between two looks at the clock: some dozens of the shortest.
   static let pageBytesBetweenLooks = 1024
+
+  /// Connections that the system keeps until they are accepted, if it keeps as many (net.core.somaxconn): what some 7,000 in a
+  /// second bring in half a second. Who comes when there are more tries again after one.
+  static let backlog: Int32 = 4096
 
   /// The pause in accepting when there is no room for another connection, such as no file descriptor: a tenth of a
   /// second's wait for those who come, and ten attempts a second.

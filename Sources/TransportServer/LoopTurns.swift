@@ -13,12 +13,12 @@ final class LoopTurns: @unchecked Sendable {
   // Unchecked: only touched on its event loop.
   let eventLoop: any EventLoop
   /// Those who wait for a turn.
-  private var waiting = SourceTurns<any TurnTaker>()
+  private var waiting = SourceTurns<any TurnTaker>(turn: Limits.sourceTurn)
   /// What has to be done some time soon, and for which nobody waits. Most of it frees what others want, so that nobody's has
   /// to wait for anything else of the same source.
   private var chores = CircularBuffer<() -> Void>()
   /// New connections, which are not set up yet.
-  private var newcomers = SourceTurns<() -> Void>()
+  private var newcomers = SourceTurns<() -> Void>(turn: .zero)
   private var isRoundScheduled = false
   /// Since when the work is counted that was done since the loop looked at its sockets, and how long it took.
   private var countedFrom = NIODeadline.uptimeNanoseconds(0)

@@ -118,7 +118,7 @@ package final class RPCServer: Sendable {
     let configuration = environment.configuration
     let arrivals = arrivals
     let bootstrap = ServerBootstrap(group: group)
-      .serverChannelOption(.backlog, value: 1024)
+      .serverChannelOption(.backlog, value: Limits.backlog)
       .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
       .serverChannelOption(.maxMessagesPerRead, value: Limits.acceptsAtOnce)
       .serverChannelInitializer { channel in

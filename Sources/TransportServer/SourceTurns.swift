@@ -1,8 +1,8 @@
 internal import NIOCore
 
-/// What waits on an event loop, by its sources: they take turns of two pieces each, so that nobody waits behind all that
-/// another has. What one source has goes in the order in which it came. Where each has as much as a connection has at a time,
-/// its bytes and its tasks, the sources go in the order in which they came.
+/// What waits on an event loop, by its sources: they take turns of two pieces each, or of more where those are short, so
+/// that nobody waits behind all that another has. What one source has goes in the order in which it came. Where each has as
+/// much as a connection has at a time, its bytes and its tasks, the sources go in the order in which they came.
 ///
 /// Each operation costs a look or two into a hash table.
 struct SourceTurns<Element> {
@@ -10,8 +10,9 @@ struct SourceTurns<Element> {
     var waiting: CircularBuffer<(element: Element, since: TimeAmount)> = []
     /// When the source came, or had its last turn.
     var seen: TimeAmount
-    /// Pieces of this turn.
+    /// Pieces of this turn, and when it began.
     var taken = 0
+    var began = TimeAmount.zero
   }
 
   /// Those that have something.
@@ -19,6 +20,12 @@ struct SourceTurns<Element> {
   /// The same, the next one first.
   private var order = CircularBuffer<TurnSource>()
   private(set) var count = 0
+  private let turn: TimeAmount
+
+  /// - Parameter turn: how long a source goes on that has more than two pieces.
+  init(turn: TimeAmount) {
+    self.turn = turn
+  }
 
   var isEmpty: Bool { count == 0 }
 
@@ -33,19 +40,26 @@ struct SourceTurns<Element> {
   }
 
   mutating func popFirst(at now: TimeAmount) -> Element? {
+    endTurn(at: now)
     guard let source = order.first, let first = rows[source]?.waiting.popFirst() else { return nil }
     count -= 1
+    if rows[source]?.taken == 0 { rows[source]?.began = now }
     rows[source]?.taken += 1
     if rows[source]?.waiting.isEmpty == true {
       rows[source] = nil
       order.removeFirst()
-    } else if rows[source]?.taken == 2 {
-      rows[source]?.taken = 0
-      rows[source]?.seen = now
-      order.removeFirst()
-      order.append(source)
     }
     return first.element
+  }
+
+  /// Has the next source come first if this one's turn is over.
+  private mutating func endTurn(at now: TimeAmount) {
+    guard let source = order.first, let row = rows[source] else { return }
+    guard row.taken >= 2, now - row.began >= turn else { return }
+    rows[source]?.taken = 0
+    rows[source]?.seen = now
+    order.removeFirst()
+    order.append(source)
   }
 
   /// About how long something of the source would wait that came now: as long as what it has there already, or as whoever

@@ -52,8 +52,12 @@ import Testing
     let many = TurnSource.address(NetworkAddress("192.0.2.1"))
     let few = TurnSource.address(NetworkAddress("192.0.2.2"))
     var order = ""
-    for name in ["a", "b", "c", "d"] { turns.wait(Work(name, 2, of: many) { order += $0 }) }
-    turns.wait(Work("x", 2, of: few) { order += $0 })
+    let work = { (name: String) in
+      order += name
+      loop.advanceTime(by: Limits.sourceTurn)
+    }
+    for name in ["a", "b", "c", "d"] { turns.wait(Work(name, 2, of: many, work)) }
+    turns.wait(Work("x", 2, of: few, work))
     turns.worked(from: loop.now - Limits.promptWork, until: loop.now)
     for name in ["1", "2", "3"] { turns.soonForNewcomer(of: many) { order += name } }
     turns.soonForNewcomer(of: few) { order += "7" }

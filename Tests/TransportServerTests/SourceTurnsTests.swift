@@ -9,7 +9,7 @@ import Testing
 
   /// What waits, with the work that was done: a millisecond in each turn.
   private struct Loop {
-    var turns = SourceTurns<String>()
+    var turns = SourceTurns<String>(turn: .zero)
     var worked = TimeAmount.zero
 
     mutating func append(_ name: String, of source: Int) {
@@ -39,6 +39,21 @@ import Testing
       loop.append("x", of: 4)
       #expect(loop.take(7).contains("x"))
     }
+  }
+
+  @Test("A source with short pieces has more of them in its turn, until that is as long as two of others")
+  func shortPieces() {
+    var turns = SourceTurns<String>(turn: .microseconds(100))
+    var worked = TimeAmount.zero
+    for source in 1...2 {
+      for number in 0..<9 { turns.append("\(source)\(number)", of: Self.source(source), at: worked) }
+    }
+    var order: [String] = []
+    while let next = turns.popFirst(at: worked) {
+      order.append(next)
+      worked = worked + .microseconds(next.hasPrefix("1") ? 30 : 200)
+    }
+    #expect(order == ["10", "11", "12", "13", "20", "21", "14", "15", "16", "17", "22", "23", "18"] + (4..<9).map { "2\($0)" })
   }
 
   @Test("R50: whoever waits has a turn, though others keep coming and going")

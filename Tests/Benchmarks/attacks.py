@@ -425,8 +425,8 @@ def beside(callers, attack, make, sources, seconds, quiet, target):
         honest_calls.come_from(sources)
         return make()
 
-    with attacking(target, made, getattr(make, "settle", SETTLE)):
-        busy = callers.measure(seconds)
+    with attacking(target, made, 0 if hasattr(make, "cycle") else SETTLE):
+        busy = callers.measure(getattr(make, "cycle", seconds))
     alive = target.process.poll() is None
     ratios = {key: percentile(times, 0.99) / quiet.p99(key) for key, times in busy.items()}
     worst = max(ratios, key=ratios.get)

@@ -1,6 +1,7 @@
 """Attacks that keep what they take, and those that once ended a service or shut everybody else out: for attacks.py --calls.
 
-Each is made anew after some seconds, with what the server took away from it.
+Each is made anew after some seconds, with what the server took away from it. What is taken, what is kept and what is let go are
+measured alike: a server may be busy with the one and not with the other.
 """
 
 import base64
@@ -26,8 +27,8 @@ REFRESH = "/latchkey.identity.v1.AuthService/Refresh"
 KEPT = 5
 
 
-def keeping(take, settle, services=None):
-    """`take(target, stack)` takes it, in `settle` seconds at most."""
+def keeping(take, taking, services=None):
+    """`take(target, stack)` takes it, in `taking` seconds at most."""
 
     def make():
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -40,7 +41,8 @@ def keeping(take, settle, services=None):
 
         return attack
 
-    make.settle, make.services = settle, services
+    # The second time, what was taken before is let go.
+    make.cycle, make.services = taking + KEPT + taking, services
     return make
 
 

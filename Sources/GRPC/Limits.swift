@@ -4,6 +4,9 @@ package enum Limits {
   /// rest is room for credentials of other issuers.
   package static let messageBytes = 64 * 1024
 
+  /// The memory that a buffer keeps for the next call: the requests that Latchkey's own clients send, and most answers.
+  static let keptBufferBytes = 4 * 1024
+
   /// The smallest message that is worth compressing: below a packet's size nothing is won on the way, and gzip's own
   /// header and tables take their share.
   static let compressedMessage = 1024

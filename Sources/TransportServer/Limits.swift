@@ -164,7 +164,8 @@ enum Limits {
   /// from one to the next costs little beside them.
   static let shortestTurn = TimeAmount.microseconds(50)
 
-  /// How long a source goes on with what it has, if it is short work: two of the shortest turns.
+  /// How long a source goes on with what it has, if it is short work: two of the shortest turns. The piece that it is at then
+  /// is still done.
   static let sourceTurn = TimeAmount.microseconds(100)
 
   /// How long the turns of those who wait for theirs may take together before the loop looks at its sockets.

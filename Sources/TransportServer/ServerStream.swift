@@ -185,7 +185,8 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     let isNew = runner.messages != before
     if runner.hasInbox {
       // A message that is whole is its reader's; of one that is not, the framer has what came.
-      if isNew { letGo() } else { hold(bytes.count) }
+      if isNew { letGo() }
+      hold(isNew ? runner.partialBytes : bytes.count)
     }
     if isNew {
       connection.receivedMessage()

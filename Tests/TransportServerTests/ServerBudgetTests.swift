@@ -62,6 +62,33 @@ struct ServerBudgetTests {
     }
   }
 
+  @Test("A stream that has the last place runs when its first message comes")
+  func lastPlace() async throws {
+    try await TestServer.run({ $0.budget.calls = 1 }) { server in
+      let peer = try await TestPeer.connect(server.address)
+      #expect(try await peer.call("/t.T/Sum", Blob([1, 2]).frame).messages == [Array("2".utf8)])
+      await peer.close()
+    }
+  }
+
+  @Test("What has come of a message counts also when it came behind a whole one")
+  func behindMessages() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      // One frame of HTTP/2, with a part of a message of 60,000 bytes.
+      let body = Blob([]).frame + [0, 0, 0, 0xea, 0x60] + [UInt8](repeating: 1, count: 15_000)
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for _ in 0..<4 {
+          group.addTask { _ = try await peer.call("/t.T/PingPong", body, endStream: false, cancelAfter: .seconds(2)) }
+        }
+        try await eventually { server.server.usage.bufferedBytes > 3 * 15_000 }
+        try await group.waitForAll()
+      }
+      try await eventually { server.server.usage.bufferedBytes == 0 && server.server.usage.calls == 0 }
+      await peer.close()
+    }
+  }
+
   @Test("Calls that do not wait are never counted, and those that do are given back however they end")
   func countedOnce() async throws {
     try await TestServer.run { server in

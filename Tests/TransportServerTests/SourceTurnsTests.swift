@@ -53,7 +53,8 @@ import Testing
       order.append(next)
       worked = worked + .microseconds(next.hasPrefix("1") ? 30 : 200)
     }
-    #expect(order == ["10", "11", "12", "13", "20", "21", "14", "15", "16", "17", "22", "23", "18"] + (4..<9).map { "2\($0)" })
+    let first = ["10", "11", "12", "13", "20", "21", "14", "15", "16", "17", "22", "23", "18"]
+    #expect(order == first + (4..<9).map { "2\($0)" })
   }
 
   @Test("R50: whoever waits has a turn, though others keep coming and going")

@@ -79,7 +79,7 @@ package struct RPCRoute: Sendable {
     }
   }
 
-  /// Streams both ways.
+  /// Streams both ways. The handler begins with the client's first message, or with its end: the server does not speak first.
   package static func bidirectional<Request: RPCMessage, Response: RPCMessage>(
     _ method: RPCMethod,
     _ handle:

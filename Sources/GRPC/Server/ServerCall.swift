@@ -17,10 +17,10 @@ package final class ServerCall: @unchecked Sendable {
 
   package init() {}
 
-  /// Forgets the call, keeps the buffers.
+  /// Forgets the call, keeps the buffers unless they have grown.
   package func reset() {
-    request.clear()
-    answer.clear()
+    request.forget()
+    answer.forget()
     context = nil
     inbox = nil
     outbox = nil
@@ -39,5 +39,12 @@ package final class ServerCall: @unchecked Sendable {
   func requireOutbox() throws(RPCError) -> MessageOutbox {
     guard let outbox else { throw RPCError(.internal, "the call is over") }
     return outbox
+  }
+}
+
+extension ByteBuffer {
+  /// Empties the buffer, and keeps its memory if that is a usual message's: nobody counts what lies here for the next call.
+  mutating func forget() {
+    if capacity > Limits.keptBufferBytes { self = ByteBuffer() } else { clear() }
   }
 }

@@ -28,14 +28,17 @@ package struct MessageFramer: Sendable {
   /// Whether the bytes so far end with a whole message.
   package var isBetweenMessages: Bool { prefixCount == 0 }
 
+  /// What has come of a message that is not whole, without its prefix.
+  package var partialBytes: Int { message.bytes.readableBytes }
+
   /// The length of the message that is being received, 0 before its prefix is complete.
   package var currentLength: Int { prefixCount == 5 ? length : 0 }
 
-  /// Forgets what it holds, keeps the memory.
+  /// Forgets what it holds, keeps the memory of a usual message.
   package mutating func reset(limit: Int) {
     self.limit = limit
     coding = .identity
-    message.bytes.clear()
+    message.bytes.forget()
     prefix = 0
     prefixCount = 0
     length = 0

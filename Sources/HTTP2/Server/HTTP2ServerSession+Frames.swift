@@ -263,6 +263,7 @@ extension HTTP2ServerSession {
       if !isEnd { grantStream(stream, payload.count - count) }
     }
     stream.unconsumed += count
+    if stream.handler != nil { isLookDue = true }
     if count > 0 { unsafe stream.handler?.stream(stream, receivedData: data) }
     if isEnd { receivedEnd(stream) }
   }

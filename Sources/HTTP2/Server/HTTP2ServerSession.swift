@@ -50,8 +50,9 @@ package import NIOCore
   var peerResets: Budget
   var excessResets: Budget
 
-  /// A handler took up a call since the delegate was last asked whether to go on: that is more than some frames.
-  private var hasBegunCall = false
+  /// A handler was given something since the delegate was last asked whether to go on: a call may have run within it, which
+  /// is more than some frames.
+  var isLookDue = false
 
   // Streams.
   var table = StreamTable()
@@ -155,9 +156,9 @@ package import NIOCore
       // Read before the call returns.
       if lookAhead.isOn { unsafe lookAhead(in: bytes, from: index, after: header) }
       worked += header.length + Limits.frameOverhead
-      if hasBegunCall || worked >= Limits.bytesBetweenLooks {
+      if isLookDue || worked >= Limits.bytesBetweenLooks {
         worked = 0
-        hasBegunCall = false
+        isLookDue = false
         if let delegate, !delegate.sessionMayGoOn(self) {
           untaken = bytes.count - index
           return
@@ -309,7 +310,7 @@ package import NIOCore
     guard let block = stream.block, let delegate else { return reset(stream, .internalError) }
     stream.block = nil
     stream.handler = delegate.session(self, opened: stream, block)
-    hasBegunCall = true
+    isLookDue = true
   }
 
   /// Gives every stream a handler of its own that has waited for its body since `latest` or longer. Answers since when

@@ -64,6 +64,9 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
   /// Nothing of a message is missing.
   var isBetweenMessages: Bool { framer.isBetweenMessages }
 
+  /// What has come of a message that is not whole.
+  var partialBytes: Int { framer.partialBytes }
+
   /// The bytes of the message that is being received.
   var currentLength: Int { framer.currentLength }
 
@@ -229,7 +232,10 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
     guard let request, let carrier else { return }
     if let deadline, deadline <= carrier.now { return end(RPCError(.deadlineExceeded, "the deadline passed")) }
     // Calls that were let in while there was room may have filled it by now.
-    guard request.route.isEssential || carrier.hasRoom else { return end(environment.budget.refusal()) }
+    // One that has its place, which it may have taken last, keeps it.
+    guard request.route.isEssential || share.account != nil || carrier.hasRoom else {
+      return end(environment.budget.refusal())
+    }
     state.run()
     start { [call] () async throws(RPCError) in try await request.route.run(call) }
   }

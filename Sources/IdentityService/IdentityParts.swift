@@ -103,7 +103,7 @@ struct IdentityParts: Sendable {
       domain: domain,
       sends: CallAdmission(
         "otp", perHour: configuration.codesPerHour, exempt: configuration.service[CommonKeys.exemptNetworks],
-        challenges: challenges),
+        among: InstanceCount(resources.membership), challenges: challenges),
       courier: CodeCourier(resources.codeSink, clock: surroundings.clock, logger: surroundings.logger) { code in
         // A code that stays is one that nobody has: it waits out its time.
         try? await domain.perform(WithdrawCode(code, under: policy, at: surroundings.clock.now()))

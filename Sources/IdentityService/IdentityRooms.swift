@@ -27,15 +27,18 @@ package struct IdentityRooms: Sendable {
     let (domain, tokens, callers, evidence) = (parts.domain, parts.tokens, parts.callers, parts.evidence)
     let (surroundings, challenges) = (resources.surroundings, parts.evidence.challenges)
     let exempt = configuration.service[CommonKeys.exemptNetworks]
+    let instances = InstanceCount(resources.membership)
     auth = AuthHandlers(
       domain: domain,
       methods: LoginMethods(evidence, domain: domain, tokens: tokens), tokens: tokens, callers: callers,
-      admission: SignInAdmission(configuration, challenges, parts.replayKey), migrator: parts.migrator,
+      admission: SignInAdmission(configuration, challenges, parts.replayKey, among: instances),
+      migrator: parts.migrator,
       surroundings: surroundings)
     guests = GuestHandlers(
       domain: domain,
       newGuests: NewGuests(
-        challenges: challenges, admission: GuestAdmission(perHour: configuration.guestsPerHour, exempt: exempt),
+        challenges: challenges,
+        admission: GuestAdmission(perHour: configuration.guestsPerHour, exempt: exempt, among: instances),
         room: parts.guestRoom),
       policies: resources.policies,
       export: SubjectExport(
@@ -50,7 +53,7 @@ package struct IdentityRooms: Sendable {
     devices = DeviceHandlers(
       domain: domain, challenges: challenges, tokens: tokens, callers: callers, surroundings: surroundings)
     transfers = TransferHandlers(
-      transferTries: NetworkTally(Limits.transferTriesPerHour, per: .seconds(3600), exempt: exempt),
+      transferTries: NetworkTally(Limits.transferTriesPerHour, per: .seconds(3600), exempt: exempt, among: instances),
       domain: domain, challenges: challenges, tokens: tokens, callers: callers, surroundings: surroundings)
     links = LinkHandlers(
       domain: domain, evidence: evidence, reauthentication: parts.reauthentication, notices: parts.notices,

@@ -23,7 +23,7 @@ package struct MigrationCore: Sendable {
   /// Counts what becomes of migrations.
   package let meters: MigrationMeters?
   /// How often accounts ask for plans.
-  let plans = RateLimiter<SubjectID>(Rate(Limits.plansPerMinute, per: .seconds(60)))
+  let plans: RateLimiter<SubjectID>
   /// Wakes whoever waits for work or for a migration to move.
   let signals: MigrationSignals
 
@@ -36,7 +36,8 @@ package struct MigrationCore: Sendable {
     clock: any WallClock,
     random: RandomSource,
     logger: Logger,
-    meters: MigrationMeters? = nil
+    meters: MigrationMeters? = nil,
+    instances: InstanceCount = .one
   ) {
     _ = Limits.assertions
     self.domain = domain
@@ -49,6 +50,7 @@ package struct MigrationCore: Sendable {
     self.logger = logger
     failures = StorageFailureLog(logger)
     self.meters = meters
+    plans = RateLimiter(Rate(Limits.plansPerMinute, per: .seconds(60)), among: instances)
     signals = MigrationSignals()
   }
 

@@ -37,7 +37,8 @@ package enum MigratorProcess {
       clock: resources.clock,
       random: RandomSource(in: resources.cells.own) { SecureRandom.bytes($0) },
       logger: resources.logger,
-      meters: MigrationMeters(resources.metrics))
+      meters: MigrationMeters(resources.metrics),
+      instances: InstanceCount(storage.membership))
     let workers = MigrationWorkers(core, subjects: IdentitySubjectSwitch(channel: identity))
 
     var parts = ServiceParts(

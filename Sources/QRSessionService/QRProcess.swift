@@ -44,6 +44,7 @@ package enum QRProcess {
       settings: settings,
       store: storage.store,
       shared: shared,
+      instances: InstanceCount(storage.membership),
       grants: IdentityGrantIssuer(channel: resources.channel(to: .identity)),
       places: places,
       followUpNotes: "\(configuration.service.dataDirectory)/latchkey-qr.follow-ups",

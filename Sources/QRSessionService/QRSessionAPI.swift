@@ -41,6 +41,7 @@ package final class QRSessionAPI: QRV1.QrSessionService {
     settings: QRSettings,
     store: any QRSessionStore,
     shared: SharedSessions? = nil,
+    instances: InstanceCount = .one,
     grants: any QRGrantIssuer,
     places: GeoFile? = nil,
     followUpNotes: String? = nil,
@@ -64,7 +65,7 @@ package final class QRSessionAPI: QRV1.QrSessionService {
     }
     followUps = FollowUps(notes: notes)
     table = PollTable(now: clock.now())
-    admission = Admission(settings, guesses: store.guesses)
+    admission = Admission(settings, guesses: store.guesses, among: instances)
     risk = RiskAssessor(settings, places: places)
     subjects = SubjectDescriptions(grants)
     nobodys = Self.nobodys(at: clock.now())

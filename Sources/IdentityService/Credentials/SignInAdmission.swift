@@ -10,13 +10,17 @@ struct SignInAdmission: Sendable {
   /// Keys the hashes of requests that may be asked for again.
   let replayKey: RedactedSecret
 
-  init(_ configuration: IdentityConfiguration, _ challenges: ChallengeBook, _ replayKey: RedactedSecret) {
+  init(
+    _ configuration: IdentityConfiguration, _ challenges: ChallengeBook, _ replayKey: RedactedSecret,
+    among instances: InstanceCount
+  ) {
     let exempt = configuration.service[CommonKeys.exemptNetworks]
     signIns = CallAdmission(
-      "authenticate", perHour: configuration.signInsPerHour, exempt: exempt, challenges: challenges)
+      "authenticate", perHour: configuration.signInsPerHour, exempt: exempt, among: instances, challenges: challenges)
     registrations = CallAdmission(
-      "register", perHour: configuration.registrationsPerHour, exempt: exempt, challenges: challenges)
-    identifierChecks = NetworkTally(Limits.identifierChecksPerMinute, per: .seconds(60), exempt: exempt)
+      "register", perHour: configuration.registrationsPerHour, exempt: exempt, among: instances, challenges: challenges)
+    identifierChecks = NetworkTally(
+      Limits.identifierChecksPerMinute, per: .seconds(60), exempt: exempt, among: instances)
     self.replayKey = replayKey
   }
 }

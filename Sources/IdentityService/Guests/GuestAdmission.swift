@@ -1,6 +1,7 @@
 import Callers
 import GRPC
 import LatchkeyModel
+import ServiceRuntime
 
 /// What a new guest costs: nothing at first; work, growing with the excess, for a network that asks for many. Nobody is
 /// turned away for the address alone.
@@ -10,8 +11,11 @@ import LatchkeyModel
 package struct GuestAdmission: Sendable {
   private let challenges: NetworkTally
 
-  package init(perHour count: Int, exempt: [NetworkRange] = [], capacity: Int = Limits.countedNetworks) {
-    challenges = NetworkTally(count, per: .seconds(3600), exempt: exempt, capacity: capacity)
+  package init(
+    perHour count: Int, exempt: [NetworkRange] = [], among instances: InstanceCount = .one,
+    capacity: Int = Limits.countedNetworks
+  ) {
+    challenges = NetworkTally(count, per: .seconds(3600), exempt: exempt, among: instances, capacity: capacity)
   }
 
   /// Counts a challenge and says how many bits of work it asks for.

@@ -2,6 +2,7 @@ import Callers
 import Cryptography
 import GRPC
 import LatchkeyModel
+import ServiceRuntime
 
 /// What a call costs that begins something, such as a registration: nothing at first; work, growing with the excess, for
 /// a network that makes many (G23). Nobody is turned away for the address alone.
@@ -11,10 +12,13 @@ package struct CallAdmission: Sendable {
   private let challenges: ChallengeBook
 
   /// - Parameter name: what the work is for, so that none done for one thing counts for another.
-  package init(_ name: String, perHour count: Int, exempt: [NetworkRange] = [], challenges: ChallengeBook) {
+  package init(
+    _ name: String, perHour count: Int, exempt: [NetworkRange] = [], among instances: InstanceCount = .one,
+    challenges: ChallengeBook
+  ) {
     self.name = name
     self.challenges = challenges
-    calls = NetworkTally(count, per: .seconds(3600), exempt: exempt)
+    calls = NetworkTally(count, per: .seconds(3600), exempt: exempt, among: instances)
   }
 
   /// The work that a caller says it did.

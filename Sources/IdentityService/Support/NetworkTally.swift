@@ -13,10 +13,11 @@ package final class NetworkTally: Sendable {
     _ count: Int,
     per time: Duration,
     exempt: [NetworkRange] = [],
+    among instances: InstanceCount = .one,
     capacity: Int = Limits.countedNetworks
   ) {
     self.exempt = exempt
-    limiter = RateLimiter(Rate(count, per: time), capacity: capacity)
+    limiter = RateLimiter(Rate(count, per: time), among: instances, capacity: capacity)
   }
 
   /// Counts an event. Returns how far above the count the network is, 0 for one that is within it.

@@ -18,17 +18,17 @@ struct Admission: Sendable {
   private let unknownCodes: RateLimiter<String>
   private let exempt: [NetworkRange]
 
-  init(_ settings: QRSettings, guesses: (any GuessCounts)? = nil) {
-    issues = settings.issueRate.map { RateLimiter($0) }
+  init(_ settings: QRSettings, guesses: (any GuessCounts)? = nil, among instances: InstanceCount = .one) {
+    issues = settings.issueRate.map { RateLimiter($0, among: instances) }
     // Earned back over the life of a code, and at once when a code ends before its time.
-    outstanding = settings.outstandingCodes.map { RateLimiter(Rate($0, per: settings.lifetime)) }
-    decisions = settings.decisionRate.map { RateLimiter($0) }
-    scans = settings.scanRate.map { RateLimiter($0) }
-    wrongCodes = RateLimiter(settings.wrongCodeRate)
+    outstanding = settings.outstandingCodes.map { RateLimiter(Rate($0, per: settings.lifetime), among: instances) }
+    decisions = settings.decisionRate.map { RateLimiter($0, among: instances) }
+    scans = settings.scanRate.map { RateLimiter($0, among: instances) }
+    wrongCodes = RateLimiter(settings.wrongCodeRate, among: instances)
     userCodeTries = RateLimiter(settings.userCodeTries)
     typedCodes = TypedCodes(lifetime: settings.lifetime)
     shared = guesses.map { SharedTypedCodes(counts: $0, tries: settings.userCodeTries, lifetime: settings.lifetime) }
-    unknownCodes = RateLimiter(settings.unknownCodeRate)
+    unknownCodes = RateLimiter(settings.unknownCodeRate, among: instances)
     exempt = settings.exempt
   }
 

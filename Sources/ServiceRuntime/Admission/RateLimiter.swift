@@ -1,7 +1,8 @@
 package import LatchkeyModel
 internal import Synchronization
 
-/// Allows each key `rate.count` events at once, earned back evenly over `rate.window`.
+/// Allows each key `rate.count` events at once, earned back evenly over `rate.window`; of several instances each allows its
+/// part of them.
 ///
 /// One number a key (the generic cell rate algorithm): the time at which the key would be back to nothing spent. Keys
 /// that are back to nothing say nothing and are dropped, so memory follows who is active; past `capacity` active keys,
@@ -13,21 +14,28 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   }
 
   private let rate: Rate
+  private let instances: InstanceCount
   private let capacity: Int
   private let state = Mutex(State())
 
-  package init(_ rate: Rate, capacity: Int = Limits.limitedKeys) {
+  package init(_ rate: Rate, among instances: InstanceCount = .one, capacity: Int = Limits.limitedKeys) {
     precondition(capacity > 0, "somebody is remembered")
     self.rate = rate
+    self.instances = instances
     self.capacity = capacity
   }
 
-  private var step: Int64 { max(1, rate.window.wholeMilliseconds / Int64(rate.count)) }
-  private var window: Int64 { step * Int64(rate.count) }
+  /// What one event takes, and all that are allowed at once.
+  private var times: (step: Int64, window: Int64) {
+    let count = Int64(instances.part(of: rate.count))
+    let step = max(1, rate.window.wholeMilliseconds / count)
+    return (step, step * count)
+  }
 
   /// Spends one event of `key`. Returns how long to wait instead when there is none left; nothing is spent then.
   package func spend(_ key: Key, at now: Timestamp) -> Duration? {
     let now = now.millisecondsSinceEpoch
+    let (step, window) = times
     return state.withLock { state in
       // A clock set back leaves keys spent into the future, by no more than one window.
       let spent = min(max(state.spentUntil[key] ?? now, now), now + window)
@@ -44,6 +52,7 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   /// cannot be remembered.
   package func excess(_ key: Key, at now: Timestamp) -> Int64 {
     let now = now.millisecondsSinceEpoch
+    let (step, window) = times
     return state.withLock { state in
       if state.spentUntil[key] == nil, state.spentUntil.count >= capacity, !makeRoom(&state, at: now) { return 1 }
       let spent = max(state.spentUntil[key] ?? now, now) + step
@@ -55,6 +64,7 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
 
   /// Gives back an event that turned out not to count.
   package func refund(_ key: Key, at now: Timestamp) {
+    let step = times.step
     state.withLock { state in
       guard let spent = state.spentUntil[key] else { return }
       state.spentUntil[key] = spent - step > now.millisecondsSinceEpoch ? spent - step : nil

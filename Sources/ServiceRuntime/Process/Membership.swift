@@ -28,6 +28,7 @@ package final class Membership: Sendable {
   private let clock: any WallClock
   private let logger: Logger
   private let state: Mutex<State>
+  private let counted = Atomic(1)
 
   private init(_ rows: any MemberRows, _ member: Member, clock: any WallClock, logger: Logger) {
     self.rows = rows
@@ -54,6 +55,9 @@ package final class Membership: Sendable {
 
   /// The other instances that gave a sign of life within five seconds of this one's last, in the order of their numbers.
   package var others: [Member] { state.withLock { $0.live }.filter { $0.boot != member.boot } }
+
+  /// How many instances live and are not about to end, with this one; costs little to ask.
+  package var count: Int { counted.load(ordering: .relaxed) }
 
   /// When this instance last gave a sign of life that the rows took: it was in touch with whoever decides then.
   package var heard: ContinuousClock.Instant { life.heard }
@@ -107,6 +111,8 @@ package final class Membership: Sendable {
       state.life = (start, beat.server)
       state.lead = beat.lead
     }
+    let others = beat.live.count { $0.boot != member.boot && !$0.isDraining }
+    counted.store(others + 1, ordering: .relaxed)
     if let obstacle = obstacle(at: start), before == .zero {
       logger.error("this instance cannot serve", metadata: ["reason": "\(obstacle)"])
     }

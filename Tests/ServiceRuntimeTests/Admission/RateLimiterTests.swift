@@ -1,4 +1,5 @@
 import LatchkeyModel
+import Synchronization
 import Testing
 
 @testable import ServiceRuntime
@@ -17,6 +18,26 @@ import Testing
     #expect(limiter.spend("a", at: start + .seconds(10)) == .seconds(10))
     for _ in 0..<5 { #expect(limiter.spend("a", at: start + .seconds(60)) == nil) }
     #expect(limiter.spend("a", at: start + .seconds(60)) != nil)
+  }
+
+  @Test("C8: of several instances each allows its part, rounded up, and another part when there are more or fewer")
+  func parts() {
+    let instances = Atomic(3)
+    let limiter = RateLimiter<String>(
+      Rate(10, per: .seconds(100)), among: InstanceCount { instances.load(ordering: .relaxed) })
+    func allowed(_ key: String) -> Int { (0..<20).prefix { _ in limiter.spend(key, at: start) == nil }.count }
+    #expect(allowed("a") == 4)
+    #expect(limiter.spend("a", at: start) == .seconds(25))
+    // What was spent of the small part is as much of the large one.
+    instances.store(1, ordering: .relaxed)
+    #expect(allowed("a") == 0 && allowed("b") == 10)
+    instances.store(0, ordering: .relaxed)
+    #expect(allowed("c") == 10)
+    instances.store(1000, ordering: .relaxed)
+    #expect(allowed("d") == 1 && limiter.spend("b", at: start) == .seconds(100))
+    #expect(limiter.spend("b", at: start + .seconds(100)) == nil)
+    for _ in 0..<3 { #expect(limiter.excess("e", at: start) >= 0) }
+    #expect(limiter.excess("e", at: start) == 2)
   }
 
   @Test("A refund gives one event back, and no more than were spent")

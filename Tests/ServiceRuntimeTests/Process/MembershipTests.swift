@@ -48,8 +48,10 @@ struct MembershipTests {
     }
     try await see { two.others.map(\.address) == ["one:7402"] }
     try await see { one.others.map(\.address) == ["two:7402"] && one.others.map(\.isDraining) == [false] }
+    #expect(one.count == 2 && two.count == 2)
     two.drain()
     try await see { one.others.map(\.isDraining) == [true] }
+    #expect(one.count == 1)
     // A sign of life that is still on its way makes it one of them again.
     for look in 0..<Self.looks where look == 0 || !one.others.isEmpty {
       await two.leave()

@@ -1,0 +1,22 @@
+/// How many instances a service has, each of which grants its part of a rate: together they grant what the rate allows.
+package struct InstanceCount: Sendable {
+  package static let one = InstanceCount { 1 }
+
+  private let count: @Sendable () -> Int
+
+  /// - Parameter count: of this instance and the others; below 1 counts as 1.
+  package init(_ count: @escaping @Sendable () -> Int) {
+    self.count = count
+  }
+
+  /// Those that live now; one where there is no membership.
+  package init(_ membership: Membership?) {
+    self = membership.map { membership in InstanceCount { membership.count } } ?? .one
+  }
+
+  /// This instance's part of `count` events, rounded up: whoever has an event to spend can spend it anywhere.
+  func part(of count: Int) -> Int {
+    let instances = max(1, self.count())
+    return max(1, (count + instances - 1) / instances)
+  }
+}

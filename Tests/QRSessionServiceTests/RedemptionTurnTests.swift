@@ -42,6 +42,25 @@ struct RedemptionTurnTests {
     #expect(first.grants.state.withLock { $0.turns }.count == 1)
   }
 
+  @Test(
+    "C5: a turn that nobody knows to have been given is given up with its poll, and somebody else's is not",
+    arguments: [true, false])
+  func unansweredTurnOfCancelledPoll(_ isOthers: Bool) async throws {
+    let store = CountingStore()
+    let first = try await Harness.instance(1, over: store)
+    let issued = try await first.confirmed()
+    store.unansweredTurns.withLock { $0 = isOthers ? 0 : 1000 }
+    if isOthers { _ = try await store.takeRedemption(of: first.stored(issued).id, by: [7], for: Limits.redemptionTurn) }
+    store.turns.withLock { $0 = [] }
+    let poll = Task { try await first.poll(issued, verifier: Harness.verifier) }
+    while store.turns.withLock({ $0.isEmpty }) { try await Task.sleep(for: .milliseconds(1)) }
+    poll.cancel()
+    #expect(await refusal { _ = try await poll.value }?.code == .cancelled)
+    var lengths = store.turns.withLock { $0.map(\.length) }
+    if !isOthers { #expect(lengths.popLast() == .zero) }
+    #expect(!lengths.isEmpty && lengths.allSatisfy { $0 == Limits.redemptionTurn })
+  }
+
   @Test("S5: a turn is given up also after the poll's time, whether or not identity may still be at it")
   func givenUpLate() async throws {
     let store = CountingStore()

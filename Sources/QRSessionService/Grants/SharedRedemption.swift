@@ -20,16 +20,20 @@ extension QRSessionAPI {
   func redeemTogether(
     _ shared: SharedSessions, _ id: QRSessionID, _ proof: RedeemProof, _ context: ServerContext
   ) async throws(RPCError) -> RedeemedGrant {
-    let attempt = Attempt(shared: shared, holder: random.bytes(16), proof: proof, context: context)
+    var attempt = Attempt(shared: shared, holder: random.bytes(16), proof: proof, context: context)
     let end = ContinuousClock.now + Limits.redemptionPatience
     var pause = Limits.redemptionPause
     while true {
       let (before, session) = try await redeemable(id, proof, context)
-      if let grant = try await handOver(before, session, attempt) { return grant }
+      if let grant = try await handOver(before, session, &attempt) { return grant }
       guard ContinuousClock.now < end else {
+        await giveUpIfUnsure(id, attempt)
         throw RPCError(.unavailable, "the code is being handed over elsewhere", retryAfter: .seconds(1))
       }
-      guard (try? await Task.sleep(for: pause)) != nil else { throw RPCError(.cancelled, "the poll was cancelled") }
+      guard (try? await Task.sleep(for: pause)) != nil else {
+        await giveUpIfUnsure(id, attempt)
+        throw RPCError(.cancelled, "the poll was cancelled")
+      }
       pause = min(pause * 2, Limits.longestRedemptionPause)
     }
   }
@@ -40,11 +44,13 @@ extension QRSessionAPI {
     let holder: [UInt8]
     let proof: RedeemProof
     let context: ServerContext
+    /// Whether nobody said if the turn that was asked for last was given.
+    var isUnsure = false
   }
 
   /// Nil: somebody else is at it, or what became of it has to be looked up.
   private func handOver(
-    _ before: QRSession, _ session: QRSession, _ attempt: Attempt
+    _ before: QRSession, _ session: QRSession, _ attempt: inout Attempt
   ) async throws(RPCError) -> RedeemedGrant? {
     let store = attempt.shared.store
     let known = try await stored { () throws(StorageError) in try await store.redemption(of: before.id) }
@@ -56,7 +62,7 @@ extension QRSessionAPI {
     }
     let now = clock.now()
     let taken = ContinuousClock.now
-    guard let turn = try await takeTurn(of: before.id, attempt) else { return nil }
+    guard let turn = try await takeTurn(of: before.id, &attempt) else { return nil }
     guard ContinuousClock.now - taken < Limits.redemptionTurn - Limits.grantTimeout else {
       // The database took too long over it for the rest of the turn to be enough.
       await giveUp(before.id, attempt)
@@ -73,14 +79,20 @@ extension QRSessionAPI {
   }
 
   /// Nil: it is somebody else's, or nobody said. Whoever has it without knowing takes it once more.
-  private func takeTurn(of id: QRSessionID, _ attempt: Attempt) async throws(RPCError) -> Int64? {
+  private func takeTurn(of id: QRSessionID, _ attempt: inout Attempt) async throws(RPCError) -> Int64? {
+    attempt.isUnsure = false
     do throws(StorageError) {
       return try await attempt.shared.store.takeRedemption(of: id, by: attempt.holder, for: Limits.redemptionTurn)
     } catch {
       let refusal = refusal(error)
       guard error.fault == .outcomeUnknown else { throw refusal }
+      attempt.isUnsure = true
       return nil
     }
+  }
+
+  private func giveUpIfUnsure(_ id: QRSessionID, _ attempt: Attempt) async {
+    if attempt.isUnsure { await giveUp(id, attempt) }
   }
 
   private func issueAndStore(

@@ -1,14 +1,13 @@
 """What owners are told of their accounts, by a gateway that answers or does not, and services that are killed."""
 
-import contextlib
 import http.server
 import json
-import sqlite3
 import threading
 import time
 
 import pytest
 import services
+import stored
 from latchkey.identity.v1 import (
     account_service_pb2,
     account_service_pb2_grpc,
@@ -116,8 +115,7 @@ def owner(world, gateway):
 
 def waiting_notices(world):
     """How many are written down and not known to be taken."""
-    with contextlib.closing(sqlite3.connect(world.fleet.data_directory / "identity.db")) as database:
-        return database.execute("SELECT count(*) FROM notices").fetchone()[0]
+    return stored.number(world.fleet, "identity", "SELECT count(*) FROM notices")
 
 
 def change_password(world, tokens):
@@ -152,7 +150,7 @@ def test_R48_a_thief_who_changes_the_way_in_is_not_the_one_who_is_told(told, gat
     assert {taken[:2] for taken in gateway.taken[1:]} == {(address, "identity_unlinked"), (thiefs, "identity_unlinked")}
 
 
-@pytest.mark.sqlite
+@pytest.mark.usefixtures("engine")
 def test_R48_a_kill_between_a_change_and_its_notice_loses_no_notice(told, gateway):
     """R48: identity is killed after a change and before its notice: whether it was on its way or not, the owner is told."""
     people = [owner(told, gateway) for _ in range(DELIVERIES + 1)]

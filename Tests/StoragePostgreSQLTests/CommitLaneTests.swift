@@ -103,6 +103,38 @@ struct CommitLaneTests {
     #expect(runs.value == 1)
   }
 
+  @Test("is looked up after signs of life that wait")
+  func afterUrgent() async throws {
+    let test = try await TestDatabase(connections: 2)
+    try first("PERFORM pg_terminate_backend(pg_backend_pid())", of: test)
+    let (entered, runs) = (Counter(), Counter())
+    let gates = [ThreadGate(), ThreadGate()]
+    func hold(_ number: Int) async throws {
+      try await test.database.write("hold \(number)") { db throws(StorageError) in
+        entered.add()
+        gates[number].wait()
+        if number == 1 { try await db.execute("INSERT INTO numbers VALUES ('a', 1)") }
+        runs.add()
+      }
+    }
+    let (holder, broken) = (Task { try await hold(0) }, Task { try await hold(1) })
+    while entered.value < 2 { await Task.yield() }
+    func countLooks() async throws -> Int64? {
+      try await test.database.read("count looks", isUrgent: true) { db throws(StorageError) in
+        try await db.first("SELECT count(closed) FROM lanes") { $0.integer(0) }
+      }
+    }
+    let looks = Task { try await countLooks() }
+    while test.database.waiting < 1 { await Task.yield() }
+    gates[1].open()
+    #expect(try await looks.value == 0)
+    try await broken.value
+    #expect(try await test.number("a") == 1 && runs.value == 2)
+    gates[0].open()
+    try await holder.value
+    #expect(try await countLooks() == 1)
+  }
+
   @Test("leaves nothing of the looking where nothing was changed")
   func readers() async throws {
     let test = try await TestDatabase()

@@ -226,6 +226,9 @@ enum Limits {
   static let quietTime = TimeAmount.seconds(3)
   static let streamsKeptWhenQuiet = 4
 
+  /// Streams that keep buffers for calls to come, which nobody counts: the calls that a usual client makes at once.
+  static let streamsWithBuffers = 16
+
   /// The largest buffer for reading that a connection keeps: a dozen of short calls, and a client's hello. Each connection
   /// has it, also one that does nothing.
   static let keptReadBytes = 2 * 1024

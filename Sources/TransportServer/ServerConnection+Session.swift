@@ -123,6 +123,9 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
     answered()
   }
 
+  /// Whether a stream that is over keeps buffers for the next call.
+  var keepsBuffers: Bool { streams.spares < Limits.streamsWithBuffers }
+
   func recycle(_ stream: ServerStream) {
     guard session != nil else { return }
     streams.giveBack(stream)

@@ -95,7 +95,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
       return
     }
     isInUse = false
-    runner.release()
+    runner.release(keepsBuffers: connection.keepsBuffers)
     pageShare.giveBack(to: connection.environment.budget)
     request = nil
     owed = 0

@@ -201,11 +201,7 @@ extension HTTP2ServerSession {
   }
 
   private func receivedTrailers(_ stream: HTTP2Stream) {
-    if stream.isUndecided {
-      stream.isUndecided = false
-      undecided -= 1
-      decide(stream)
-    }
+    if stream.isUndecided { decideAtLast(stream) }
     stream.handler?.stream(stream, completedFields: .trailers)
     receivedEnd(stream)
   }
@@ -215,6 +211,7 @@ extension HTTP2ServerSession {
     // RFC 9113 §8.1.1.
     if let expected = stream.contentLength, expected != stream.received { return reset(stream, .protocolError) }
     stream.isRemoteEnded = true
+    if stream.handler != nil { isLookDue = true }
     stream.handler?.streamReceivedEnd(stream)
   }
 

@@ -323,11 +323,16 @@ package import NIOCore
         first = min(first ?? stream.opened, stream.opened)
         continue
       }
-      stream.isUndecided = false
-      undecided -= 1
-      decide(stream)
+      decideAtLast(stream)
     }
     return first
+  }
+
+  /// The same for one that has waited for its body.
+  func decideAtLast(_ stream: HTTP2Stream) {
+    stream.isUndecided = false
+    undecided -= 1
+    decide(stream)
   }
 
   /// Takes a stream out of the session and tells its handler.

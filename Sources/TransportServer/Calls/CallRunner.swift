@@ -347,8 +347,14 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
   }
 
   /// Gives back what the call had. Only when it is over and its handler has returned.
-  func release() {
+  ///
+  /// - Parameter keepsBuffers: whether the next call is to have the memory of a usual message from the beginning.
+  func release(keepsBuffers: Bool = true) {
     generation += 1
+    if !keepsBuffers {
+      dropRequest()
+      call.answer = ByteBuffer()
+    }
     share.giveBack(to: environment.budget)
     // The parked call knows the outbox, and the outbox it.
     call.outbox?.endParking()

@@ -129,6 +129,9 @@ package enum Limits {
   /// What shutdown may take beyond `drainTimeout` before the process ends regardless, with status 1.
   static let shutdownGrace: Duration = .seconds(5)
 
+  /// Events of a rate that each of many instances grants at least: what a person does by mistake, twice.
+  static let smallestPart = 3
+
   /// Keys that a rate limiter remembers at a time: about 40 bytes each.
   package static let limitedKeys = 100_000
 

@@ -14,9 +14,10 @@ package struct InstanceCount: Sendable {
     self = membership.map { membership in InstanceCount { membership.count } } ?? .one
   }
 
-  /// This instance's part of `count` events, rounded up: whoever has an event to spend can spend it anywhere.
+  /// This instance's part of `count` events, rounded up, and not less than a few: whoever comes to one instance alone can
+  /// still make a mistake.
   func part(of count: Int) -> Int {
     let instances = max(1, self.count())
-    return max(1, (count + instances - 1) / instances)
+    return max((count + instances - 1) / instances, min(count, Limits.smallestPart))
   }
 }

@@ -48,8 +48,8 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
     }
   }
 
-  /// Counts an event whether it is allowed or not. Returns how many events above its rate the key is; 1 for one that
-  /// cannot be remembered.
+  /// Counts an event whether it is allowed or not. Returns how many events above its rate the key is, of the rate of all
+  /// instances, so that it does not get less for who asks one of many; 1 for one that cannot be remembered.
   package func excess(_ key: Key, at now: Timestamp) -> Int64 {
     let now = now.millisecondsSinceEpoch
     let (step, window) = times
@@ -58,7 +58,8 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
       let spent = max(state.spentUntil[key] ?? now, now) + step
       // What is owed is bounded, so that a key is not held above its rate for long after a flood ends.
       state.spentUntil[key] = min(spent, now + 2 * window)
-      return max(0, (spent - now - window + step - 1) / step)
+      let whole = max(1, rate.window.wholeMilliseconds / Int64(rate.count))
+      return max(0, (spent - now - window + whole - 1) / whole)
     }
   }
 

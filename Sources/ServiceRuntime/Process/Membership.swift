@@ -16,6 +16,8 @@ package final class Membership: Sendable {
 
   private struct State {
     var isDraining = false
+    /// Nil before it serves for the first time.
+    var isServing: (@Sendable () -> Bool)?
     var live: [Member] = []
     /// When the last sign of life was given that was acknowledged.
     var life: (heard: ContinuousClock.Instant, server: String)
@@ -56,7 +58,7 @@ package final class Membership: Sendable {
   /// The other instances that gave a sign of life within five seconds of this one's last, in the order of their numbers.
   package var others: [Member] { state.withLock { $0.live }.filter { $0.boot != member.boot } }
 
-  /// How many instances live and are not about to end, with this one; costs little to ask.
+  /// How many instances live and serve, with this one; costs little to ask.
   package var count: Int { counted.load(ordering: .relaxed) }
 
   /// When this instance last gave a sign of life that the rows took: it was in touch with whoever decides then.
@@ -103,8 +105,9 @@ package final class Membership: Sendable {
   func beat() async throws {
     // Before it is given: others count from no earlier.
     let start = ContinuousClock.now
-    let (isDraining, before) = state.withLock { ($0.isDraining, $0.lead) }
-    let sign = Member(number: member.number, boot: member.boot, address: member.address, isDraining: isDraining)
+    let (isDraining, isServing, before) = state.withLock { ($0.isDraining, $0.isServing, $0.lead) }
+    let isAway = isDraining || isServing?() != true
+    let sign = Member(number: member.number, boot: member.boot, address: member.address, isDraining: isAway)
     guard let beat = try await rows.beat(sign, clock: clock) else { throw NumberLost(number: member.number) }
     state.withLock { state in
       state.live = beat.live
@@ -116,6 +119,12 @@ package final class Membership: Sendable {
     if let obstacle = obstacle(at: start), before == .zero {
       logger.error("this instance cannot serve", metadata: ["reason": "\(obstacle)"])
     }
+  }
+
+  /// From now on the others take it that this instance serves, as long as `isServing` says so, and leave it its part of what
+  /// they share.
+  package func serves(while isServing: @escaping @Sendable () -> Bool) {
+    state.withLock { $0.isServing = isServing }
   }
 
   /// Tells the others that this instance is about to end.

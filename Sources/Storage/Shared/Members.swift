@@ -8,7 +8,7 @@ package struct Member: Sendable, Hashable {
   package let boot: [UInt8]
   /// Where the others reach it: host and port of its gRPC interface.
   package let address: String
-  /// It still answers, and is about to end.
+  /// It does not serve yet, may not serve for a while, or is about to end, and may still answer.
   package let isDraining: Bool
 
   package init(number: UInt16, boot: [UInt8], address: String, isDraining: Bool = false) {

@@ -34,10 +34,21 @@ import Testing
     instances.store(0, ordering: .relaxed)
     #expect(allowed("c") == 10)
     instances.store(1000, ordering: .relaxed)
-    #expect(allowed("d") == 1 && limiter.spend("b", at: start) == .seconds(100))
+    #expect(allowed("d") == 3 && limiter.spend("b", at: start) == .milliseconds(33_333))
     #expect(limiter.spend("b", at: start + .seconds(100)) == nil)
-    for _ in 0..<3 { #expect(limiter.excess("e", at: start) >= 0) }
-    #expect(limiter.excess("e", at: start) == 2)
+  }
+
+  @Test(
+    "G23: who asks one of several instances for too much is as far above the rate as at one alone",
+    arguments: [1, 2, 7])
+  func excess(_ instances: Int) {
+    let limiter = RateLimiter<String>(Rate(60, per: .seconds(3600)), among: InstanceCount { instances })
+    let free = (60 + instances - 1) / instances
+    for _ in 0..<free { #expect(limiter.excess("a", at: start) == 0) }
+    let first = limiter.excess("a", at: start)
+    #expect(first >= 1 && first <= instances)
+    for _ in 0..<200 { _ = limiter.excess("a", at: start) }
+    #expect(limiter.excess("a", at: start) >= 60)
   }
 
   @Test("A refund gives one event back, and no more than were spent")

@@ -2,6 +2,7 @@ import LatchkeyModel
 import Logging
 import Storage
 import StoragePostgreSQL
+import Synchronization
 import TestSupport
 import Testing
 
@@ -38,6 +39,7 @@ struct MembershipTests {
     #expect(one.number == 0 && one.others.isEmpty && one.obstacle(at: one.heard) == nil)
     let two = try await rows.join("two:7402")
     #expect(two.number == 1)
+    let mayServe = Atomic(true)
     // However long a look takes here, some two signs come within five seconds.
     func see(_ seen: () -> Bool) async throws {
       for _ in 0..<Self.looks where !seen() {
@@ -47,8 +49,16 @@ struct MembershipTests {
       try #require(seen())
     }
     try await see { two.others.map(\.address) == ["one:7402"] }
-    try await see { one.others.map(\.address) == ["two:7402"] && one.others.map(\.isDraining) == [false] }
-    #expect(one.count == 2 && two.count == 2)
+    // Nobody has a part of anything before it serves, nor while it may not.
+    try await see { one.others.map(\.address) == ["two:7402"] && one.others.map(\.isDraining) == [true] }
+    #expect(one.count == 1 && two.count == 1)
+    two.serves { mayServe.load(ordering: .relaxed) }
+    try await see { one.count == 2 && one.others.map(\.isDraining) == [false] }
+    #expect(two.count == 1)
+    mayServe.store(false, ordering: .relaxed)
+    try await see { one.count == 1 }
+    mayServe.store(true, ordering: .relaxed)
+    try await see { one.count == 2 }
     two.drain()
     try await see { one.others.map(\.isDraining) == [true] }
     #expect(one.count == 1)

@@ -104,6 +104,11 @@ extension MemoryQRSessionStore: SharedQRSessionStore {
     return lastTurn
   }
 
+  package func giveUpRedemption(of id: QRSessionID, by holder: [UInt8]) {
+    guard let held = redemptions[id], held.holder == holder, held.answer == nil else { return }
+    redemptions[id] = QRRedemption(holder: holder, until: SystemClock().now(), answer: nil)
+  }
+
   package func redeem(
     _ before: QRSession, for session: QRSession, handingOver redemption: QRRedemption, at now: Timestamp
   ) -> QRRedemption.Outcome {

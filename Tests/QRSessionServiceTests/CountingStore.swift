@@ -119,6 +119,12 @@ extension CountingStore: SharedQRSessionStore {
     return await memory.redemption(of: id)
   }
 
+  func giveUpRedemption(of id: QRSessionID, by holder: [UInt8]) async throws(StorageError) {
+    try reach()
+    turns.withLock { $0.append(Turn(length: .zero, hasDeadline: CallDeadline.current != nil)) }
+    await memory.giveUpRedemption(of: id, by: holder)
+  }
+
   func takeRedemption(
     of id: QRSessionID, by holder: [UInt8], for turn: Duration
   ) async throws(StorageError) -> Int64? {

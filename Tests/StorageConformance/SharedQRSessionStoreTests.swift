@@ -172,13 +172,16 @@ struct SharedQRSessionStoreTests {
     let first = try #require(try await store.redemption(of: session.id))
     #expect(first.holder != ada)
     #expect(first.answer == nil)
-    // Given up.
-    #expect(try await store.takeRedemption(of: session.id, by: first.holder, for: .zero) != nil)
+    // Given up, by nobody else.
+    try await store.giveUpRedemption(of: session.id, by: ada)
+    #expect(try await store.redemption(of: session.id) == first)
+    try await store.giveUpRedemption(of: session.id, by: first.holder)
     #expect(try await store.takeRedemption(of: session.id, by: ada, for: .milliseconds(50)) != nil)
     // Over by itself.
     while try await store.takeRedemption(of: session.id, by: bob, for: .seconds(600)) == nil {}
     let last = try #require(try await store.redemption(of: session.id))
     #expect(last.holder == bob)
+    try await store.giveUpRedemption(of: session.id, by: ada)
     #expect(try await store.takeRedemption(of: session.id, by: ada, for: .zero) == nil)
     #expect(try await store.redemption(of: session.id) == last)
   }

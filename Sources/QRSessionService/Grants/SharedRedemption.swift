@@ -21,19 +21,27 @@ extension QRSessionAPI {
     _ shared: SharedSessions, _ id: QRSessionID, _ proof: RedeemProof, _ context: ServerContext
   ) async throws(RPCError) -> RedeemedGrant {
     var attempt = Attempt(shared: shared, holder: random.bytes(16), proof: proof, context: context)
+    do throws(RPCError) {
+      return try await redeemInTurn(id, proof, context, &attempt)
+    } catch {
+      // Nobody waits for that: other polls may be waiting for this one.
+      if attempt.isUnsure { Task { [attempt] in await giveUp(id, attempt) } }
+      throw error
+    }
+  }
+
+  private func redeemInTurn(
+    _ id: QRSessionID, _ proof: RedeemProof, _ context: ServerContext, _ attempt: inout Attempt
+  ) async throws(RPCError) -> RedeemedGrant {
     let end = ContinuousClock.now + Limits.redemptionPatience
     var pause = Limits.redemptionPause
     while true {
       let (before, session) = try await redeemable(id, proof, context)
       if let grant = try await handOver(before, session, &attempt) { return grant }
       guard ContinuousClock.now < end else {
-        await giveUpIfUnsure(id, attempt)
         throw RPCError(.unavailable, "the code is being handed over elsewhere", retryAfter: .seconds(1))
       }
-      guard (try? await Task.sleep(for: pause)) != nil else {
-        await giveUpIfUnsure(id, attempt)
-        throw RPCError(.cancelled, "the poll was cancelled")
-      }
+      guard (try? await Task.sleep(for: pause)) != nil else { throw RPCError(.cancelled, "the poll was cancelled") }
       pause = min(pause * 2, Limits.longestRedemptionPause)
     }
   }
@@ -44,7 +52,7 @@ extension QRSessionAPI {
     let holder: [UInt8]
     let proof: RedeemProof
     let context: ServerContext
-    /// Whether nobody said if the turn that was asked for last was given.
+    /// Whether the turn may be this poll's without anybody having said so.
     var isUnsure = false
   }
 
@@ -69,7 +77,7 @@ extension QRSessionAPI {
       return nil
     }
     do throws(RPCError) {
-      return try await issueAndStore(before, session, attempt, turn, now)
+      return try await issueAndStore(before, session, &attempt, turn, now)
     } catch {
       // Somebody else's is the turn by now.
       if error.isTurnOver { return nil }
@@ -80,9 +88,10 @@ extension QRSessionAPI {
 
   /// Nil: it is somebody else's, or nobody said. Whoever has it without knowing takes it once more.
   private func takeTurn(of id: QRSessionID, _ attempt: inout Attempt) async throws(RPCError) -> Int64? {
-    attempt.isUnsure = false
     do throws(StorageError) {
-      return try await attempt.shared.store.takeRedemption(of: id, by: attempt.holder, for: Limits.redemptionTurn)
+      let turn = try await attempt.shared.store.takeRedemption(of: id, by: attempt.holder, for: Limits.redemptionTurn)
+      attempt.isUnsure = false
+      return turn
     } catch {
       let refusal = refusal(error)
       guard error.fault == .outcomeUnknown else { throw refusal }
@@ -91,12 +100,8 @@ extension QRSessionAPI {
     }
   }
 
-  private func giveUpIfUnsure(_ id: QRSessionID, _ attempt: Attempt) async {
-    if attempt.isUnsure { await giveUp(id, attempt) }
-  }
-
   private func issueAndStore(
-    _ before: QRSession, _ session: QRSession, _ attempt: Attempt, _ turn: Int64, _ now: Timestamp
+    _ before: QRSession, _ session: QRSession, _ attempt: inout Attempt, _ turn: Int64, _ now: Timestamp
   ) async throws(RPCError) -> RedeemedGrant? {
     let grant = try await issue(before, as: session, turn: turn, attempt.context)
     let redemption = QRRedemption(
@@ -108,6 +113,7 @@ extension QRSessionAPI {
     } catch {
       guard error.fault == .outcomeUnknown else { throw refusal(error) }
       _ = refusal(error)
+      attempt.isUnsure = true
       return nil
     }
     switch outcome {
@@ -129,7 +135,7 @@ extension QRSessionAPI {
   private func giveUp(_ id: QRSessionID, _ attempt: Attempt) async {
     let (store, holder) = (attempt.shared.store, attempt.holder)
     _ = try? await CallDeadline.outliving { () async throws(StorageError) in
-      try await store.takeRedemption(of: id, by: holder, for: .zero)
+      try await store.giveUpRedemption(of: id, by: holder)
     }
   }
 

@@ -30,11 +30,14 @@ package protocol SharedQRSessionStore: QRSessionStore {
 
   /// Lets `holder` alone hand the session's grant over for as long as `turn`, by the store's clock, which is everybody's.
   /// Returns the turn's number, which is higher than those of the session's turns before it, also of turns that were
-  /// forgotten; nil while another one may, and once it was handed over. With a turn of zero the holder gives it up.
+  /// forgotten; nil while another one may, and once it was handed over.
   @discardableResult
   func takeRedemption(
     of id: QRSessionID, by holder: [UInt8], for turn: Duration
   ) async throws(StorageError) -> Int64?
+
+  /// Ends the holder's turn, if it has it.
+  func giveUpRedemption(of id: QRSessionID, by holder: [UInt8]) async throws(StorageError)
 
   /// As `exchange`, and stores what is handed over, if `holder` still may. Where `session` is `before`, the answer alone.
   func redeem(

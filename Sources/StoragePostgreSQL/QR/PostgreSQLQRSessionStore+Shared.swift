@@ -31,6 +31,12 @@ extension PostgreSQLQRSessionStore: SharedQRSessionStore {
     ) { $0.integer(0) }
   }
 
+  package func giveUpRedemption(of id: QRSessionID, by holder: [UInt8]) async throws(StorageError) {
+    _ = try await database.change(
+      "UPDATE qr_redemptions SET held_until = \(Self.now) WHERE id = $1 AND holder = $2 AND answer IS NULL",
+      [.bytes(id.bytes), .bytes(holder)])
+  }
+
   private static let take = """
     INSERT INTO qr_redemptions AS held (id, holder, held_until, turn)
     VALUES ($1, $2, \(now) + $3::bigint, \(now))

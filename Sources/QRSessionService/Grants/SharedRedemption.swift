@@ -131,7 +131,7 @@ extension QRSessionAPI {
     }
   }
 
-  /// Lets the next one try at once; also when the poll was cancelled, or its time is over.
+  /// Lets the next one try at once, at best; also when the poll was cancelled, or its time is over.
   private func giveUp(_ id: QRSessionID, _ attempt: Attempt) async {
     let (store, holder) = (attempt.shared.store, attempt.holder)
     _ = try? await CallDeadline.outliving { () async throws(StorageError) in

@@ -58,7 +58,7 @@ package final class Membership: Sendable {
   /// The other instances that gave a sign of life within five seconds of this one's last, in the order of their numbers.
   package var others: [Member] { state.withLock { $0.live }.filter { $0.boot != member.boot } }
 
-  /// How many instances live and serve, with this one; costs little to ask.
+  /// How many instances live and serve, with this one; all that live, while this one does not serve. Costs little to ask.
   package var count: Int { counted.load(ordering: .relaxed) }
 
   /// When this instance last gave a sign of life that the rows took: it was in touch with whoever decides then.
@@ -114,7 +114,9 @@ package final class Membership: Sendable {
       state.life = (start, beat.server)
       state.lead = beat.lead
     }
-    let others = beat.live.count { $0.boot != member.boot && !$0.isDraining }
+    // Who does not serve itself, and may be asked all the same, leaves nobody out: else all would grant everything while none
+    // of them may serve.
+    let others = beat.live.count { $0.boot != member.boot && (isAway || !$0.isDraining) }
     counted.store(others + 1, ordering: .relaxed)
     if let obstacle = obstacle(at: start), before == .zero {
       logger.error("this instance cannot serve", metadata: ["reason": "\(obstacle)"])
@@ -135,6 +137,8 @@ package final class Membership: Sendable {
 
   /// The last thing that it does.
   package func leave() async {
+    // Which knows this instance.
+    state.withLock { $0.isServing = nil }
     do throws(StorageError) {
       try await rows.leave(member)
     } catch {

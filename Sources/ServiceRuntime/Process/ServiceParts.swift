@@ -26,6 +26,8 @@ package struct ServiceParts: Sendable {
   /// What keeps the service from working right now, in a few words; nil when nothing does. Asked several times a
   /// second.
   package var obstacle: @Sendable () -> String? = { nil }
+  /// This instance among others; nil where it is alone.
+  package var membership: Membership?
   /// Called on SIGHUP: reads again what an operator may have replaced.
   package var reload: @Sendable () -> Void = {}
   /// Called when the drain begins, before connections are closed: ends calls that would wait for something.

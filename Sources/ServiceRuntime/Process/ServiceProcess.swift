@@ -138,8 +138,7 @@ package enum ServiceProcess {
     onReady: @Sendable (RunningService) -> Void
   ) async throws(StartupError) {
     let (configuration, logger) = (resources.configuration, resources.logger)
-    var tasks = parts.tasks
-    tasks.append(BackgroundTask("policy document") { await resources.policies.run() })
+    var tasks = parts.tasks + [BackgroundTask("policy document") { await resources.policies.run() }]
     tasks.append(BackgroundTask("freed memory") { await FreedMemory().run() })
     tasks.append(BackgroundTask("proof horizon") { await horizon.run() })
     let trust = Trust(parts, resources)
@@ -147,6 +146,7 @@ package enum ServiceProcess {
     let health = HealthService(services: healthNames(parts.routes))
     let readiness = ReadinessMonitor(health: health, obstacles: [parts.obstacle] + trust.obstacles)
     tasks.append(BackgroundTask("readiness monitor") { await readiness.run() })
+    parts.membership?.serves { readiness.obstacle == nil }
     tasks.append(BackgroundTask("TLS files") { await tls.run() })
     if handlesSignals { tasks.append(reloading(tls, parts)) }
 

@@ -105,7 +105,7 @@ extension ServiceParts {
     guard let membership else { return }
     tasks.append(membership.task)
     obstacle = { [obstacle] in obstacle() ?? membership.obstacle }
-    membership.serves { [obstacle] in obstacle() == nil }
+    self.membership = membership
     drain = { [drain] in
       membership.drain()
       drain()

@@ -71,7 +71,7 @@ package struct PostgreSQLMembers: MemberRows {
       try await db.execute(
         """
         INSERT INTO members (instance, boot, address, heartbeat, draining, knows)
-        VALUES ($1, $2, $3, \(Self.now), false, $4)
+        VALUES ($1, $2, $3, \(Self.now), true, $4)
         """,
         .integer(Int64(number)), .bytes(boot), .text(address), .integer(knows))
       return Member(number: number, boot: boot, address: address)

@@ -62,6 +62,18 @@ struct CommitLaneTests {
     #expect(try await test.number("a") == nil)
   }
 
+  @Test("is not made again when it was given up here: a server in trouble has enough of it")
+  func givenUp() async throws {
+    let test = try await TestDatabase()
+    // Longer than anybody waits for a commit; the server looks meanwhile whether anybody is there.
+    try first("PERFORM pg_sleep(600)", of: test)
+    let runs = Counter()
+    let failure = await #expect(throws: StorageError.self) { _ = try await add("a", in: test, counting: runs) }
+    #expect(failure?.fault == .unavailable)
+    #expect(runs.value == 1)
+    #expect(try await test.number("a") == nil)
+  }
+
   @Test("is of each that was committed together, which have their own results")
   func group() async throws {
     let test = try await TestDatabase(connections: 1, groupDuration: .seconds(60))

@@ -20,8 +20,8 @@ package enum NetworkAddress: Sendable, Hashable {
     self.init(sixteen: bytes[...])
   }
 
-  /// Reads the sixteen bytes of an IPv6 address.
-  init(sixteen bytes: ArraySlice<UInt8>) {
+  /// Reads the sixteen bytes of an IPv6 address. An IPv4 address inside is IPv4.
+  package init(sixteen bytes: ArraySlice<UInt8>) {
     precondition(bytes.count == 16, "an IPv6 address has sixteen bytes")
     let high = bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
     let low = bytes.suffix(8).reduce(0) { $0 << 8 | UInt64($1) }

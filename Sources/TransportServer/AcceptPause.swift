@@ -8,16 +8,23 @@ internal import NIOCore
 /// between two looks at the sockets is accepted though the pause began with the first of it, so that after one there is one
 /// at a time: a low number that is free does not say how many others are.
 ///
-/// Cost: three system calls for each connection that is accepted.
+/// Cost: three system calls for all connections that are accepted between two looks.
 final class AcceptPause: ChannelInboundHandler {
   typealias InboundIn = Channel
 
   private static let shortages: Set<CInt> = [EMFILE, ENFILE, ENOBUFS, ENOMEM]
   private var isPaused = false
+  private var hasLooked = false
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    if !Self.hasSpareFiles { pause(context) }
+    if !hasLooked, !Self.hasSpareFiles { pause(context) }
+    hasLooked = true
     context.fireChannelRead(data)
+  }
+
+  func channelReadComplete(context: ChannelHandlerContext) {
+    hasLooked = false
+    context.fireChannelReadComplete()
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {

@@ -30,7 +30,7 @@ final class Arrivals: @unchecked Sendable {
   func arrived(_ channel: any Channel, setUp: @escaping () -> Void) {
     // Who comes when others wait does so as well.
     if waiting.isEmpty, turns.promptly({ Self.enter(channel, setUp) }) { return }
-    let address = channel.remoteAddress?.ipAddress.flatMap { NetworkAddress($0) }
+    let address = channel.remoteAddress?.networkAddress
     let source = address?.source
     if !isProxy(address), budget.table.hasLittle(source), turns.beyond({ Self.enter(channel, setUp) }) { return }
     guard mayWait(source), share.take(for: source) == .granted else {

@@ -124,7 +124,7 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
     if let waiting { environment.budget.buffered(-waiting.bytes, waiting.account) }
     waiting = nil
     guard bytes > 0 else { return }
-    let address = proxyHeader?.client?.address ?? context.remoteAddress?.ipAddress.flatMap { NetworkAddress($0) }
+    let address = proxyHeader?.client?.address ?? context.remoteAddress?.networkAddress
     let account = account(of: address)
     environment.budget.buffered(bytes, account)
     waiting = (bytes, account)

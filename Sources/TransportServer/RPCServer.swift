@@ -147,7 +147,7 @@ package final class RPCServer: Sendable {
     let configuration = environment.configuration
     let pipeline = channel.pipeline.syncOperations
     let turns = turns[ObjectIdentifier(channel.eventLoop)] ?? LoopTurns(channel.eventLoop)
-    let address = channel.remoteAddress?.ipAddress.flatMap { NetworkAddress($0) }
+    let address = channel.remoteAddress?.networkAddress
     let executor = EventLoopTaskExecutor(turns, of: .address(address?.source))
     if let address, configuration.proxies.trusts(address) {
       let isRequired = configuration.proxies.requiresHeader
@@ -218,7 +218,7 @@ package final class RPCServer: Sendable {
     let budget = environment.budget
     let table = budget.table
     var displaced: (any Channel)?
-    switch table.admit(channel, from: channel.remoteAddress?.ipAddress.flatMap { NetworkAddress($0) }) {
+    switch table.admit(channel, from: channel.remoteAddress?.networkAddress) {
     case .admitted: break
     case .inPlaceOf(let other): displaced = other
     case .refused: return environment.turnAway(channel) && keep(channel, whenClosed: {}) ? .doorstep : .none

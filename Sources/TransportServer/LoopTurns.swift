@@ -18,7 +18,7 @@ final class LoopTurns: @unchecked Sendable {
   /// to wait for anything else of the same source.
   private var chores = CircularBuffer<() -> Void>()
   /// New connections, which are not set up yet.
-  private var newcomers = SourceTurns<() -> Void>(turn: .zero)
+  private var newcomers = NewcomerTurns<() -> Void>()
   private var isRoundScheduled = false
   /// Since when the work is counted that was done since the loop looked at its sockets, and how long it took.
   private var countedFrom = NIODeadline.uptimeNanoseconds(0)
@@ -108,7 +108,7 @@ final class LoopTurns: @unchecked Sendable {
   /// Does `work` for a new connection at once, or behind the chores, by turns of the sources.
   func soonForNewcomer(of source: TurnSource, _ work: @escaping () -> Void) {
     guard !newcomers.isEmpty || !promptly(work) else { return }
-    newcomers.append(work, of: source, at: counted)
+    newcomers.append(work, of: source)
     scheduleRound()
   }
 
@@ -221,7 +221,7 @@ final class LoopTurns: @unchecked Sendable {
   }
 
   private func letIn(until end: NIODeadline) {
-    while let work = newcomers.popFirst(at: counted) {
+    while let work = newcomers.popFirst() {
       work()
       if eventLoop.now >= end { return }
     }

@@ -59,13 +59,13 @@ import Testing
     for name in ["a", "b", "c", "d"] { turns.wait(Work(name, 2, of: many, work)) }
     turns.wait(Work("x", 2, of: few, work))
     turns.worked(from: loop.now - Limits.promptWork, until: loop.now)
-    for name in ["1", "2", "3"] { turns.soonForNewcomer(of: many) { order += name } }
-    turns.soonForNewcomer(of: few) { order += "7" }
+    for name in ["1", "2", "3", "4", "5", "6"] { turns.soonForNewcomer(of: many) { order += name } }
+    turns.soonForNewcomer(of: few) { order += "9" }
     loop.run()
     #expect(order == "")
     for _ in 0..<100 { loop.advanceTime(by: Limits.roundPause) }
     #expect(order.filter(\.isLetter) == "abxcdxabcd")
-    #expect(order.filter(\.isNumber) == "1273")
+    #expect(order.filter(\.isNumber) == "1234596")
   }
 
   @Test("All are told something, some at a time, and not twice at the same time")

@@ -149,14 +149,15 @@ struct ServerBudgetTests {
       let path = contentType.hasPrefix("application") ? "/t.T/Echo" : "/form"
       // Granted again as it comes, and kept all the same.
       let part = Array(Blob([UInt8](repeating: 1, count: 60_000)).frame.prefix(50_000))
-      @Sendable func unfinished(_ path: String) async throws -> Answer {
+      @Sendable func unfinished(_ path: String, for duration: TimeAmount) async throws -> Answer {
         let headers = [("content-type", contentType)]
-        return try await peer.call(path, part, headers: headers, endStream: false, cancelAfter: .seconds(3))
+        return try await peer.call(path, part, headers: headers, endStream: false, cancelAfter: duration)
       }
-      async let first = unfinished(path)
-      async let second = unfinished(path)
+      // Long enough for all to be there together on a busy machine.
+      async let first = unfinished(path, for: .seconds(8))
+      async let second = unfinished(path, for: .seconds(8))
       try await eventually { server.server.usage.bufferedBytes >= 100_000 }
-      let refused = try await unfinished(path)
+      let refused = try await unfinished(path, for: .seconds(3))
       if path == "/form" {
         #expect(refused.httpStatus == "503")
       } else {

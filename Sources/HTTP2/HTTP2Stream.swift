@@ -69,14 +69,15 @@ package final class HTTP2Stream {
   /// Bytes of the body that wait for the windows or for the socket.
   package var pendingBytes: Int { pending.readableBytes }
 
+  /// Lets go of what was pending. A large buffer may be one that many streams share: to clear that would make another.
+  func forgetPending() {
+    if pending.capacity > Limits.keptStreamCapacity { pending = ByteBuffer() } else { pending.clear() }
+  }
+
   func reset() {
     id = 0
     if handler != nil { handler = nil }
-    if pending.capacity > Limits.keptStreamCapacity {
-      pending = ByteBuffer()
-    } else {
-      pending.clear()
-    }
+    forgetPending()
     if hasTrailers {
       trailers.removeAll()
       hasTrailers = false

@@ -77,24 +77,28 @@ package struct PageResponse: Sendable {
   package var status: Int
   /// Names in lower case.
   package var headers: [(name: String, value: String)]
-  package var body: [UInt8]
+  /// As it is sent: all who are sent a response that a page keeps have the same memory.
+  let sentBody: ByteBuffer
 
   package init(status: Int = 200, headers: [(name: String, value: String)] = [], body: [UInt8] = []) {
     self.status = status
     self.headers = headers
-    self.body = body
+    sentBody = ByteBuffer(bytes: body)
   }
 
   package init(status: Int = 200, text: String) {
     self.init(status: status, headers: [("content-type", "text/plain; charset=utf-8")], body: Array(text.utf8))
   }
 
+  /// A copy.
+  package var body: [UInt8] { Array(sentBody.readableBytesView) }
+
   /// The fields as they are sent: the page's own, and those that the protocol wants.
   var sentFields: [(name: String, value: String)] {
     // RFC 9110 §6.6.1.
     var fields = headers + [("date", HTTPDate.now)]
     // RFC 9110 §8.6: none in an answer that has no body by its status.
-    if status != 204 { fields.append(("content-length", String(body.count))) }
+    if status != 204 { fields.append(("content-length", String(sentBody.readableBytes))) }
     return fields
   }
 }

@@ -407,7 +407,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   private func send(_ response: PageResponse, to request: HTTPRequestHead) {
     let isKeptAlive = isKeptAlive(request)
     guard writer.sendHead(response.status, response.sentFields, to: request, isKeptAlive: isKeptAlive) else { return }
-    if request.method != .HEAD { writer.sendBody(ByteBuffer(bytes: response.body)) }
+    if request.method != .HEAD { writer.sendBody(response.sentBody) }
     sendEnd(isKeptAlive: isKeptAlive)
   }
 

@@ -60,10 +60,10 @@ extension ServerStream {
     var fields = HTTP2FieldList()
     fields.add(":status", String(response.status))
     for (name, value) in response.sentFields { fields.add(name.utf8, value.utf8) }
-    let isEmpty = response.body.isEmpty || isHead
+    let isEmpty = response.sentBody.readableBytes == 0 || isHead
     session.respond(stream, fields, endStream: isEmpty)
     if !isEmpty {
-      session.write(stream, ByteBuffer(bytes: response.body))
+      session.write(stream, response.sentBody)
       session.finish(stream)
     }
     connection.wantOutput()

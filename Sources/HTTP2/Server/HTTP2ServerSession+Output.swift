@@ -228,7 +228,7 @@ extension HTTP2ServerSession {
         unsafe output.writeBytes(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
         return count
       }
-      if stream.pending.readableBytes == 0 { stream.pending.clear() }
+      if stream.pending.readableBytes == 0 { stream.forgetPending() }
       // Acknowledging a long answer costs the peer nothing, unless it has it sent by the byte (CVE-2019-9511).
       if count >= Limits.earningBytes || stream.pending.readableBytes == 0 { idleFrames.earn() }
     }

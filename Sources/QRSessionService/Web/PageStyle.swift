@@ -4,7 +4,8 @@ import TransportServer
 /// moves, and texts keep a contrast of 4.5 to 1, edges of buttons one of 3 to 1 (WCAG 2.2, 1.4.3 and 1.4.11).
 enum PageStyle {
   static let path = "/signin/screen.css"
-  static let page = Page("GET", path) { _ in asset("text/css; charset=utf-8", css) }
+  static let page = Page("GET", path) { _ in sheet }
+  private static let sheet = asset("text/css; charset=utf-8", css)
 
   /// What a page loads from its own origin.
   static func asset(_ type: String, _ text: String) -> PageResponse {

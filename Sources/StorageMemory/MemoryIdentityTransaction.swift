@@ -98,13 +98,14 @@ struct MemoryDevices: DeviceRows {
 
   func lock(_ keyThumbprint: String) -> StoredDevice? { find(keyThumbprint) }
 
-  func put(_ device: DeviceRegistration, counter: ProofCounter?, at now: Timestamp) {
+  func put(_ device: DeviceRegistration, counter: ProofCounter?, newGuest guest: SubjectID?, at now: Timestamp) {
     var row =
       tables.devices[device.keyThumbprint]
       ?? MemoryIdentityTables.DeviceRow(registration: device, createdAt: now, lastSeenAt: now)
     row.registration = device.completed(by: row.registration)
     row.label = device.label ?? row.label
     row.stored.counter = counter ?? row.stored.counter
+    row.stored.guest = guest ?? row.stored.guest
     row.lastSeenAt = now
     tables.devices[device.keyThumbprint] = row
   }

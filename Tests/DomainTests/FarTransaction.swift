@@ -120,8 +120,10 @@ struct FarDevices<Near: DeviceRows>: DeviceRows {
     try await near.change(keyThumbprint, label: label)
   }
 
-  func put(_ device: DeviceRegistration, counter: ProofCounter?, at now: Timestamp) async throws(StorageError) {
-    try await near.put(device, counter: counter, at: now)
+  func put(
+    _ device: DeviceRegistration, counter: ProofCounter?, newGuest guest: SubjectID?, at now: Timestamp
+  ) async throws(StorageError) {
+    try await near.put(device, counter: counter, newGuest: guest, at: now)
   }
 
   func change(_ keyThumbprint: String, guest: SubjectID?) async throws(StorageError) {

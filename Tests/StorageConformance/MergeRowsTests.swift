@@ -91,7 +91,7 @@ struct MergeRowsTests {
     let store = try await Store(engine)
     let devices = try ["one", "two", "new"].map { try Sample.registration($0) }
     let found = try await store.write { rows throws(StorageError) in
-      for device in devices { try await rows.devices.put(device, counter: nil, at: Sample.now) }
+      for device in devices { try await rows.devices.put(device, counter: nil, newGuest: nil, at: Sample.now) }
       for key in ["two", "one"] { try await rows.devices.change(key, guest: Sample.id(1)) }
       let keys = [
         try await rows.devices.keys(ofGuest: Sample.id(1)), try await rows.devices.keys(ofGuest: Sample.id(2)),

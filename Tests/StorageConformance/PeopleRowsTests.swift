@@ -93,8 +93,8 @@ struct PeopleRowsTests {
       try Sample.session(6, on: nil), try Sample.session(7, of: 2, on: "foreign"),
     ]
     let found = try await store.write { rows throws(StorageError) in
-      try await rows.devices.put(registered, counter: nil, at: Sample.now - .seconds(9))
-      try await rows.devices.put(device, counter: nil, at: Sample.now + .seconds(3))
+      try await rows.devices.put(registered, counter: nil, newGuest: nil, at: Sample.now - .seconds(9))
+      try await rows.devices.put(device, counter: nil, newGuest: nil, at: Sample.now + .seconds(3))
       for session in sessions { try await rows.sessions.insert(session) }
       _ = try await rows.sessions.end(Sample.id(5), because: .revoked, at: Sample.now)
       try await rows.unlocks.put(Sample.unlock("finger", on: "laptop"), triesLeft: 10)
@@ -184,7 +184,7 @@ struct PeopleRowsTests {
     let devices = try ["own", "shared", "account's"].map { try Sample.registration($0) }
     let hint = LastLoginHint(method: .password, accountMask: "a***", at: now)
     let found = try await store.write { rows throws(StorageError) in
-      for device in devices { try await rows.devices.put(device, counter: nil, at: Sample.now) }
+      for device in devices { try await rows.devices.put(device, counter: nil, newGuest: nil, at: Sample.now) }
       for key in ["own", "shared"] { try await rows.devices.change(key, guest: Sample.id(1)) }
       for key in ["shared", "account's"] { try await rows.devices.change(key, lastAccount: Sample.id(2), hint) }
       try await rows.devices.remove(usesOf: Sample.id(1))
@@ -200,6 +200,23 @@ struct PeopleRowsTests {
   }
 
   @Test(
+    "C20: a device is stored with its new guest, and stays that one's until it is another's", arguments: Engine.allCases
+  )
+  func newGuests(_ engine: Engine) async throws {
+    let store = try await Store(engine)
+    let device = try Sample.registration("key")
+    let guests = try await store.write { rows throws(StorageError) in
+      var guests: [SubjectID?] = []
+      for guest in [nil, Sample.id(1), nil, Sample.id(2)] as [SubjectID?] {
+        try await rows.devices.put(device, counter: nil, newGuest: guest, at: Sample.now)
+        guests.append(try await rows.devices.find("key")?.guest)
+      }
+      return guests
+    }
+    #expect(guests == [nil, Sample.id(1), Sample.id(1), Sample.id(2)])
+  }
+
+  @Test(
     "C20: a device keeps what it did not say again, and its counter until it says another", arguments: Engine.allCases)
   func devices(_ engine: Engine) async throws {
     let store = try await Store(engine)
@@ -207,10 +224,10 @@ struct PeopleRowsTests {
     let hint = LastLoginHint(method: .password, accountMask: "a***", at: now)
     let found = try await store.write { rows throws(StorageError) in
       var found = [try await rows.devices.lock("key")]
-      try await rows.devices.put(device, counter: ProofCounter(first: 3), at: Sample.now)
+      try await rows.devices.put(device, counter: ProofCounter(first: 3), newGuest: nil, at: Sample.now)
       try await rows.devices.change("key", guest: Sample.id(1))
       try await rows.devices.change("key", lastAccount: Sample.id(2), hint)
-      try await rows.devices.put(device, counter: nil, at: Sample.now)
+      try await rows.devices.put(device, counter: nil, newGuest: nil, at: Sample.now)
       found.append(try await rows.devices.find("key"))
       try await rows.devices.change("key", clonedAt: Sample.now)
       found.append(try await rows.devices.find("key"))
@@ -235,7 +252,7 @@ struct PeopleRowsTests {
     let devices = try ["one", "two", "three"].map { try Sample.registration($0) }
     let found = try await store.write { rows throws(StorageError) in
       for device in devices {
-        try await rows.devices.put(device, counter: nil, at: Sample.now)
+        try await rows.devices.put(device, counter: nil, newGuest: nil, at: Sample.now)
         try await rows.devices.change(
           device.keyThumbprint, guest: device.keyThumbprint == "three" ? Sample.id(2) : Sample.id(1))
       }
@@ -255,8 +272,8 @@ struct PeopleRowsTests {
     let (old, new) = (try Sample.registration("old"), try Sample.registration("new"))
     let hint = LastLoginHint(method: .password, accountMask: "a***", at: now)
     let found = try await store.write { rows throws(StorageError) in
-      try await rows.devices.put(old, counter: ProofCounter(first: 3), at: Sample.now)
-      try await rows.devices.put(new, counter: nil, at: Sample.now)
+      try await rows.devices.put(old, counter: ProofCounter(first: 3), newGuest: nil, at: Sample.now)
+      try await rows.devices.put(new, counter: nil, newGuest: nil, at: Sample.now)
       try await rows.devices.change("old", guest: Sample.id(1))
       try await rows.devices.change("old", lastAccount: Sample.id(2), hint)
       try await rows.devices.move("old", to: "new")

@@ -63,7 +63,7 @@ package struct RotateKey: IdentityCommand {
     if known?.isCloned == true { return .cloned }
     guard try await rows.isFree(new) else { return .keyInUse }
     guard try await rows.challenges.insert(replacement.challenge) else { return .challengeUsed }
-    try await rows.devices.put(replacement.device, counter: nil, at: now)
+    try await rows.devices.put(replacement.device, counter: nil, newGuest: nil, at: now)
     try await rows.move(old, to: new, keepingBinding: true)
     var moved = 0
     for user in known.users(and: own.subject) { moved += try await rows.sessions.changeDevice(of: user, old, to: new) }
@@ -126,7 +126,7 @@ package struct ResolveClone: IdentityCommand {
       else { return .guestGone }
     }
     guard try await rows.challenges.insert(replacement.challenge) else { return .challengeUsed }
-    try await rows.devices.put(replacement.device, counter: nil, at: now)
+    try await rows.devices.put(replacement.device, counter: nil, newGuest: nil, at: now)
     var draft = draft
     if choice == .transfer {
       // Who was nothing without the old key is nothing without the new one, whatever this call proved.
@@ -146,6 +146,7 @@ package struct ResolveClone: IdentityCommand {
       on: try await rows.devices.find(new), withKey: new, newSubject: newSubject, locale: nil, draft: draft, in: rows,
       noting: &changes)
     guard let guest else { return .guestGone }
+    if let started = guest.newGuest { try await rows.devices.change(new, guest: started) }
     changes.notes.append(
       AuditNote(
         .cloneResolved, at: now, subject: guest.session.subject, session: guest.session.id, address: address,

@@ -191,7 +191,7 @@ package struct IssueForQr: IdentityCommand {
 extension DeviceRows {
   /// What a device said of itself when it started as a guest is not replaced by what it said to a person.
   fileprivate func putNew(_ device: DeviceRegistration, at now: Timestamp) async throws(StorageError) {
-    if try await lock(device.keyThumbprint) == nil { try await put(device, counter: nil, at: now) }
+    if try await lock(device.keyThumbprint) == nil { try await put(device, counter: nil, newGuest: nil, at: now) }
   }
 }
 

@@ -83,6 +83,7 @@ package struct LogOut: IdentityCommand {
     let guest = try await StartedGuest.begin(
       on: device, withKey: key, newSubject: nextGuest.newSubject, locale: nil, draft: nextGuest.draft, in: rows,
       noting: &changes)
+    if let new = guest?.newGuest { try await rows.devices.change(key, guest: new) }
     return .loggedOut(ended: count, guest: guest)
   }
 }

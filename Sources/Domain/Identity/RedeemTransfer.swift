@@ -70,7 +70,7 @@ package struct RedeemTransfer: IdentityCommand {
     if try await rows.lineage.isTooDeep(.session(standing.from.id)) { return .unknown }
     if standing.isGuest, try await rows.merges.open(of: standing.subject) != nil { return .merging }
     guard try await rows.challenges.insert(challenge) else { return .challengeUsed }
-    try await rows.devices.put(device, counter: nil, at: now)
+    try await rows.devices.put(device, counter: nil, newGuest: nil, at: now)
     // A step-up takes the offers of before with it.
     let moved = try await SubjectMove(
       from: standing.from, toDevice: device.keyThumbprint, keepsOld: keepsOld, draft: draft,

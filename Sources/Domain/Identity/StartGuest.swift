@@ -73,9 +73,10 @@ package struct StartGuest: IdentityCommand {
       return .cloned
     }
     if counter == nil, self.counter > 0 { counter = ProofCounter(first: self.counter) }
-    try await rows.devices.put(device, counter: counter, at: draft.now)
     let started = try await StartedGuest.begin(
       on: known, withKey: key, newSubject: newSubject, locale: locale, draft: draft, in: rows, noting: &changes)
+    // A counter that was used is used whatever comes of it.
+    try await rows.devices.put(device, counter: counter, newGuest: started?.newGuest, at: draft.now)
     return started.map { .started($0) } ?? .disabled
   }
 }
@@ -93,8 +94,11 @@ package struct StartedGuest: Sendable, Equatable {
     self.lastLogin = lastLogin
   }
 
+  /// Whose the device is from now on; nil where it was before.
+  var newGuest: SubjectID? { isNew ? session.subject : nil }
+
   /// Finds the guest of a device that is on record, or makes it, and begins its session. Earlier sessions of the guest on
-  /// this device end. Nil when the guest is disabled.
+  /// this device end. Nil when the guest is disabled. The caller stores that the device is the new guest's.
   ///
   /// - Parameter device: what was known of the device before.
   static func begin(
@@ -119,7 +123,6 @@ package struct StartedGuest: Sendable, Equatable {
       let profile = Profile(locale: locale)
       try await rows.subjects.insert(
         Subject(id: newSubject, kind: .guest, createdAt: draft.now, profile: profile))
-      try await rows.devices.change(keyThumbprint, guest: newSubject)
       changes.newcomers.insert(newSubject)
     }
     let session = draft.session(

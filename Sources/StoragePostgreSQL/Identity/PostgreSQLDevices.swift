@@ -81,13 +81,13 @@ struct PostgreSQLDevices: DeviceRows {
   }
 
   func put(
-    _ device: DeviceRegistration, counter: ProofCounter?, at now: Timestamp
+    _ device: DeviceRegistration, counter: ProofCounter?, newGuest guest: SubjectID?, at now: Timestamp
   ) async throws(StorageError) {
     try await db.execute(
       """
       INSERT INTO devices (key_thumbprint, public_key_x, public_key_y, device_id, label, platform, os_version,
-        app_version, reinstalled_at, proof_counter, proof_window, created_at, last_seen_at)
-      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+        app_version, reinstalled_at, proof_counter, proof_window, created_at, last_seen_at, guest_sub)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
       ON CONFLICT (key_thumbprint) DO UPDATE SET
         device_id = excluded.device_id,
         label = coalesce(excluded.label, devices.label),
@@ -97,7 +97,8 @@ struct PostgreSQLDevices: DeviceRows {
         reinstalled_at = coalesce(excluded.reinstalled_at, devices.reinstalled_at),
         proof_counter = coalesce(excluded.proof_counter, devices.proof_counter),
         proof_window = coalesce(excluded.proof_window, devices.proof_window),
-        last_seen_at = excluded.last_seen_at
+        last_seen_at = excluded.last_seen_at,
+        guest_sub = coalesce(excluded.guest_sub, devices.guest_sub)
       """,
       .text(device.keyThumbprint),
       .bytes(device.publicKeyX),
@@ -108,7 +109,7 @@ struct PostgreSQLDevices: DeviceRows {
       .optional(device.osVersion?.description),
       .optional(device.appVersion?.description),
       device.isReinstalled ? .time(now) : .null, .optional(counter?.highest),
-      .optional(counter.map { Int64(bitPattern: $0.seen) }), .time(now), .time(now)
+      .optional(counter.map { Int64(bitPattern: $0.seen) }), .time(now), .time(now), .optional(guest?.bytes)
     )
   }
 

@@ -77,13 +77,13 @@ struct SQLiteDevices: DeviceRows {
   }
 
   func put(
-    _ device: DeviceRegistration, counter: ProofCounter?, at now: Timestamp
+    _ device: DeviceRegistration, counter: ProofCounter?, newGuest guest: SubjectID?, at now: Timestamp
   ) throws(StorageError) {
     try db.execute(
       """
       INSERT INTO devices (key_thumbprint, public_key_x, public_key_y, device_id, label, platform, os_version,
-        app_version, reinstalled_at, proof_counter, proof_window, created_at, last_seen_at)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        app_version, reinstalled_at, proof_counter, proof_window, created_at, last_seen_at, guest_sub)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (key_thumbprint) DO UPDATE SET
         device_id = excluded.device_id,
         label = coalesce(excluded.label, label),
@@ -93,7 +93,8 @@ struct SQLiteDevices: DeviceRows {
         reinstalled_at = coalesce(excluded.reinstalled_at, reinstalled_at),
         proof_counter = coalesce(excluded.proof_counter, proof_counter),
         proof_window = coalesce(excluded.proof_window, proof_window),
-        last_seen_at = excluded.last_seen_at
+        last_seen_at = excluded.last_seen_at,
+        guest_sub = coalesce(excluded.guest_sub, guest_sub)
       """,
       .text(device.keyThumbprint),
       .blob(device.publicKeyX),
@@ -104,7 +105,7 @@ struct SQLiteDevices: DeviceRows {
       .optional(device.osVersion?.description),
       .optional(device.appVersion?.description),
       device.isReinstalled ? .time(now) : .null, .optional(counter?.highest),
-      .optional(counter.map { Int64(bitPattern: $0.seen) }), .time(now), .time(now)
+      .optional(counter.map { Int64(bitPattern: $0.seen) }), .time(now), .time(now), .optional(guest?.bytes)
     )
   }
 

@@ -15,8 +15,12 @@ package protocol DeviceRows {
 
   /// Stores what a device said of itself, whether it is new or known; of a known one, what it did not say stays.
   ///
-  /// - Parameter counter: nil leaves it as it is.
-  func put(_ device: DeviceRegistration, counter: ProofCounter?, at now: Timestamp) async throws(StorageError)
+  /// - Parameters:
+  ///   - counter: nil leaves it as it is.
+  ///   - guest: whose it is from now on; nil leaves that as it is.
+  func put(
+    _ device: DeviceRegistration, counter: ProofCounter?, newGuest guest: SubjectID?, at now: Timestamp
+  ) async throws(StorageError)
 
   /// Stores what its owner knows a device by.
   func change(_ keyThumbprint: String, label: DisplayText) async throws(StorageError)

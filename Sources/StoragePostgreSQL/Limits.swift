@@ -52,13 +52,13 @@ enum Limits {
   /// Connections that have lookups in groups. With those above they leave two to what is done by itself.
   static let lookupLanes = 2
 
-  /// After which a group takes on no more of those that it was to have, which then wait for the next: a transaction's locks
-  /// are held to its end. Some milliseconds are usual.
+  /// After which a group takes on no more of those that wait for others of it, about the same rows, which are then left for the
+  /// next: a transaction's locks are held to its end. Some milliseconds are usual.
   static let groupDuration: Duration = .milliseconds(20)
 
-  /// For a lock that another transaction holds, in milliseconds, while others wait for the same commit. Longer than some
-  /// groups take, so that those with a row in common get by each other.
-  static let groupLockMilliseconds = 100
+  /// For a lock that another transaction holds, in milliseconds, while others wait for the same commit and hold their own.
+  /// Longer than a few groups take, so that those with a row in common get by each other.
+  static let groupLockMilliseconds = 50
 
   /// After which the server ends a group whose process stands still, in milliseconds: it holds rows of many.
   static let groupSilenceMilliseconds = 2000

@@ -19,7 +19,8 @@ struct CommitLaneTests {
   private func add(
     _ key: String, in test: TestDatabase, counting runs: Counter, isBrief: Bool = false, isUrgent: Bool = false
   ) async throws(StorageError) -> Int64 {
-    try await test.database.write("add \(key)", isUrgent: isUrgent, isBrief: isBrief) { db throws(StorageError) in
+    try await test.database.write("add \(key)", isUrgent: isUrgent, about: isBrief ? [key] : nil) {
+      db throws(StorageError) in
       runs.add()
       return try await db.first(
         """
@@ -317,7 +318,7 @@ struct CommitLaneTests {
       """)
     let adding = Task {
       try await test.database.change(
-        "INSERT INTO numbers VALUES ('a', 1) RETURNING pg_current_xact_id()::text::bigint", [], as: "add"
+        "INSERT INTO numbers VALUES ('a', 1) RETURNING pg_current_xact_id()::text::bigint", [], about: [], as: "add"
       ) { $0.integer(0) }
     }
     try await commit.lose()

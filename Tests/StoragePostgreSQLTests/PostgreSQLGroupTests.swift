@@ -49,7 +49,7 @@ struct PostgreSQLGroupTests {
   /// Adds one to a number in one statement. Answers its transaction.
   private func adding(_ key: String, in test: TestDatabase) -> Work {
     {
-      try await test.database.change(Self.add, [.text(key)], as: "add \(key)") { $0.integer(0) } ?? -1
+      try await test.database.change(Self.add, [.text(key)], about: [], as: "add \(key)") { $0.integer(0) } ?? -1
     }
   }
 
@@ -60,7 +60,7 @@ struct PostgreSQLGroupTests {
     before beginning: @escaping @Sendable (PostgreSQLConnection) async throws(StorageError) -> Void = { _ in }
   ) -> Work {
     {
-      try await test.database.write("write \(key)", isBrief: true) { db throws(StorageError) in
+      try await test.database.write("write \(key)", about: [key]) { db throws(StorageError) in
         try await beginning(db)
         let transaction = try await db.first(Self.add, .text(key)) { $0.integer(0) } ?? -1
         try await body(db)
@@ -92,12 +92,59 @@ struct PostgreSQLGroupTests {
     for key in ["a", "b", "c", "alone"] { #expect(try await test.number(key) == 1) }
   }
 
-  @Test("runs in its order, each seeing those before it")
+  @Test("runs side by side when it is about different rows: each goes on when all have asked")
+  func sideBySide() async throws {
+    let test = try await TestDatabase(connections: 1, groupDuration: .seconds(60))
+    let log = Mutex<[String]>([])
+    let works = ["a", "b", "c", "a"].enumerated().map { number, key in
+      writing(key, in: test) { db throws(StorageError) in
+        log.withLock { $0.append("\(key)\(number) first") }
+        let seen = try await db.first("SELECT number FROM numbers WHERE key = $1", .text(key)) { $0.integer(0) }
+        log.withLock { $0.append("\(key)\(number) sees \(seen ?? 0)") }
+      } before: { _ in
+        log.withLock { $0.append("\(key)\(number) begins") }
+      }
+    }
+    let results = try await together(in: test, works)
+    #expect(Set(try results.map { try $0.get() }).count == 1)
+    #expect(
+      log.withLock(\.self) == [
+        "a0 begins", "b1 begins", "c2 begins", "a0 first", "b1 first", "c2 first", "a0 sees 1", "b1 sees 1",
+        "c2 sees 1",
+        // The second about the same row, when the first has ended.
+        "a3 begins", "a3 first", "a3 sees 2",
+      ])
+  }
+
+  @Test("keeps its order for those about the same rows, whatever else they are about")
+  func chains() async throws {
+    let test = try await TestDatabase(connections: 1, groupDuration: .seconds(60))
+    let log = Mutex<[String]>([])
+    let rows = [["x", "y"], ["y", "z"], ["x"], ["z"], ["w"]]
+    let works = rows.map { rows -> Work in
+      { @Sendable in
+        try await test.database.write("write", about: rows) { db throws(StorageError) in
+          for key in rows {
+            _ = try await db.first(Self.add, .text(key)) { $0.integer(0) }
+            log.withLock { $0.append("\(rows.joined())") }
+          }
+          return 0
+        }
+      }
+    }
+    for result in try await together(in: test, works) { _ = try result.get() }
+    #expect(log.withLock(\.self) == ["xy", "w", "xy", "yz", "x", "yz", "z"])
+    for (key, number) in ["w": 1, "x": 2, "y": 2, "z": 2] as [String: Int64] {
+      #expect(try await test.number(key) == number)
+    }
+  }
+
+  @Test("runs in its order, each seeing those before it, when it is about the same row")
   func ordering() async throws {
     let test = try await TestDatabase(connections: 1, groupDuration: .seconds(60))
     let works = (0..<20).map { _ -> Work in
       { @Sendable in
-        try await test.database.write("count", isBrief: true) { db throws(StorageError) in
+        try await test.database.write("count", about: ["k"]) { db throws(StorageError) in
           let found = try await db.first("SELECT number FROM numbers WHERE key = 'k' FOR UPDATE") { $0.integer(0) } ?? 0
           try await db.execute(
             "INSERT INTO numbers VALUES ('k', $1) ON CONFLICT (key) DO UPDATE SET number = $1", .integer(found + 1))
@@ -115,7 +162,8 @@ struct PostgreSQLGroupTests {
     let test = try await TestDatabase(connections: 1, groupDuration: .seconds(60))
     try await test.put("there", 7)
     let failing: Work = {
-      Int64(try await test.database.change("INSERT INTO numbers VALUES ('there', 1)", [], as: "insert again"))
+      let sql = "INSERT INTO numbers VALUES ('there', 1)"
+      return Int64(try await test.database.change(sql, [], about: [], as: "insert again"))
     }
     let results = try await together(
       in: test, [adding("a", in: test), writing("b", in: test), failing, adding("a", in: test), adding("c", in: test)])
@@ -220,7 +268,7 @@ struct PostgreSQLGroupTests {
   @Test("goes back behind what is urgent")
   func undoneBehindUrgent() throws {
     func operation(isUrgent: Bool = false) -> PostgreSQLOperation<Int> {
-      PostgreSQLOperation(name: "count", isReading: false, isUrgent: isUrgent, isBrief: true, work: .body { _ in 1 })
+      PostgreSQLOperation(name: "count", isReading: false, isUrgent: isUrgent, about: [], work: .body { _ in 1 })
     }
     var queue = PostgreSQLQueue()
     let (first, second, urgent) = (operation(), operation(), operation(isUrgent: true))
@@ -243,7 +291,7 @@ struct PostgreSQLGroupTests {
     let (large, small) = (NetworkAddress("192.0.2.1"), NetworkAddress("192.0.2.2"))
     func operation(of source: NetworkAddress?, isBrief: Bool = true) -> PostgreSQLOperation<Int> {
       CallPlace.$current.withValue(CallPlace(holder: source)) {
-        PostgreSQLOperation(name: "count", isReading: false, isBrief: isBrief, work: .body { _ in 1 })
+        PostgreSQLOperation(name: "count", isReading: false, about: isBrief ? [] : nil, work: .body { _ in 1 })
       }
     }
     var queue = PostgreSQLQueue()
@@ -277,6 +325,7 @@ struct PostgreSQLGroupTests {
     let breaking = writing("breaking", in: test) { db throws(StorageError) in
       runs.add()
       db.breakSocket()
+      _ = try await db.first("SELECT 1") { $0.integer(0) }
     }
     let results = try await together(
       in: test, [adding("a", in: test), writing("b", in: test), breaking, writing("c", in: test)])

@@ -83,7 +83,8 @@ struct PostgreSQLPipelineTests {
 @Suite("One statement that is all of an operation")
 struct PostgreSQLStatementTests {
   private func change(_ test: TestDatabase) async throws(StorageError) -> Int {
-    try await test.database.change("INSERT INTO numbers VALUES ($1, $2)", [.text("a"), .integer(1)], as: "insert")
+    let insert = "INSERT INTO numbers VALUES ($1, $2)"
+    return try await test.database.change(insert, [.text("a"), .integer(1)], about: [], as: "insert")
   }
 
   @Test("counts its rows, or answers the first")
@@ -91,8 +92,8 @@ struct PostgreSQLStatementTests {
     let test = try await TestDatabase()
     #expect(try await change(test) == 1)
     let sql = "UPDATE numbers SET number = number + 1 WHERE key = $1 RETURNING number"
-    #expect(try await test.database.change(sql, [.text("a")], map: { $0.integer(0) }) == 2)
-    #expect(try await test.database.change(sql, [.text("b")], map: { $0.integer(0) }) == nil)
+    #expect(try await test.database.change(sql, [.text("a")], about: [], map: { $0.integer(0) }) == 2)
+    #expect(try await test.database.change(sql, [.text("b")], about: [], map: { $0.integer(0) }) == nil)
     #expect(try await test.database.find("SELECT number FROM numbers", [], map: { $0.integer(0) }) == 2)
   }
 

@@ -12,8 +12,8 @@ package protocol IdentityCommand: Sendable {
   /// What errors and logs call it.
   static var name: String { get }
 
-  /// Whether it asks for a few rows by their keys and seldom fails: see `IdentityOperation`.
-  var isBrief: Bool { get }
+  /// What it is about, if it asks for a few rows by their keys and seldom fails: see `IdentityOperation`.
+  var rows: [String]? { get }
 
   /// The network address that it comes from, for the record; empty where it is not told.
   var address: String { get }
@@ -28,7 +28,7 @@ package protocol IdentityCommand: Sendable {
 }
 
 extension IdentityCommand {
-  package var isBrief: Bool { false }
+  package var rows: [String]? { nil }
   package var address: String { "" }
 }
 
@@ -68,7 +68,7 @@ private struct Recorded<Command: IdentityCommand>: IdentityOperation {
   let audit: AuditChain
 
   static var name: String { Command.name }
-  var isBrief: Bool { command.isBrief }
+  var rows: [String]? { command.rows }
 
   func run(
     in rows: some IdentityTransaction

@@ -14,7 +14,7 @@ package struct Refresh: IdentityCommand {
   /// its session, and everybody holds them before their sessions: it is run once more then.
   fileprivate var holdsSubject = false
   /// Whoever finds a stolen token may have many sessions to end.
-  package var isBrief: Bool { !holdsSubject }
+  package var rows: [String]? { holdsSubject ? nil : ["session \(session)"] }
   /// Whether the token was made for this session, by the session's seed; nothing changes unless it says yes.
   package var isGenuine: @Sendable (Session) -> Bool
 

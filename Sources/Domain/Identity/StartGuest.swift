@@ -6,7 +6,9 @@ import Storage
 /// session on the device.
 package struct StartGuest: IdentityCommand {
   package static let name = "start a guest"
-  package var isBrief: Bool { true }
+  /// Of several devices of a guest each begins and ends sessions of its own, and a challenge is used up by one statement. A
+  /// refresh of a session that ends here reads and renews it before, or sees that it has ended.
+  package var rows: [String]? { ["device \(device.keyThumbprint)"] }
 
   package var device: DeviceRegistration
   /// What the device signed; it holds once.

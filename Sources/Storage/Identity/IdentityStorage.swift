@@ -8,7 +8,8 @@
 /// 4. a line in `Tests/StorageConformance/Engines.swift`, whose suites say what is wrong or missing.
 package protocol IdentityStorage: Sendable {
   /// Runs an operation as one change, and returns once that is durable. Whatever it throws, nothing of it is stored. May
-  /// be answered together with others, in any order, but never in the midst of another: see ``IdentityTransaction``.
+  /// be answered together with others, in any order, but never in the midst of another that is about the same: see
+  /// ``IdentityTransaction`` and ``IdentityOperation/rows``.
   func write<Operation: IdentityOperation>(
     _ operation: Operation
   ) async throws(StorageError) -> Operation.Outcome
@@ -42,8 +43,11 @@ package protocol IdentityOperation: Sendable {
   /// What the engine calls it in its errors.
   static var name: String { get }
 
-  /// Whether it asks for a few rows by their keys and seldom fails, so that an engine may commit it together with others.
-  var isBrief: Bool { get }
+  /// What it is about, if it asks for a few rows by their keys and seldom fails: an engine may do it side by side with others
+  /// that are about other rows, in one transaction, where a row's lock keeps none of them out: one that two such operations both
+  /// lock or change must be among these rows, or what they do must be the same as one after the other. Nil for what is to have a
+  /// transaction of its own.
+  var rows: [String]? { get }
 
   /// Awaits the transaction's methods, one after the other, and nothing else. An engine may call it again from the
   /// beginning when the transaction could not be committed: it depends on the rows and on its own values alone.
@@ -51,7 +55,7 @@ package protocol IdentityOperation: Sendable {
 }
 
 extension IdentityOperation {
-  package var isBrief: Bool { false }
+  package var rows: [String]? { nil }
 }
 
 /// One transaction over identity's rows, table by table.

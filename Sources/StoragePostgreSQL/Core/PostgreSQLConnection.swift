@@ -23,6 +23,8 @@ package final class PostgreSQLConnection {
   private var lane: CommitLane?
   /// The running transaction, when nobody knows whether it was committed, and somebody can look.
   private(set) var unknown: CommitMark?
+  /// Where operations wait for their answers that run side by side.
+  var rounds: PostgreSQLRounds?
 
   /// Blocks until the database answers or the time to connect is over, at each host of the URL. `hasLane`: its commits can be
   /// looked up; the part's tables have ``CommitLane/statements``.
@@ -63,8 +65,8 @@ package final class PostgreSQLConnection {
       SELECT set_config('synchronous_commit', 'on', false)
       WHERE current_setting('synchronous_commit') IN ('off', 'local')
       """)
-    let encoding = try rows(
-      "SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()", [])
+    let encoding = try only(
+      "SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()", [], isReading: true)
     guard PostgreSQLRow(encoding, 0).text(0) == "UTF8" else {
       throw StorageError(.unavailable, operation: operation, detail: "the database's encoding is not UTF8")
     }
@@ -87,11 +89,11 @@ package final class PostgreSQLConnection {
 
   /// Runs a statement. Returns how many rows it changed.
   package func change(_ sql: String, _ values: PostgreSQLValue...) async throws(StorageError) -> Int {
-    try rows(sql, values).changes
+    try await rows(sql, values).changes
   }
 
   package func change(_ sql: String, _ values: [PostgreSQLValue]) async throws(StorageError) -> Int {
-    try rows(sql, values).changes
+    try await rows(sql, values).changes
   }
 
   /// Every row, in the statement's order.
@@ -100,7 +102,7 @@ package final class PostgreSQLConnection {
     _ values: PostgreSQLValue...,
     map: (PostgreSQLRow) throws(StorageError) -> Value
   ) async throws(StorageError) -> [Value] {
-    try Self.all(try rows(sql, values), map)
+    try Self.all(try await rows(sql, values), map)
   }
 
   package func all<Value>(
@@ -108,7 +110,7 @@ package final class PostgreSQLConnection {
     _ values: [PostgreSQLValue],
     map: (PostgreSQLRow) throws(StorageError) -> Value
   ) async throws(StorageError) -> [Value] {
-    try Self.all(try rows(sql, values), map)
+    try Self.all(try await rows(sql, values), map)
   }
 
   /// The first row, or nil.
@@ -117,7 +119,7 @@ package final class PostgreSQLConnection {
     _ values: PostgreSQLValue...,
     map: (PostgreSQLRow) throws(StorageError) -> Value
   ) async throws(StorageError) -> Value? {
-    try rows(sql, values).first(map)
+    try await rows(sql, values).first(map)
   }
 
   package func first<Value>(
@@ -125,7 +127,7 @@ package final class PostgreSQLConnection {
     _ values: [PostgreSQLValue],
     map: (PostgreSQLRow) throws(StorageError) -> Value
   ) async throws(StorageError) -> Value? {
-    try rows(sql, values).first(map)
+    try await rows(sql, values).first(map)
   }
 
   /// Holds the key of a table, whether a row has it or not, to the end of the transaction: whoever else locks it waits.
@@ -147,7 +149,8 @@ package final class PostgreSQLConnection {
     for statement in statements { try wire.send(statement, []) }
   }
 
-  private func rows(_ sql: String, _ values: [PostgreSQLValue]) throws(StorageError) -> PostgreSQLResult {
+  private func rows(_ sql: String, _ values: [PostgreSQLValue]) async throws(StorageError) -> PostgreSQLResult {
+    if let rounds { return try await rounds.answer(sql, values) }
     try send(sql, values)
     return try wire.settle(patience.statement)
   }
@@ -274,8 +277,8 @@ package final class PostgreSQLConnection {
     try wire.send(sql, values, receive)
   }
 
-  /// Takes the answers to what was sent outside of a transaction, and only reads.
-  func settleLookups() throws(StorageError) { try wire.settle(patience.statement) }
+  /// Takes the answers to all that was sent.
+  func settle() throws(StorageError) { try wire.settle(patience.statement) }
 
   /// Ends a transaction that only read: there is nothing to keep. Errors: of what was not waited for.
   func endReading() throws(StorageError) {

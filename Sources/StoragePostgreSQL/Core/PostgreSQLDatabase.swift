@@ -93,9 +93,10 @@ package final class PostgreSQLDatabase: Sendable {
   /// - Parameters:
   ///   - isUrgent: goes before all that waits, and however much that is: for the little that an instance may not go
   ///     without, such as its own sign of life.
-  ///   - isBrief: what waits at the same time is committed with it, as one transaction. For what asks for a few rows by
-  ///     their keys and seldom fails: what throws undoes all of them, and each is done by itself then. It waits for a lock
-  ///     only in a transaction of its own.
+  ///   - rows: what it is about, if it asks for a few rows by their keys and seldom fails: what waits at the same time is then
+  ///     committed with it, as one transaction, side by side with what is about other rows and after what is about the same.
+  ///     What throws undoes all of them, and each is done by itself then. It waits long for a lock only in a transaction of its
+  ///     own.
   ///
   /// Errors: `overloaded` at once when too much waits, and when the call's deadline (``CallDeadline``) passed before the work
   /// began, `unavailable` at once while there is no connection, `cancelled` when the calling task is cancelled before the
@@ -104,31 +105,32 @@ package final class PostgreSQLDatabase: Sendable {
   package func write<Value: Sendable>(
     _ name: String = #function,
     isUrgent: Bool = false,
-    isBrief: Bool = false,
+    about rows: [String]? = nil,
     _ body: @escaping @Sendable (PostgreSQLConnection) async throws(StorageError) -> Value
   ) async throws(StorageError) -> Value {
     try await PostgreSQLOperation(
-      name: name, isReading: false, isUrgent: isUrgent, isBrief: isBrief, work: .body(body)
+      name: name, isReading: false, isUrgent: isUrgent, about: rows, work: .body(body)
     ).perform(in: pool)
   }
 
-  /// Runs one statement that changes rows by their keys, as a brief transaction: see ``write(_:isUrgent:isBrief:_:)``.
+  /// Runs one statement that changes rows by their keys, as a brief transaction: see ``write(_:isUrgent:about:_:)``. It may come
+  /// in the midst of what is about other rows than `rows`.
   /// Returns how many rows it changed. Cost: one round trip, which others may share. Errors: as there, and `outcomeUnknown`
   /// also when it was done and its answer is lost.
   package func change(
-    _ sql: String, _ values: [PostgreSQLValue], as name: String = #function
+    _ sql: String, _ values: [PostgreSQLValue], about rows: [String], as name: String = #function
   ) async throws(StorageError) -> Int {
     let statement = PostgreSQLStatement(sql: sql, values: values) { result in result.changes }
-    return try await PostgreSQLOperation(name: name, isReading: false, isBrief: true, work: .statement(statement))
+    return try await PostgreSQLOperation(name: name, isReading: false, about: rows, work: .statement(statement))
       .perform(in: pool)
   }
 
   /// The first row that one statement answers, or nil: what it changes is a brief transaction, as above.
   package func change<Value: Sendable>(
-    _ sql: String, _ values: [PostgreSQLValue], as name: String = #function,
+    _ sql: String, _ values: [PostgreSQLValue], about rows: [String], as name: String = #function,
     map: @escaping @Sendable (PostgreSQLRow) throws(StorageError) -> Value
   ) async throws(StorageError) -> Value? {
-    try await first(sql, values, as: name, isReading: false, map)
+    try await first(sql, values, rows, as: name, isReading: false, map)
   }
 
   /// The first row that one statement finds, or nil. It changes nothing and reads a few rows by their keys. Cost: one round
@@ -137,17 +139,17 @@ package final class PostgreSQLDatabase: Sendable {
     _ sql: String, _ values: [PostgreSQLValue], as name: String = #function,
     map: @escaping @Sendable (PostgreSQLRow) throws(StorageError) -> Value
   ) async throws(StorageError) -> Value? {
-    try await first(sql, values, as: name, isReading: true, map)
+    try await first(sql, values, [], as: name, isReading: true, map)
   }
 
   private func first<Value: Sendable>(
-    _ sql: String, _ values: [PostgreSQLValue], as name: String, isReading: Bool,
+    _ sql: String, _ values: [PostgreSQLValue], _ rows: [String], as name: String, isReading: Bool,
     _ map: @escaping @Sendable (PostgreSQLRow) throws(StorageError) -> Value
   ) async throws(StorageError) -> Value? {
     let statement = PostgreSQLStatement(sql: sql, values: values) { result throws(StorageError) in
       try result.first(map)
     }
-    return try await PostgreSQLOperation(name: name, isReading: isReading, isBrief: true, work: .statement(statement))
+    return try await PostgreSQLOperation(name: name, isReading: isReading, about: rows, work: .statement(statement))
       .perform(in: pool)
   }
 

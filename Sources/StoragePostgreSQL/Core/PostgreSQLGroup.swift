@@ -2,8 +2,8 @@ import Storage
 
 /// Operations that waited at the same time and are done together: changes in one transaction, lookups in one go.
 ///
-/// The changes run one after the other, each seeing those before it, and are answered when all are committed. There is no
-/// savepoint between them. When one fails, all are undone and each is done by itself: so a change may fail only before
+/// The changes run side by side, those about the same rows one after the other, and are answered when all are committed. There
+/// is no savepoint between them. When one fails, all are undone and each is done by itself: so a change may fail only before
 /// anything of a group is committed, and what it decided without failing stands. A lone change is done so as well: it
 /// does not keep others waiting while it waits for a lock.
 struct PostgreSQLGroup {
@@ -29,7 +29,7 @@ struct PostgreSQLGroup {
 
   func run(on connection: PostgreSQLConnection) async -> End {
     switch kind {
-    case .change: await commit(on: connection)
+    case .change: commit(on: connection)
     case .lookup where members.count > 1: await lookUp(on: connection)
     case .lookup, .alone:
       switch await members[0].run(on: connection) {
@@ -43,48 +43,48 @@ struct PostgreSQLGroup {
     }
   }
 
-  private func commit(on connection: PostgreSQLConnection) async -> End {
-    let deadline = ContinuousClock.now + duration
-    var joined = 0
+  private func commit(on connection: PostgreSQLConnection) -> End {
     connection.begin(isReading: false, isGroup: true)
+    let rounds = PostgreSQLRounds.run(members, on: connection, until: .now + duration)
     do throws(StorageError) {
-      for member in members {
-        if joined > 0, .now > deadline { break }
-        joined += 1
-        try await member.join(connection)
-      }
+      if let failure = rounds.failure { throw failure }
       try connection.commit()
     } catch {
-      return end(after: error, on: connection, joined)
+      return end(after: error, on: connection, rounds.begun, left: rounds.left)
     }
-    for member in members[..<joined] { member.finish(nil) }
-    return .left(Array(members[joined...]))
+    for member in rounds.begun { member.finish(nil) }
+    return .left(rounds.left)
   }
 
   private func lookUp(on connection: PostgreSQLConnection) async -> End {
     do throws(StorageError) {
       connection.startOver()
       for member in members { try await member.join(connection) }
-      try connection.settleLookups()
+      try connection.settle()
     } catch {
-      return end(after: error, on: connection, members.count)
+      return end(after: error, on: connection, members, left: [])
     }
     for member in members { member.finish(nil) }
     return .done
   }
 
-  /// - Parameter joined: how many of them were begun.
-  private func end(after error: StorageError, on connection: PostgreSQLConnection, _ joined: Int) -> End {
+  /// - Parameter begun: of which something may have been asked.
+  private func end(
+    after error: StorageError, on connection: PostgreSQLConnection, _ begun: [any QueuedOperation],
+    left: [any QueuedOperation]
+  ) -> End {
+    let wasLost = connection.isBroken
     connection.rollBack()
     if error.fault != .outcomeUnknown {
       if connection.isUntouched { return .untouched }
-      guard connection.isBroken else { return .undone }
+      // What others had asked is no matter of theirs that one failed, nor that the connection was lost over undoing it.
+      guard wasLost else { return .undone }
     } else if let mark = connection.unknown {
       let entry = UnknownCommits.Entry(
-        mark: mark, operations: Array(members[..<joined]), isRunAgain: !connection.isGivenUp, failure: error)
-      return .unknown(entry, left: Array(members[joined...]))
+        mark: mark, operations: begun, isRunAgain: !connection.isGivenUp, failure: error)
+      return .unknown(entry, left: left)
     }
-    for member in members[..<joined] { member.finish(error) }
-    return .left(Array(members[joined...]))
+    for member in begun { member.finish(error) }
+    return .left(left)
   }
 }

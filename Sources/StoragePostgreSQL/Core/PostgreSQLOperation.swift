@@ -45,11 +45,16 @@ protocol QueuedOperation: AnyObject, Sendable {
   var holder: NetworkAddress? { get }
   /// Does not change while it waits.
   var kind: OperationKind { get }
+  /// What it is about. Of two in a group that are about the same the second begins when the first has ended, or was sent if that
+  /// is one statement.
+  var rows: [String] { get }
   /// Takes it on, before `run` or `join`. False: the caller went away or became late while it waited, and was answered.
   func begin() -> Bool
   /// Does the work by itself and answers the caller, or says why not. Never suspends.
   func run(on connection: PostgreSQLConnection) async -> OperationEnd
-  /// Does the work in a transaction of several, and keeps the result. Never suspends.
+  /// Writes its statement down and keeps the result once that is settled, if a statement is all of it.
+  func send(to connection: PostgreSQLConnection) throws(StorageError) -> Bool
+  /// Does the work in a transaction of several, and keeps the result. Suspends for answers, where the connection has rounds.
   func join(_ connection: PostgreSQLConnection) async throws(StorageError)
   /// Answers the caller: with `failure`, or with the result that `join` kept.
   func finish(_ failure: StorageError?)
@@ -111,6 +116,7 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
   private let name: String
   private let isReading: Bool
   private let work: Work
+  let rows: [String]
   let deadline: ContinuousClock.Instant?
   private let state: Mutex<State>
 
@@ -118,7 +124,7 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
     name: String,
     isReading: Bool,
     isUrgent: Bool = false,
-    isBrief: Bool = false,
+    about rows: [String]? = nil,
     deadline: ContinuousClock.Instant? = CallDeadline.current,
     work: Work
   ) {
@@ -127,7 +133,8 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
     self.isUrgent = isUrgent
     self.deadline = deadline
     self.work = work
-    state = Mutex(State(isAlone: !isBrief || isUrgent))
+    self.rows = rows ?? []
+    state = Mutex(State(isAlone: rows == nil || isUrgent))
   }
 
   var kind: OperationKind { state.withLock { $0.isAlone } ? .alone : isReading ? .lookup : .change }
@@ -195,12 +202,15 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
   }
 
   func join(_ connection: PostgreSQLConnection) async throws(StorageError) {
+    if try send(to: connection) { return }
+    if case .body(let body) = work { keep(.success(try await body(connection))) }
+  }
+
+  func send(to connection: PostgreSQLConnection) throws(StorageError) -> Bool {
     connection.operation = name
-    switch work {
-    case .body(let body): keep(.success(try await body(connection)))
-    case .statement(let statement):
-      try connection.send(statement.sql, statement.values) { [self] result in keep(statement.value(result)) }
-    }
+    guard case .statement(let statement) = work else { return false }
+    try connection.send(statement.sql, statement.values) { [self] result in keep(statement.value(result)) }
+    return true
   }
 
   private func keep(_ result: Result<Value, StorageError>?) {

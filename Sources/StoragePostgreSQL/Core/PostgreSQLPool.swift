@@ -161,8 +161,8 @@ final class PostgreSQLPool: Sendable {
       return state.wakes.count - 1
     }
     let isStarted = WorkerThread.start(isJoined: true) { [self] in
-      // Runs here and now and never suspends: what an operation awaits returns at once. Only so does the connection stay
-      // on its thread.
+      // Runs here and now and never suspends: what an operation awaits returns at once, or the operation is run by this
+      // thread where it does not (PostgreSQLRounds). Only so does the connection stay on its thread.
       let end = TaskEnd()
       Task.immediate {
         await live(thread, wake, preparation, report)

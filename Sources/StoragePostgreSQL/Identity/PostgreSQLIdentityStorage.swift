@@ -16,7 +16,7 @@ package struct PostgreSQLIdentityStorage: IdentityStorage {
   package func write<Operation: IdentityOperation>(
     _ operation: Operation
   ) async throws(StorageError) -> Operation.Outcome {
-    try await database.write(Operation.name, isBrief: operation.isBrief) { db async throws(StorageError) in
+    try await database.write(Operation.name, about: operation.rows) { db async throws(StorageError) in
       try await operation.run(in: PostgreSQLIdentityTransaction(db: db))
     }
   }

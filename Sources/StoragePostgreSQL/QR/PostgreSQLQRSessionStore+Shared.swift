@@ -27,14 +27,14 @@ extension PostgreSQLQRSessionStore: SharedQRSessionStore {
     of id: QRSessionID, by holder: [UInt8], for turn: Duration
   ) async throws(StorageError) -> Int64? {
     try await database.change(
-      Self.take, [.bytes(id.bytes), .bytes(holder), .integer(turn.wholeMilliseconds)]
+      Self.take, [.bytes(id.bytes), .bytes(holder), .integer(turn.wholeMilliseconds)], about: Self.rows(of: id)
     ) { $0.integer(0) }
   }
 
   package func giveUpRedemption(of id: QRSessionID, by holder: [UInt8]) async throws(StorageError) {
     _ = try await database.change(
       "UPDATE qr_redemptions SET held_until = \(Self.now) WHERE id = $1 AND holder = $2 AND answer IS NULL",
-      [.bytes(id.bytes), .bytes(holder)])
+      [.bytes(id.bytes), .bytes(holder)], about: Self.rows(of: id))
   }
 
   private static let take = """
@@ -52,7 +52,7 @@ extension PostgreSQLQRSessionStore: SharedQRSessionStore {
     _ before: QRSession, for session: QRSession, handingOver redemption: QRRedemption, at now: Timestamp
   ) async throws(StorageError) -> QRRedemption.Outcome {
     let values = Self.exchangeValues(before, session, now)
-    return try await database.write(isBrief: true) { db throws(StorageError) in
+    return try await database.write(about: Self.rows(of: before.id)) { db throws(StorageError) in
       let held = try await db.first(
         "SELECT 1::bigint FROM qr_redemptions WHERE id = $1 AND holder = $2 AND answer IS NULL FOR UPDATE",
         .bytes(before.id.bytes), .bytes(redemption.holder)

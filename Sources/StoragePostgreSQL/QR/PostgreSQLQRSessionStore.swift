@@ -13,7 +13,8 @@ package final class PostgreSQLQRSessionStore: QRSessionStore {
   package var guesses: (any GuessCounts)? { PostgreSQLGuessCounts(database: database) }
 
   package func insert(_ session: QRSession) async throws(StorageError) {
-    _ = try await database.change(PostgreSQLQRSessionRow.insert, PostgreSQLQRSessionRow.values(of: session))
+    // Nobody else knows its id yet.
+    _ = try await database.change(PostgreSQLQRSessionRow.insert, PostgreSQLQRSessionRow.values(of: session), about: [])
   }
 
   package func exchange(
@@ -21,8 +22,12 @@ package final class PostgreSQLQRSessionStore: QRSessionStore {
     for session: QRSession,
     at now: Timestamp
   ) async throws(StorageError) -> Bool {
-    try await database.change(PostgreSQLQRSessionRow.exchange, Self.exchangeValues(before, session, now)) == 1
+    try await database.change(
+      PostgreSQLQRSessionRow.exchange, Self.exchangeValues(before, session, now), about: Self.rows(of: before.id)) == 1
   }
+
+  /// What is about one session, or the handing over of it, never comes in the midst of something else that is.
+  static func rows(of id: QRSessionID) -> [String] { ["\(id)"] }
 
   static func exchangeValues(_ before: QRSession, _ session: QRSession, _ now: Timestamp) -> [PostgreSQLValue] {
     let state = before.phase.state

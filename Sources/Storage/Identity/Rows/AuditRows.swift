@@ -4,7 +4,7 @@ import LatchkeyModel
 /// once.
 package protocol AuditRows {
   /// Where a chain ends that the operation may append to: at its last event, at what is kept of one that was forgotten, or
-  /// where it begins. Until the operation ends no other one appends to that chain.
+  /// where it begins. Until the operation has appended to that chain, or ends, no other one does: it appends at once.
   func lockEnd() async throws(StorageError) -> AuditEnd
 
   /// Appends events to their chain, in their order, and gives them their places in the log.

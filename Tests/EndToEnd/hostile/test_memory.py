@@ -4,8 +4,10 @@ import concurrent.futures
 import contextlib
 import time
 
+import frames
 from frames import call
 from target import Target
+from test_fairness import script_requests
 
 CONNECTIONS, CALLS = 300, 100
 # Answered by a handler, which has an object of its own on its stream: an error, for the request is empty.
@@ -40,6 +42,23 @@ def test_memory_after_a_burst(tls_target):
             client.send(burst)
             assert all(client.status(number) == INVALID_ARGUMENT for number in range(1, 2 * CALLS, 2))
         wait_until_below(tls_target, CONNECTIONS * PER_CONNECTION + SLACK, before)
+    wait_until_below(tls_target, SLACK, before)
+
+
+def test_memory_of_a_page_that_nobody_reads(tls_target):
+    """A page that is kept is in memory once, however many answers of it wait for windows that stay closed"""
+    requests = b"".join(script_requests(number) for number in range(1, 2 * CALLS, 2))
+    tls_target.call()
+    before = tls_target.resident
+    with contextlib.ExitStack() as stack:
+        for _ in range(100):
+            client = stack.enter_context(tls_target.connect((frames.INITIAL_WINDOW_SIZE, 0)))
+            client.send(requests)
+            client.barrier()
+        waiting = int(tls_target.metrics()["server_buffered_bytes"])
+        assert waiting > 100 * CALLS * 8 * 1024, "not all of it waits: this test measures nothing"
+        more = tls_target.resident - before
+        assert more < waiting / 2, f"{more >> 20} MiB more for {waiting >> 20} MiB of answers"
     wait_until_below(tls_target, SLACK, before)
 
 

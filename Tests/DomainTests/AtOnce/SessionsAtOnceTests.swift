@@ -39,6 +39,39 @@ struct SessionsAtOnceTests {
     #expect(try await world.isChainWhole())
   }
 
+  @Test(
+    "C3: devices that start while their sessions are renewed have one session each, and the one before was renewed once or not",
+    arguments: WorldEngine.allCases)
+  func startsAndRenewals(_ engine: WorldEngine) async throws {
+    let world = try await engine.world()
+    for round in 0..<5 {
+      var before: [Session] = []
+      for device in 0..<8 { before.append(try await world.guest("key \(round) \(device)")) }
+      let sessions = before
+      // Three renewals and two starts of each.
+      let outcomes = try await world.forty { number -> (session: SessionID, Refresh.Outcome?) in
+        let session = sessions[number % 8]
+        guard number >= 24 else { return (session.id, try await world.refresh(session.id, 1)) }
+        let started = try await world.guest("key \(round) \(number % 8)")
+        #expect(started.subject == session.subject)
+        return (session.id, nil)
+      }
+      for session in before {
+        let live = try await world.live(of: session.subject)
+        #expect(live.count == 1 && live.first?.id != session.id)
+        let after = try #require(try await world.session(session.id))
+        #expect(after.ended?.why == .replaced)
+        let renewals = outcomes.filter { $0.session == session.id }.compactMap(\.1)
+        let renewed = renewals.filter {
+          if case .refreshed(let renewed) = $0 { renewed.family.generation == 2 } else { false }
+        }
+        #expect(renewed.count + renewals.filter { $0 == .ended(.replaced) }.count == 3)
+        #expect(after.family.generation == (renewed.isEmpty ? 1 : 2))
+      }
+    }
+    #expect(try await world.isChainWhole())
+  }
+
   @Test("C3: forty who register one name leave one account, and one guest becomes one", arguments: WorldEngine.allCases)
   func registrations(_ engine: WorldEngine) async throws {
     let world = try await engine.world()

@@ -5,7 +5,7 @@ internal import NIOCore
 ///
 /// Connections that wait would have the event loop try again and again meanwhile. The last files are for everything else:
 /// the system's libraries end a process that cannot open one (libdispatch looks at its threads in /proc). What is accepted
-/// between two looks at the sockets is accepted though the pause began with the first of it, so that after one there is one
+/// between two looks at the sockets is accepted though there may be room for its first only, so that after one there is one
 /// at a time: a low number that is free does not say how many others are.
 ///
 /// Cost: three system calls for all connections that are accepted between two looks.
@@ -14,16 +14,10 @@ final class AcceptPause: ChannelInboundHandler {
 
   private static let shortages: Set<CInt> = [EMFILE, ENFILE, ENOBUFS, ENOMEM]
   private var isPaused = false
-  private var hasLooked = false
 
-  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    if !hasLooked, !Self.hasSpareFiles { pause(context) }
-    hasLooked = true
-    context.fireChannelRead(data)
-  }
-
+  /// What is accepted between two looks at the sockets is there: nothing more is when too few files are left.
   func channelReadComplete(context: ChannelHandlerContext) {
-    hasLooked = false
+    if !Self.hasSpareFiles { pause(context) }
     context.fireChannelReadComplete()
   }
 

@@ -160,10 +160,6 @@ enum Limits {
   /// turns counted: two turns, so that a loop which only answers honest calls rarely comes to it.
   static let promptWork = TimeAmount.milliseconds(1)
 
-  /// Connections of a source that come when it has none waiting and are set up before those of others: what an app opens at
-  /// once.
-  static let firstNewcomers = 4
-
   /// What is left of a turn when many connections have more to do than their turns allow: some calls, so that going
   /// from one to the next costs little beside them.
   static let shortestTurn = TimeAmount.microseconds(50)

@@ -2,9 +2,9 @@ internal import NIOCore
 
 /// New connections that wait to be set up, by their sources.
 ///
-/// A source that had none here comes next, with its first few, by turns with those that have more: who opens one now and
-/// then does not wait for hundreds that open one after the other, and however many come for the first time, half of the turns
-/// are for who waits longer. A source stays known until its turn comes and it has nothing, so that nobody is new all the time.
+/// A source that had none here comes next with its first, by turns with those that have more: who opens one now and then does
+/// not wait for hundreds that open one after the other, and however many come for the first time, half of the turns are for who
+/// waits longer. A source stays known until its turn comes and it has nothing, so that nobody is new all the time.
 ///
 /// Each operation costs a look or two into a hash table.
 struct NewcomerTurns<Element> {
@@ -14,8 +14,6 @@ struct NewcomerTurns<Element> {
   private var new = CircularBuffer<TurnSource>()
   /// All others, the next one first.
   private var known = CircularBuffer<TurnSource>()
-  /// How many more of the first source of `new` come before its turn is over.
-  private var left = Limits.firstNewcomers
   private var wasNew = false
   private(set) var count = 0
 
@@ -40,18 +38,11 @@ struct NewcomerTurns<Element> {
   }
 
   private mutating func popNext() -> Element? {
-    if let source = new.first, !wasNew || known.isEmpty || left < Limits.firstNewcomers {
-      let element = rows[source]?.popFirst()
-      left -= 1
-      if left == 0 || rows[source]?.isEmpty != false {
-        new.removeFirst()
-        known.append(source)
-        left = Limits.firstNewcomers
-        wasNew = true
-      }
-      return element
+    wasNew.toggle()
+    if wasNew || known.isEmpty, let source = new.popFirst() {
+      known.append(source)
+      return rows[source]?.popFirst()
     }
-    wasNew = false
     while let source = known.popFirst() {
       if let element = rows[source]?.popFirst() {
         known.append(source)

@@ -29,7 +29,8 @@ import Testing
     #expect(door.take(2).contains("x"))
   }
 
-  @Test("R50: who waits has half of the turns, however many come for the first time, and with how much", arguments: [1, 4])
+  @Test(
+    "R50: who waits has half of the turns, however many come for the first time, and with how much", arguments: [1, 4])
   func known(pieces: Int) {
     var door = Door()
     door.append("x", of: 0, count: 100)

@@ -6,7 +6,7 @@ internal import NIOCore
 /// not wait for hundreds that open one after the other, and however many come for the first time, half of the turns are for who
 /// waits longer. A source stays known until its turn comes and it has nothing, so that nobody is new all the time.
 ///
-/// Each operation costs a look or two into a hash table.
+/// Each operation costs a look or two into a hash table, on average: a turn passes over those that have nothing any more.
 struct NewcomerTurns<Element> {
   /// Those that have something, or had a turn not long ago.
   private var rows: [TurnSource: CircularBuffer<Element>] = [:]

@@ -97,6 +97,7 @@ let package = Package(
     system("CZlib", "zlib", "zlib1g-dev"),
     system("CCurl", "libcurl", "libcurl4-openssl-dev"),
     // A word of C's that Swift lacks.
+    .systemLibrary(name: "CListen"),
     .systemLibrary(name: "CPrefetch"),
 
     // Who calls, and how much of what is bounded each may hold.
@@ -112,7 +113,7 @@ let package = Package(
     module("TransportClient", ["Transport", "HTTP2", "TLS", "GRPC", nio, nioPosix, deque], settings: hot),
     module(
       "TransportServer",
-      ["Callers", "Transport", "HTTP2", "TLS", "GRPC", nio, nioPosix, nioHTTP1, logging], settings: hot),
+      ["Callers", "CListen", "Transport", "HTTP2", "TLS", "GRPC", nio, nioPosix, nioHTTP1, logging], settings: hot),
 
     // Messages: protobuf-c, the generator and what it generates.
     module("Protobuf", ["CProtobufC", nio]),

@@ -214,12 +214,22 @@ enum Limits {
   /// The pause in accepting when there is no room for another connection, such as no file descriptor: a tenth of a
   /// second's wait for those who come, and ten attempts a second.
   static let acceptPause = TimeAmount.milliseconds(100)
-  /// Connections that are accepted between two looks at the sockets: two milliseconds' work. Whoever comes waits for those
-  /// before it in the kernel, where all are in one line, and only then by turns of the sources.
-  static let acceptsAtOnce: UInt = 64
-  /// The files of this process that connections leave to everything else: ``acceptsAtOnce`` of two listeners, and 32 for
-  /// databases, logs and what the system's libraries open for a moment.
+  /// The files of this process that connections leave to everything else: databases, logs and what the system's libraries
+  /// open for a moment.
   static let spareFiles = 160
+
+  /// Connections that all sources together have on each loop that everybody uses before their parts become small, and those
+  /// that each has there in any case: what a family or a small office has. The end of a hundred takes some two milliseconds.
+  static let placesOfLoop = 256
+  static let placesOfSource = 16
+
+  /// How long who had more is a crowd after it has fewer, and how many crowds are looked at for one new connection, so that
+  /// none waits for all that were there.
+  static let crowdTime = TimeAmount.seconds(60)
+  static let crowdsAtOnce = 16
+
+  /// How long the listener waits for a place to wait in where all are taken: some connections are set up in that time.
+  static let waitForPlace = TimeAmount.milliseconds(1)
 
   /// How long there must have been no stream before what a connection keeps for the next ones is freed, unless it is for
   /// so many at most as a client with a few calls at a time has. Whoever polls, every two seconds, comes back sooner.

@@ -1,5 +1,6 @@
 package import Callers
 package import GRPC
+internal import Glibc
 package import HTTP2
 package import Logging
 package import NIOCore
@@ -70,14 +71,15 @@ package final class RPCServer: Sendable {
   private struct State {
     /// When connections that do nothing were last asked to go.
     var lastPressure: NIODeadline?
-    var listener: (any Channel)?
+    var listener: Listener?
     var connections: [ObjectIdentifier: any Channel] = [:]
     var isShuttingDown = false
     var whenEmpty: [CheckedContinuation<Void, Never>] = []
   }
 
   private let environment: ServerEnvironment
-  private let group: any EventLoopGroup
+  private let places: LoopPlaces
+  private let waitingRoom: WaitingRoom
   /// Of each event loop.
   private let turns: [ObjectIdentifier: LoopTurns]
   private let arrivals: [ObjectIdentifier: Arrivals]
@@ -85,20 +87,22 @@ package final class RPCServer: Sendable {
 
   /// - Parameters:
   ///   - group: the event loops to run on; one thread per core by default.
+  ///   - crowd: those of sources with many connections. None: they share the others.
   ///   - pages: besides `/healthz`, which every port has.
   package init(
     configuration: Configuration,
     group: (any EventLoopGroup)? = nil,
+    crowd: (any EventLoopGroup)? = nil,
     routes: [RPCRoute],
     interceptors: [any ServerInterceptor] = [],
     pages: [Page] = [],
     statusDetailsEncoder: @escaping StatusDetailsEncoder = { _ in nil },
     logger: Logger
   ) {
-    let group = group ?? MultiThreadedEventLoopGroup.singleton
-    self.group = group
-    var turns: [ObjectIdentifier: LoopTurns] = [:]
-    for loop in group.makeIterator() { turns[ObjectIdentifier(loop)] = LoopTurns(loop) }
+    let loops = Array((group ?? MultiThreadedEventLoopGroup.singleton).makeIterator())
+    let crowd = crowd.map { Array($0.makeIterator()) } ?? []
+    places = LoopPlaces(loops, crowdLoops: crowd)
+    let turns = Dictionary((loops + crowd).map { (ObjectIdentifier($0), LoopTurns($0)) }) { first, _ in first }
     self.turns = turns
     environment = ServerEnvironment(
       configuration: configuration,
@@ -108,37 +112,57 @@ package final class RPCServer: Sendable {
       statusDetailsEncoder: statusDetailsEncoder,
       logger: logger
     )
-    let (budget, proxies) = (environment.budget, configuration.proxies)
-    let capacity = max(environment.budget.bounds.arrivals / turns.count, 2)
-    arrivals = turns.mapValues { Arrivals($0, budget, proxies, capacity: capacity) }
+    let room = WaitingRoom(capacity: max(environment.budget.bounds.arrivals, 2))
+    let table = environment.budget.table
+    waitingRoom = room
+    arrivals = turns.mapValues { Arrivals($0, table, room) }
   }
 
   /// Binds and begins to serve. Answers the address, with the port that was taken.
   package func start() async throws -> SocketAddress {
-    let configuration = environment.configuration
-    let arrivals = arrivals
-    let bootstrap = ServerBootstrap(group: group)
-      .serverChannelOption(.backlog, value: Limits.backlog)
-      .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-      .serverChannelOption(.maxMessagesPerRead, value: Limits.acceptsAtOnce)
-      .serverChannelInitializer { channel in
-        channel.eventLoop.makeCompletedFuture {
-          try channel.pipeline.syncOperations.addHandler(AcceptPause())
-          try channel.pipeline.syncOperations.addHandler(Reception(arrivals) { [self] in try setUp($0) })
-        }
-      }
-    let listener = try await bootstrap.bind(host: configuration.host, port: configuration.port).get()
+    let listener = try await Listener.open(host: environment.configuration.host, port: environment.configuration.port)
     state.withLock { $0.listener = listener }
-    guard let address = listener.localAddress else { throw ChannelError.unknownLocalAddress }
-    return address
+    listener.start { [self] in receive($0) }
+    return listener.address
+  }
+
+  /// Hands a connection that was accepted to an event loop. Those behind it wait in the kernel until there is a place for it, unless
+  /// its source has its part of them.
+  func receive(_ socket: AcceptedSocket) {
+    let address = socket.address?.networkAddress
+    let isShared = address.map { environment.configuration.proxies.trusts($0) } ?? false
+    while true {
+      let verdict = waitingRoom.enter(address?.source)
+      if verdict == .granted { break }
+      guard verdict == .full || isShared, !state.withLock({ $0.isShuttingDown }) else {
+        environment.budget.connectionRefused()
+        return socket.close()
+      }
+      usleep(useconds_t(Limits.waitForPlace.nanoseconds / 1000))
+    }
+    let (loop, place) = places.take(for: address?.source, isShared: isShared)
+    loop.execute { [self] in
+      arrivals[ObjectIdentifier(loop)]?.arrived(socket, isShared: isShared) { descriptor in
+        let bootstrap = ClientBootstrap(group: loop).channelInitializer { channel in
+          // Until then the place is taken.
+          channel.closeFuture.whenComplete { _ in withExtendedLifetime(place) {} }
+          return channel.eventLoop.makeCompletedFuture { try self.setUp(channel) }
+        }
+        // Closes it if the initializer throws.
+        _ = bootstrap.withConnectedSocket(descriptor)
+      }
+    }
   }
 
   /// Gives a new connection its options and handlers. On its event loop, before anything is read.
+  ///
+  /// - Throws: it has to be closed, and whoever has made it does so.
   private func setUp(_ channel: any Channel) throws {
+    // Whose peer has gone says no more who it was; what came from it may still be there.
+    guard channel.remoteAddress != nil else { throw ChannelError.alreadyClosed }
     let place = register(channel)
-    guard place != .none else { return channel.close(promise: nil) }
+    guard place != .none else { throw ChannelError.alreadyClosed }
     if let options = channel.syncOptions {
-      try options.setOption(.tcpOption(.tcp_nodelay), value: 1)
       try options.setOption(.allowRemoteHalfClosure, value: true)
       // One read each time the socket has bytes: a second one would mostly find nothing.
       try options.setOption(.maxMessagesPerRead, value: 1)
@@ -167,7 +191,7 @@ package final class RPCServer: Sendable {
       defer { state.listener = nil }
       return (state.listener, Array(state.connections.values))
     }
-    try? await listener?.close()
+    await listener?.close()
     for arrivals in arrivals.values { try? await arrivals.end() }
     for connection in connections {
       connection.pipeline.fireUserInboundEventTriggered(ServerDrain())

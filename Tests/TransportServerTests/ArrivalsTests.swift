@@ -17,47 +17,34 @@ import Testing
 
     let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     let clients = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-    let budget = ServerBudget(ServerBudget.Bounds())
-    let listener: any Channel
+    let table = ConnectionTable(capacity: 1000)
+    let listener: Listener
     let arrivals: Arrivals
+    let room: WaitingRoom
     private let gate = DispatchSemaphore(value: 0)
     private let entered: Entered
 
     private final class Entered: Sendable {
-      /// Nil for one whose other end has gone.
+      let connected = Atomic<Int>(0)
+      /// Those that the listener handed on, or refused.
+      let received = Atomic<Int>(0)
       let addresses = Mutex<[SocketAddress?]>([])
+      let descriptors = Mutex<[CInt]>([])
       /// Called as the first one is set up.
       let hook = Mutex<(@Sendable () -> Void)?>(nil)
     }
 
     /// - Parameter work: how long it takes to set one up.
     init(
-      capacity: Int = 1000, proxies: TrustedProxies = TrustedProxies(),
-      work: TimeAmount = .nanoseconds(10 * Limits.promptWork.nanoseconds)
+      capacity: Int = 1000, shared: String? = nil, work: TimeAmount = .nanoseconds(10 * Limits.promptWork.nanoseconds)
     ) async throws {
       let loop = group.next()
-      let arrivals = Arrivals(LoopTurns(loop), budget, proxies, capacity: capacity)
-      self.arrivals = arrivals
+      let room = WaitingRoom(capacity: capacity)
+      let arrivals = Arrivals(LoopTurns(loop), table, room)
+      (self.room, self.arrivals) = (room, arrivals)
       let entered = Entered()
       self.entered = entered
-      listener = try await ServerBootstrap(group: group)
-        .serverChannelOption(.maxMessagesPerRead, value: 64)
-        .serverChannelInitializer { channel in
-          channel.eventLoop.makeCompletedFuture {
-            let reception = Reception([ObjectIdentifier(loop): arrivals]) { channel in
-              entered.addresses.withLock { $0.append(channel.remoteAddress) }
-              let hook = entered.hook.withLock { hook in
-                defer { hook = nil }
-                return hook
-              }
-              hook?()
-              // More than there is time for between two looks at the sockets.
-              usleep(useconds_t(work.nanoseconds / 1000))
-            }
-            try channel.pipeline.syncOperations.addHandler(reception)
-          }
-        }
-        .bind(host: "127.0.0.1", port: 0).get()
+      listener = try Listener(host: "127.0.0.1", port: 0)
       let gate = gate
       await withCheckedContinuation { isClosed in
         loop.execute {
@@ -65,15 +52,43 @@ import Testing
           gate.wait()
         }
       }
+      listener.start { socket in
+        defer { entered.received.add(1, ordering: .sequentiallyConsistent) }
+        let address = socket.address
+        guard room.enter(address?.networkAddress?.source) == .granted else { return }
+        loop.execute {
+          arrivals.arrived(socket, isShared: address?.ipAddress == shared) { descriptor in
+            entered.addresses.withLock { $0.append(address) }
+            // Until the end of the test: nobody hears of it.
+            entered.descriptors.withLock { $0.append(descriptor) }
+            let hook = entered.hook.withLock { hook in
+              defer { hook = nil }
+              return hook
+            }
+            hook?()
+            // More than there is time for between two looks at the sockets.
+            usleep(useconds_t(work.nanoseconds / 1000))
+          }
+        }
+      }
     }
 
     func connect(from source: String) async throws -> any Channel {
-      try await ClientBootstrap(group: clients)
+      let client = try await ClientBootstrap(group: clients)
         .bind(to: SocketAddress(ipAddress: source, port: 0))
-        .connect(to: #require(listener.localAddress)).get()
+        .connect(to: listener.address).get()
+      entered.connected.add(1, ordering: .sequentiallyConsistent)
+      return client
     }
 
-    func letGo() { gate.signal() }
+    /// Lets the loop go on, when all that connected have been accepted.
+    func letGo() async throws {
+      let connected = entered.connected.load(ordering: .sequentiallyConsistent)
+      while entered.received.load(ordering: .sequentiallyConsistent) < connected {
+        try await Task.sleep(for: .milliseconds(1))
+      }
+      gate.signal()
+    }
 
     /// Who was set up, in this order, when there are so many of them.
     func entered(_ count: Int) async throws -> [SocketAddress?] {
@@ -90,13 +105,12 @@ import Testing
 
     /// Returns when nobody waits.
     func settle() async throws {
-      while try await group.next().submit({ [self] in arrivals.count }).get() > 0 {
-        try await Task.sleep(for: .milliseconds(1))
-      }
+      while room.count > 0 { try await Task.sleep(for: .milliseconds(1)) }
     }
 
     func end() async throws {
-      try await listener.close()
+      await listener.close()
+      for descriptor in entered.descriptors.withLock({ $0 }) { Glibc.close(descriptor) }
       try await clients.shutdownGracefully()
       try await group.shutdownGracefully()
     }
@@ -107,7 +121,7 @@ import Testing
     let house = try await House()
     for _ in 0..<10 { _ = try await house.connect(from: House.many) }
     for _ in 0..<2 { _ = try await house.connect(from: House.few) }
-    house.letGo()
+    try await house.letGo()
     let order = try await house.entered(12).map { $0?.ipAddress == House.few ? "x" : "a" }.joined()
     // The first found time, and one more has its turn with each that is new.
     #expect(order == "aaaxaxaaaaaa")
@@ -120,10 +134,10 @@ import Testing
     // The machine may take longer over it.
     for _ in 0..<20 {
       let house = try await House(work: Limits.promptWork + .microseconds(50))
-      for _ in 0..<8 { _ = house.budget.table.admit(EmbeddedChannel(), from: NetworkAddress(House.many)) }
+      for _ in 0..<8 { _ = house.table.admit(EmbeddedChannel(), from: NetworkAddress(House.many)) }
       for _ in 0..<10 { _ = try await house.connect(from: House.many) }
       for _ in 0..<2 { _ = try await house.connect(from: House.few) }
-      house.letGo()
+      try await house.letGo()
       orders.append(try await house.entered(12).map { $0?.ipAddress == House.few ? "x" : "a" }.joined())
       try await house.end()
     }
@@ -132,13 +146,12 @@ import Testing
 
   @Test("A proxy's connections are anybody's: how few there are moves none of them ahead")
   func proxied() async throws {
-    let proxies = try TrustedProxies([#require(NetworkRange("\(House.few)/32"))], requiresHeader: true)
     for _ in 0..<5 {
-      let house = try await House(proxies: proxies)
-      for _ in 0..<8 { _ = house.budget.table.admit(EmbeddedChannel(), from: NetworkAddress(House.many)) }
+      let house = try await House(shared: House.few)
+      for _ in 0..<8 { _ = house.table.admit(EmbeddedChannel(), from: NetworkAddress(House.many)) }
       for _ in 0..<10 { _ = try await house.connect(from: House.many) }
       for _ in 0..<2 { _ = try await house.connect(from: House.few) }
-      house.letGo()
+      try await house.letGo()
       let order = try await house.entered(12).map { $0?.ipAddress == House.few ? "x" : "a" }.joined()
       #expect(order == "aaaxaxaaaaaa")
       try await house.end()
@@ -158,7 +171,7 @@ import Testing
         left.append(try #require(client.localAddress))
       }
     }
-    house.letGo()
+    try await house.letGo()
     #expect(try await house.entered(10) == left)
     try await house.settle()
     #expect(try await house.entered(10) == left)
@@ -171,33 +184,35 @@ import Testing
     var clients: [any Channel] = []
     for _ in 0..<10 { clients.append(try await house.connect(from: House.many)) }
     let other = try await house.connect(from: House.few)
-    house.letGo()
-    // One found time, and six wait.
-    let order = try await house.entered(8)
-    #expect(order.contains { $0 == other.localAddress } && order.count == 8)
-    for client in clients[7...] { try await client.closeFuture.get() }
-    #expect(clients[..<7].allSatisfy(\.isActive) && other.isActive)
+    try await house.letGo()
+    let order = try await house.entered(7)
+    #expect(order.contains { $0 == other.localAddress } && order.count == 7)
+    for client in clients[6...] { try await client.closeFuture.get() }
+    #expect(clients[..<6].allSatisfy(\.isActive) && other.isActive)
+    // Who has been set up has left its place.
+    try await house.settle()
     try await house.end()
   }
 
-  @Test("Those that wait are closed when the listener has gone, and when the server ends", arguments: [true, false])
-  func ends(isServer: Bool) async throws {
+  @Test("Those that wait are closed when the server ends, and those that arrive later")
+  func ends() async throws {
     let house = try await House()
     var clients: [any Channel] = []
     for _ in 0..<10 { clients.append(try await house.connect(from: House.many)) }
     let before = house.group.next().makePromise(of: Int.self)
     house.whenArrived { [house] count in
-      if isServer { house.arrivals.closeAll() } else { house.listener.close(promise: nil) }
+      house.arrivals.closeAll()
       before.succeed(count)
     }
-    house.letGo()
+    try await house.letGo()
     // Mostly one, unless the machine stood still in between.
     let count = try await before.futureResult.get()
     for client in clients[count...] { try await client.closeFuture.get() }
     #expect(count >= 1 && clients[..<count].allSatisfy(\.isActive))
-    if isServer { #expect(try await house.entered(count).count == count) }
-    if isServer { try await house.listener.close() }
-    try await house.clients.shutdownGracefully()
-    try await house.group.shutdownGracefully()
+    #expect(try await house.entered(count).count == count)
+    let late = try await house.connect(from: House.few)
+    try await late.closeFuture.get()
+    #expect(house.room.count == 0)
+    try await house.end()
   }
 }

@@ -270,7 +270,8 @@ package enum CommonKeys {
     "threads",
     default: 0,
     in: 0...256,
-    help: "event loops; 0 means one for each core that the service may use"
+    help:
+      "event loops, and as many for addresses with many connections; 0 means one for each core that the service may use"
   )
 
   /// The declarations, with the ports that `service` has by default.

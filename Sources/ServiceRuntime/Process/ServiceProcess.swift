@@ -81,9 +81,13 @@ package enum ServiceProcess {
     if configuration[CommonKeys.development] {
       logger.notice("this is a service for development: its limits leave out what one person's tests run into")
     }
-    let threads = configuration[CommonKeys.threads]
-    let eventLoops = MultiThreadedEventLoopGroup(numberOfThreads: threads > 0 ? threads : Cores.usable)
+    let wanted = configuration[CommonKeys.threads]
+    let threads = wanted > 0 ? wanted : Cores.usable
+    let eventLoops = MultiThreadedEventLoopGroup(numberOfThreads: threads)
     defer { eventLoops.shutdownGracefully { _ in } }
+    // As many, so that a crowd which is alone has all cores.
+    let crowdLoops = MultiThreadedEventLoopGroup(numberOfThreads: min(threads, Limits.crowdLoops))
+    defer { crowdLoops.shutdownGracefully { _ in } }
     try DataDirectory.prepare(configuration.dataDirectory)
     let token = try serviceToken(configuration)
     let policies = try policyFile(configuration, logger)
@@ -100,6 +104,7 @@ package enum ServiceProcess {
       metrics: metrics,
       policies: policies,
       eventLoops: eventLoops,
+      crowdLoops: crowdLoops,
       revocations: RevocationFeed(identity: channels[.identity], logger: logger),
       // What one instance took another does not know; but a nonce is of one process.
       proofs: DPoPVerifier(
@@ -287,6 +292,7 @@ package enum ServiceProcess {
     return RPCServer(
       configuration: transport(configuration, tls, resources.logger),
       group: resources.eventLoops,
+      crowd: resources.crowdLoops,
       routes: routes,
       interceptors: parts.observers + [
         MetricsInterceptor(methods: routes.map(\.method), factory: resources.metrics),

@@ -15,6 +15,8 @@ package struct ServiceResources: Sendable {
   /// What the operator decided about apps, actions and networks.
   package let policies: PolicyFile
   package let eventLoops: any EventLoopGroup
+  /// Those of sources with many connections.
+  let crowdLoops: any EventLoopGroup
   /// Knows which sessions have ended, for whoever verifies tokens besides the interceptor. Identity has its own.
   package let revocations: RevocationFeed
   /// Decides about proofs of possession, in the interceptor and wherever else.

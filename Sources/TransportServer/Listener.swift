@@ -1,0 +1,225 @@
+internal import CListen
+internal import Glibc
+internal import NIOCore
+internal import NIOPosix
+internal import Synchronization
+
+/// A listening TCP socket, and the thread that accepts its connections.
+///
+/// The kernel has all who come in one line. A thread of its own takes them out of it as fast as they come, whatever the event
+/// loops have to do; only then is it known whose they are.
+///
+/// The last files of the process are for everything else: the system's libraries end a process that cannot open one
+/// (libdispatch looks at its threads in /proc). Where too few are left, nothing is accepted for a while.
+///
+/// Cost: five system calls for each connection, of which accepting it takes some microseconds.
+final class Listener: Sendable {
+  /// With the port that was taken.
+  let address: SocketAddress
+  private let descriptor: CInt
+  /// Nothing ever waits here: an epoll instance to try a connection in.
+  private let trial: CInt
+  private let isClosing = Atomic<Bool>(false)
+  private let thread = NIOThreadPool(numberOfThreads: 1)
+
+  /// Binds to a port and has the kernel accept connections for it.
+  ///
+  /// - Parameters:
+  ///   - host: an IP address, or a name that resolves to one.
+  ///   - port: 0 takes a free one.
+  /// - Throws: `IOError` with the call that failed and its number.
+  static func open(host: String, port: Int) async throws -> Listener {
+    // On a thread of its own: a name may take long to look up.
+    let thread = NIOThreadPool(numberOfThreads: 1)
+    thread.start()
+    do {
+      let listener = try await thread.runIfActive { try Listener(host: host, port: port) }
+      try await thread.shutdownGracefully()
+      return listener
+    } catch {
+      try? await thread.shutdownGracefully()
+      throw error
+    }
+  }
+
+  /// The same, and blocks while a name is looked up.
+  init(host: String, port: Int) throws {
+    let wanted = try SocketAddress.makeAddressResolvingHost(host, port: port)
+    let descriptor = socket(wanted.protocol.rawValue, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    guard descriptor >= 0 else { throw IOError(errnoCode: errno, reason: "socket") }
+    let trial = latchkey_epoll()
+    do {
+      guard trial >= 0 else { throw IOError(errnoCode: errno, reason: "epoll_create1") }
+      address = try Self.listen(descriptor, wanted)
+    } catch {
+      Glibc.close(descriptor)
+      if trial >= 0 { Glibc.close(trial) }
+      throw error
+    }
+    self.descriptor = descriptor
+    self.trial = trial
+  }
+
+  private static func listen(_ descriptor: CInt, _ wanted: SocketAddress) throws -> SocketAddress {
+    var (on, off): (CInt, CInt) = (1, 0)
+    // The calls read what they are given, or fill it, before they return.
+    let size = socklen_t(MemoryLayout<CInt>.size)
+    guard unsafe setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, size) == 0 else {
+      throw IOError(errnoCode: errno, reason: "setsockopt")
+    }
+    // A port of all addresses of IPv6 is one of IPv4 as well, whatever the system has for a default.
+    if wanted.protocol == .inet6 { _ = unsafe setsockopt(descriptor, CInt(IPPROTO_IPV6), IPV6_V6ONLY, &off, size) }
+    let bound = unsafe wanted.withSockAddr { unsafe bind(descriptor, $0, socklen_t($1)) }
+    guard bound == 0 else { throw IOError(errnoCode: errno, reason: "bind") }
+    guard Glibc.listen(descriptor, Limits.backlog) == 0 else { throw IOError(errnoCode: errno, reason: "listen") }
+    var storage = sockaddr_storage()
+    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+    let isKnown = unsafe withUnsafeMutablePointer(to: &storage) { pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe getsockname(descriptor, $0, &length) }
+    }
+    guard isKnown == 0, let address = SocketAddress(storage) else { throw ChannelError.unknownLocalAddress }
+    return address
+  }
+
+  /// Begins to accept. Once.
+  ///
+  /// - Parameter accepted: called on the listener's thread, which accepts nothing else until it returns.
+  func start(_ accepted: @escaping @Sendable (AcceptedSocket) -> Void) {
+    thread.start()
+    thread.submit { [self] state in
+      guard state == .active else { return }
+      while !isClosing.load(ordering: .acquiring) {
+        guard let socket = accept() else { continue }
+        let lowest = socket.number
+        accepted(socket)
+        // The number was the lowest that was free when it was waited for.
+        if !Self.leavesSpareFiles(lowest) { waitForFiles() }
+      }
+    }
+  }
+
+  /// Stops accepting, and returns when the last connection was handed on. Once, and also before the listener was started.
+  func close() async {
+    isClosing.store(true, ordering: .releasing)
+    // Ends an accept that waits for somebody, and each that comes later.
+    shutdown(descriptor, CInt(SHUT_RDWR))
+    try? await thread.shutdownGracefully()
+    Glibc.close(descriptor)
+    Glibc.close(trial)
+  }
+
+  /// Waits for a connection. Nil when there was none after all.
+  private func accept() -> AcceptedSocket? {
+    var storage = sockaddr_storage()
+    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+    // accept fills the address and keeps nothing.
+    let accepted = unsafe withUnsafeMutablePointer(to: &storage) { pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        unsafe Glibc.accept(descriptor, $0, &length)
+      }
+    }
+    guard accepted >= 0 else {
+      let error = errno
+      // What went wrong with one connection says nothing of the next.
+      if !Self.errorsOfOne.contains(error) { pause() }
+      return nil
+    }
+    _ = fcntl(accepted, F_SETFD, FD_CLOEXEC)
+    let socket = AcceptedSocket(accepted, from: SocketAddress(storage))
+    guard canBeWatched(accepted) else {
+      socket.close()
+      pause()
+      return nil
+    }
+    return socket
+  }
+
+  /// What accept(2) says of a connection that ended before it was accepted.
+  private static let errorsOfOne: Set<CInt> = [
+    EINTR, ECONNABORTED, EPROTO, ENETDOWN, ENETUNREACH, ENOPROTOOPT, EHOSTDOWN, EHOSTUNREACH, ENONET,
+  ]
+
+  /// Whether the kernel has room for one more descriptor in event loops (fs.epoll.max_user_watches, memory). SwiftNIO ends the
+  /// process where it has none.
+  private func canBeWatched(_ accepted: CInt) -> Bool { latchkey_epoll_has_room(trial, accepted) != 0 }
+
+  private func waitForFiles() {
+    repeat { pause() } while !isClosing.load(ordering: .acquiring) && !Self.hasSpareFiles
+  }
+
+  private func pause() {
+    guard !isClosing.load(ordering: .acquiring) else { return }
+    usleep(useconds_t(Limits.acceptPause.nanoseconds / 1000))
+  }
+
+  private static var hasSpareFiles: Bool {
+    let lowest = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)
+    // Without a standard error there is nothing to make a second one of, and nothing is known.
+    if lowest < 0 { return errno != EMFILE }
+    Glibc.close(lowest)
+    return leavesSpareFiles(lowest)
+  }
+
+  /// Whether there is room for others when `lowest` is the lowest number that was free. The limit is asked for each time,
+  /// since it may be changed from outside.
+  private static func leavesSpareFiles(_ lowest: CInt) -> Bool {
+    var limit = rlimit()
+    // getrlimit fills the struct and keeps nothing.
+    guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return true }
+    return Int(lowest) + Limits.spareFiles < Int(clamping: limit.rlim_cur)
+  }
+}
+
+/// A connection that was accepted and is not set up yet. It is closed with the last reference to it, unless it was taken.
+final class AcceptedSocket: Sendable {
+  /// Nil for what is no address of a network.
+  let address: SocketAddress?
+  private let descriptor: Atomic<CInt>
+
+  init(_ descriptor: CInt, from address: SocketAddress?) {
+    self.descriptor = Atomic(descriptor)
+    self.address = address
+  }
+
+  deinit { close() }
+
+  /// -1 when it was taken or closed.
+  var number: CInt { descriptor.load(ordering: .relaxed) }
+
+  /// The descriptor, which is the caller's now. Nil when it was closed, or the peer has reset the connection, which is closed
+  /// then.
+  func take() -> CInt? {
+    let taken = descriptor.exchange(-1, ordering: .acquiringAndReleasing)
+    guard taken >= 0 else { return nil }
+    var error: CInt = 0
+    var size = socklen_t(MemoryLayout<CInt>.size)
+    // getsockopt fills the number and keeps nothing.
+    guard unsafe getsockopt(taken, SOL_SOCKET, SO_ERROR, &error, &size) == 0, error == 0 else {
+      Glibc.close(taken)
+      return nil
+    }
+    return taken
+  }
+
+  /// Unless it was taken.
+  func close() {
+    let closed = descriptor.exchange(-1, ordering: .acquiringAndReleasing)
+    if closed >= 0 { Glibc.close(closed) }
+  }
+}
+
+extension SocketAddress {
+  /// Nil for what is no address of a network.
+  fileprivate init?(_ storage: sockaddr_storage) {
+    var storage = storage
+    switch CInt(storage.ss_family) {
+    case AF_INET:
+      // The kernel wrote an address of that family.
+      self.init(unsafe withUnsafeBytes(of: &storage) { unsafe $0.load(as: sockaddr_in.self) })
+    case AF_INET6:
+      self.init(unsafe withUnsafeBytes(of: &storage) { unsafe $0.load(as: sockaddr_in6.self) })
+    default:
+      return nil
+    }
+  }
+}

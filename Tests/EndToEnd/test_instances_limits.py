@@ -93,3 +93,23 @@ def test_limits(both):
         one.fleet[service].stop()
     eventually(lambda: spent([one]) == [ISSUES])
     eventually(lambda: free_guests([one]) == GUESTS)
+
+
+def test_part_of_who_may_not_serve(both):
+    """S13: an instance that may not serve leaves its part of the limits to the others, and has it again once it may"""
+    one, _ = both
+    fleet = one.fleet
+    fleet["qr-2"].stop()
+    # The second one hears of sessions that have ended from the second one alone.
+    fleet.arguments["qr-2"] += ["--identity-address", fleet["identity-2"].address]
+    fleet["qr-2"].start()
+    eventually(lambda: spent(both) == [ISSUES // 2, ISSUES // 2])
+    fleet["identity-2"].freeze()
+    try:
+        eventually(lambda: not fleet["qr-2"].is_ready())
+        eventually(lambda: spent([one]) == [ISSUES])
+        assert fleet["qr-2"].is_running() and not fleet["qr-2"].is_ready()
+    finally:
+        fleet["identity-2"].thaw()
+    eventually(fleet["qr-2"].is_ready)
+    eventually(lambda: spent(both) == [ISSUES // 2, ISSUES // 2])

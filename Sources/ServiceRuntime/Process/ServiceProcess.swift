@@ -81,13 +81,8 @@ package enum ServiceProcess {
     if configuration[CommonKeys.development] {
       logger.notice("this is a service for development: its limits leave out what one person's tests run into")
     }
-    let wanted = configuration[CommonKeys.threads]
-    let threads = wanted > 0 ? wanted : Cores.usable
-    let eventLoops = MultiThreadedEventLoopGroup(numberOfThreads: threads)
-    defer { eventLoops.shutdownGracefully { _ in } }
-    // As many, so that a crowd which is alone has all cores.
-    let crowdLoops = MultiThreadedEventLoopGroup(numberOfThreads: min(threads, Limits.crowdLoops))
-    defer { crowdLoops.shutdownGracefully { _ in } }
+    let (eventLoops, crowdLoops) = loops(configuration)
+    defer { for group in [eventLoops, crowdLoops] { group.shutdownGracefully { _ in } } }
     try DataDirectory.prepare(configuration.dataDirectory)
     let token = try serviceToken(configuration)
     let policies = try policyFile(configuration, logger)
@@ -130,6 +125,18 @@ package enum ServiceProcess {
     await parts.close()
     await channels.close()
     logger.info("stopped")
+  }
+
+  /// Those that everybody uses, and those of crowds: as many, so that a crowd which is alone has all cores.
+  private static func loops(
+    _ configuration: ServiceConfiguration
+  ) -> (everybody: MultiThreadedEventLoopGroup, crowds: MultiThreadedEventLoopGroup) {
+    let wanted = configuration[CommonKeys.threads]
+    let threads = wanted > 0 ? wanted : Cores.usable
+    return (
+      MultiThreadedEventLoopGroup(numberOfThreads: threads),
+      MultiThreadedEventLoopGroup(numberOfThreads: min(threads, Limits.crowdLoops))
+    )
   }
 
   private static func serve(

@@ -214,7 +214,6 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     if !refusedCalls.isEmpty {
       // Behind a proxy are many peers, and who is served in the same pass does not only ask for what is refused. A few
       // calls that are served are no reason to read hundreds that are not.
-      let isServed = refusedCalls.inPass <= Limits.refusedForEachServed * served
       if peer.proxy == nil, !isServed { waitInLine(refusedCalls.reason) }
       refusedCalls.report(to: environment)
     }
@@ -379,9 +378,13 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   // MARK: Turns
 
   func sessionMayGoOn(_ session: HTTP2ServerSession) -> Bool {
-    // What is late is refused, which takes little and lets the connection catch up.
-    eventLoop.now < (isLate ? executor.turnEnd + Limits.turn : executor.turnEnd)
+    // What is refused takes little, and lets the connection catch up.
+    eventLoop.now < (isLate && !isServed ? executor.turnEnd + Limits.turn : executor.turnEnd)
   }
+
+  /// Whether this pass served more than a few of the calls that it brought. What is late is not refused in any case: pages are
+  /// served, and calls whose callers wait for long.
+  private var isServed: Bool { refusedCalls.inPass <= Limits.refusedForEachServed * served }
 
   /// How long what the peer sends, or what came of it, has waited for others, or will wait: where there is too much to do
   /// all wait for the turns of those before them. That is not held against whose source has little of it.

@@ -96,7 +96,7 @@ let package = Package(
     system("CQREncode", "libqrencode", "libqrencode-dev"),
     system("CZlib", "zlib", "zlib1g-dev"),
     system("CCurl", "libcurl", "libcurl4-openssl-dev"),
-    // A word of C's that Swift lacks.
+    // Words of C's that Swift lacks.
     .systemLibrary(name: "CListen"),
     .systemLibrary(name: "CPrefetch"),
 

@@ -7,9 +7,13 @@
 /// An epoll instance that programs which are started do not inherit, or -1 with `errno`.
 static inline int latchkey_epoll(void) { return epoll_create1(EPOLL_CLOEXEC); }
 
-/// Whether the kernel has room to watch `descriptor` in one more epoll instance. Leaves nothing in `instance`.
-static inline int latchkey_epoll_has_room(int instance, int descriptor) {
+/// Has `descriptor` watched in `instance`, for nothing in particular. 0, or -1 with `errno` where the kernel has no room for it.
+static inline int latchkey_epoll_add(int instance, int descriptor) {
   struct epoll_event event = {0};
-  return epoll_ctl(instance, EPOLL_CTL_ADD, descriptor, &event) == 0 &&
-         epoll_ctl(instance, EPOLL_CTL_DEL, descriptor, &event) == 0;
+  return epoll_ctl(instance, EPOLL_CTL_ADD, descriptor, &event);
+}
+
+static inline void latchkey_epoll_remove(int instance, int descriptor) {
+  struct epoll_event event = {0};
+  (void)epoll_ctl(instance, EPOLL_CTL_DEL, descriptor, &event);
 }

@@ -30,8 +30,10 @@ package enum Limits {
   /// Connections to the management port: probes and scrapers, some of each.
   package static let managementConnections = 100
   /// Open files that are none of the gRPC port's connections: those of the management port, the database with its
-  /// readers, logs, certificates and channels to other services, the event loops with three each, and what always has to be free.
-  static let reservedFiles = managementConnections + 100 + 3 * (64 + crowdLoops) + RPCServer.spareFiles
+  /// readers, logs, certificates and channels to other services, and what always has to be free.
+  static let reservedFiles = managementConnections + 100 + RPCServer.spareFiles
+  /// Those of each event loop.
+  static let filesOfLoop = 3
   /// Event loops for addresses with many connections: as many as for all others, up to a machine's worth of cores.
   static let crowdLoops = 32
   /// The part of all files that connections may have which wait to be set up.

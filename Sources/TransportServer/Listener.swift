@@ -12,13 +12,13 @@ internal import Synchronization
 /// The last files of the process are for everything else: the system's libraries end a process that cannot open one
 /// (libdispatch looks at its threads in /proc). Where too few are left, nothing is accepted for a while.
 ///
-/// Cost: five system calls for each connection, of which accepting it takes some microseconds.
+/// Cost: eight system calls for each connection, of which accepting it takes some microseconds and the others less than one each.
 final class Listener: Sendable {
   /// With the port that was taken.
   let address: SocketAddress
   private let descriptor: CInt
-  /// Nothing ever waits here: an epoll instance to try a connection in.
-  private let trial: CInt
+  /// An epoll instance that nobody looks at: what is accepted is watched here until an event loop does.
+  private let reserve: CInt
   private let isClosing = Atomic<Bool>(false)
   private let thread = NIOThreadPool(numberOfThreads: 1)
 
@@ -47,17 +47,17 @@ final class Listener: Sendable {
     let wanted = try SocketAddress.makeAddressResolvingHost(host, port: port)
     let descriptor = socket(wanted.protocol.rawValue, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     guard descriptor >= 0 else { throw IOError(errnoCode: errno, reason: "socket") }
-    let trial = latchkey_epoll()
+    let reserve = latchkey_epoll()
     do {
-      guard trial >= 0 else { throw IOError(errnoCode: errno, reason: "epoll_create1") }
+      guard reserve >= 0 else { throw IOError(errnoCode: errno, reason: "epoll_create1") }
       address = try Self.listen(descriptor, wanted)
     } catch {
       Glibc.close(descriptor)
-      if trial >= 0 { Glibc.close(trial) }
+      if reserve >= 0 { Glibc.close(reserve) }
       throw error
     }
     self.descriptor = descriptor
-    self.trial = trial
+    self.reserve = reserve
   }
 
   private static func listen(_ descriptor: CInt, _ wanted: SocketAddress) throws -> SocketAddress {
@@ -85,15 +85,13 @@ final class Listener: Sendable {
   ///
   /// - Parameter accepted: called on the listener's thread, which accepts nothing else until it returns.
   func start(_ accepted: @escaping @Sendable (AcceptedSocket) -> Void) {
+    guard !isClosing.load(ordering: .acquiring) else { return }
     thread.start()
     thread.submit { [self] state in
       guard state == .active else { return }
       while !isClosing.load(ordering: .acquiring) {
-        guard let socket = accept() else { continue }
-        let lowest = socket.number
-        accepted(socket)
-        // The number was the lowest that was free when it was waited for.
-        if !Self.leavesSpareFiles(lowest) { waitForFiles() }
+        if let socket = accept() { accepted(socket) }
+        if !Self.hasSpareFiles { waitForFiles() }
       }
     }
   }
@@ -105,7 +103,7 @@ final class Listener: Sendable {
     shutdown(descriptor, CInt(SHUT_RDWR))
     try? await thread.shutdownGracefully()
     Glibc.close(descriptor)
-    Glibc.close(trial)
+    Glibc.close(reserve)
   }
 
   /// Waits for a connection. Nil when there was none after all.
@@ -125,23 +123,20 @@ final class Listener: Sendable {
       return nil
     }
     _ = fcntl(accepted, F_SETFD, FD_CLOEXEC)
-    let socket = AcceptedSocket(accepted, from: SocketAddress(storage))
-    guard canBeWatched(accepted) else {
-      socket.close()
+    // SwiftNIO ends the process where the kernel has no room to watch a descriptor (fs.epoll.max_user_watches, memory): so this
+    // one has its room from now on.
+    guard latchkey_epoll_add(reserve, accepted) == 0 else {
+      Glibc.close(accepted)
       pause()
       return nil
     }
-    return socket
+    return AcceptedSocket(accepted, from: SocketAddress(storage), watchedBy: reserve)
   }
 
   /// What accept(2) says of a connection that ended before it was accepted.
   private static let errorsOfOne: Set<CInt> = [
     EINTR, ECONNABORTED, EPROTO, ENETDOWN, ENETUNREACH, ENOPROTOOPT, EHOSTDOWN, EHOSTUNREACH, ENONET,
   ]
-
-  /// Whether the kernel has room for one more descriptor in event loops (fs.epoll.max_user_watches, memory). SwiftNIO ends the
-  /// process where it has none.
-  private func canBeWatched(_ accepted: CInt) -> Bool { latchkey_epoll_has_room(trial, accepted) != 0 }
 
   private func waitForFiles() {
     repeat { pause() } while !isClosing.load(ordering: .acquiring) && !Self.hasSpareFiles
@@ -152,17 +147,13 @@ final class Listener: Sendable {
     usleep(useconds_t(Limits.acceptPause.nanoseconds / 1000))
   }
 
+  /// Whether the lowest number that is free leaves room for others: the kernel gives the lowest one to whoever asks. The limit is
+  /// asked for each time, since it may be changed from outside.
   private static var hasSpareFiles: Bool {
     let lowest = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)
     // Without a standard error there is nothing to make a second one of, and nothing is known.
     if lowest < 0 { return errno != EMFILE }
     Glibc.close(lowest)
-    return leavesSpareFiles(lowest)
-  }
-
-  /// Whether there is room for others when `lowest` is the lowest number that was free. The limit is asked for each time,
-  /// since it may be changed from outside.
-  private static func leavesSpareFiles(_ lowest: CInt) -> Bool {
     var limit = rlimit()
     // getrlimit fills the struct and keeps nothing.
     guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return true }
@@ -176,9 +167,13 @@ final class AcceptedSocket: Sendable {
   let address: SocketAddress?
   private let descriptor: Atomic<CInt>
 
-  init(_ descriptor: CInt, from address: SocketAddress?) {
+  private let reserve: CInt
+
+  /// - Parameter reserve: the epoll instance in which it is.
+  init(_ descriptor: CInt, from address: SocketAddress?, watchedBy reserve: CInt) {
     self.descriptor = Atomic(descriptor)
     self.address = address
+    self.reserve = reserve
   }
 
   deinit { close() }
@@ -198,6 +193,8 @@ final class AcceptedSocket: Sendable {
       Glibc.close(taken)
       return nil
     }
+    // An event loop has its room next. After the listener has closed there is nothing to remove it from.
+    latchkey_epoll_remove(reserve, taken)
     return taken
   }
 

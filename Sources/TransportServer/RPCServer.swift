@@ -121,20 +121,28 @@ package final class RPCServer: Sendable {
   /// Binds and begins to serve. Answers the address, with the port that was taken.
   package func start() async throws -> SocketAddress {
     let listener = try await Listener.open(host: environment.configuration.host, port: environment.configuration.port)
-    state.withLock { $0.listener = listener }
-    listener.start { [self] in receive($0) }
+    let isWelcome = state.withLock { state in
+      guard !state.isShuttingDown else { return false }
+      state.listener = listener
+      listener.start { [self] in receive($0) }
+      return true
+    }
+    guard isWelcome else {
+      await listener.close()
+      throw ChannelError.alreadyClosed
+    }
     return listener.address
   }
 
-  /// Hands a connection that was accepted to an event loop. Those behind it wait in the kernel until there is a place for it, unless
-  /// its source has its part of them.
+  /// Hands a connection that was accepted to an event loop. Where others have all places, it and those behind it wait until there
+  /// is one; where its source has its part of them, it is closed.
   func receive(_ socket: AcceptedSocket) {
     let address = socket.address?.networkAddress
     let isShared = address.map { environment.configuration.proxies.trusts($0) } ?? false
     while true {
       let verdict = waitingRoom.enter(address?.source)
       if verdict == .granted { break }
-      guard verdict == .full || isShared, !state.withLock({ $0.isShuttingDown }) else {
+      guard verdict == .full, !state.withLock({ $0.isShuttingDown }) else {
         environment.budget.connectionRefused()
         return socket.close()
       }

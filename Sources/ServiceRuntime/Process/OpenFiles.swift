@@ -18,9 +18,11 @@ enum OpenFiles {
   }
 
   /// How many connections there may be, what is wanted as far as the files go, and how many more may wait to be set up.
-  static func connections(wanted: Int, limit: Int) -> (open: Int, arriving: Int) {
+  ///
+  /// - Parameter loops: event loops, of each kind.
+  static func connections(wanted: Int, limit: Int, loops: Int = 0) -> (open: Int, arriving: Int) {
     let arriving = min(ServerBudget.Bounds().arrivals, limit / Limits.partOfFilesArriving)
-    let reserved = min(Limits.reservedFiles, limit / 4 * 3)
+    let reserved = min(Limits.reservedFiles + loops * Limits.filesOfLoop, limit / 4 * 3)
     return (max(1, min(wanted, limit - reserved - arriving)), arriving)
   }
 

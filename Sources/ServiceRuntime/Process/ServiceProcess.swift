@@ -127,16 +127,22 @@ package enum ServiceProcess {
     logger.info("stopped")
   }
 
-  /// Those that everybody uses, and those of crowds: as many, so that a crowd which is alone has all cores.
+  /// Those that everybody uses, and those of crowds: as many, so that a crowd which is alone has all cores, unless there are very
+  /// many.
   private static func loops(
     _ configuration: ServiceConfiguration
   ) -> (everybody: MultiThreadedEventLoopGroup, crowds: MultiThreadedEventLoopGroup) {
+    let count = loopCount(configuration)
+    return (
+      MultiThreadedEventLoopGroup(numberOfThreads: count.everybody),
+      MultiThreadedEventLoopGroup(numberOfThreads: count.crowds)
+    )
+  }
+
+  private static func loopCount(_ configuration: ServiceConfiguration) -> (everybody: Int, crowds: Int) {
     let wanted = configuration[CommonKeys.threads]
     let threads = wanted > 0 ? wanted : Cores.usable
-    return (
-      MultiThreadedEventLoopGroup(numberOfThreads: threads),
-      MultiThreadedEventLoopGroup(numberOfThreads: min(threads, Limits.crowdLoops))
-    )
+    return (threads, min(threads, Limits.crowdLoops))
   }
 
   private static func serve(
@@ -354,7 +360,9 @@ package enum ServiceProcess {
     )
     let wanted = configuration[CommonKeys.connectionLimit]
     let files = OpenFiles.raiseLimit()
-    (transport.budget.connections, transport.budget.arrivals) = OpenFiles.connections(wanted: wanted, limit: files)
+    let loops = loopCount(configuration)
+    (transport.budget.connections, transport.budget.arrivals) = OpenFiles.connections(
+      wanted: wanted, limit: files, loops: loops.everybody + loops.crowds)
     let others = Limits.reservedFiles + transport.budget.arrivals
     OpenFiles.makeRoom(for: min(transport.budget.connections + others, files))
     if transport.budget.connections < wanted {

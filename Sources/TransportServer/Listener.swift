@@ -46,10 +46,10 @@ final class Listener: Sendable {
   init(host: String, port: Int) throws {
     let wanted = try SocketAddress.makeAddressResolvingHost(host, port: port)
     let descriptor = socket(wanted.protocol.rawValue, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-    guard descriptor >= 0 else { throw IOError(errnoCode: errno, reason: "socket") }
+    guard descriptor >= 0 else { throw failed("socket") }
     let reserve = latchkey_epoll()
     do {
-      guard reserve >= 0 else { throw IOError(errnoCode: errno, reason: "epoll_create1") }
+      guard reserve >= 0 else { throw failed("epoll_create1") }
       address = try Self.listen(descriptor, wanted)
     } catch {
       Glibc.close(descriptor)
@@ -65,13 +65,13 @@ final class Listener: Sendable {
     // The calls read what they are given, or fill it, before they return.
     let size = socklen_t(MemoryLayout<CInt>.size)
     guard unsafe setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, size) == 0 else {
-      throw IOError(errnoCode: errno, reason: "setsockopt")
+      throw failed("setsockopt")
     }
     // A port of all addresses of IPv6 is one of IPv4 as well, whatever the system has for a default.
     if wanted.protocol == .inet6 { _ = unsafe setsockopt(descriptor, CInt(IPPROTO_IPV6), IPV6_V6ONLY, &off, size) }
     let bound = unsafe wanted.withSockAddr { unsafe bind(descriptor, $0, socklen_t($1)) }
-    guard bound == 0 else { throw IOError(errnoCode: errno, reason: "bind") }
-    guard Glibc.listen(descriptor, Limits.backlog) == 0 else { throw IOError(errnoCode: errno, reason: "listen") }
+    guard bound == 0 else { throw failed("bind") }
+    guard Glibc.listen(descriptor, Limits.backlog) == 0 else { throw failed("listen") }
     var storage = sockaddr_storage()
     var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
     let isKnown = unsafe withUnsafeMutablePointer(to: &storage) { pointer in
@@ -160,6 +160,9 @@ final class Listener: Sendable {
     return Int(lowest) + Limits.spareFiles < Int(clamping: limit.rlim_cur)
   }
 }
+
+/// The error of a call of the system that has just failed.
+private func failed(_ call: String) -> IOError { IOError(errnoCode: errno, reason: call) }
 
 /// A connection that was accepted and is not set up yet. It is closed with the last reference to it, unless it was taken.
 final class AcceptedSocket: Sendable {

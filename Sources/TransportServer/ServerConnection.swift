@@ -166,8 +166,10 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     }
     // What a late read had no room for is as late.
     let isRest = readFull.map { now - $0 <= Limits.restOfRead } ?? false
-    fullReads = isRest && readLate > .zero && fullReads < Limits.fullReads ? fullReads + 1 : 0
-    readLate = fullReads > 0 ? max(lateByLine, readLate) : lateByLine
+    // One that is late by itself begins the row anew.
+    let isAsLate = isRest && readLate > lateByLine && fullReads < Limits.fullReads
+    fullReads = isAsLate ? fullReads + 1 : 0
+    if !isAsLate { readLate = lateByLine }
     readFull = bytes.writableBytes == 0 ? now : nil
     guard bytes.readableBytes < Limits.promptBytes || mayReadMuch else {
       rest = bytes

@@ -421,6 +421,23 @@ struct LateCallsTests {
     #expect(harness.handledNumbers == [99])
   }
 
+  @Test("However often a connection was late, what a late read had no room for is as late")
+  func fullReadsOfEachPause() throws {
+    let harness = try Harness()
+    let backlog = Backlog()
+    backlog.isLong = true
+    harness.gate("/t.T/Call")?.shut(while: backlog)
+    try harness.receive(harness.call(1))
+    for number in 0...Limits.fullReads + 1 {
+      #expect(!harness.readsOn && harness.connection.lineEnds(late: Limits.refusedPause))
+      try harness.channel.writeInbound(harness.full(harness.call(UInt8(number), "/t.T/Other", timeout: "1S")))
+      harness.connection.hasCaughtUp()
+    }
+    #expect(!harness.readsOn && harness.connection.lineEnds(late: .milliseconds(1)))
+    try harness.receive(harness.call(99, "/t.T/Other", timeout: "1S"))
+    #expect(harness.handledNumbers == [])
+  }
+
   @Test("What comes long after a late read that had no room for more is no rest of it")
   func restOfRead() throws {
     for isRest in [true, false] {

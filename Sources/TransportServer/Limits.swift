@@ -243,6 +243,12 @@ enum Limits {
   /// has it, also one that does nothing.
   static let keptReadBytes = 2 * 1024
 
-  /// Bytes that one read may take: two full bursts of a connection's streams, and the largest TLS record.
-  static let readBytes = 64 * 1024
+  /// The same where the event loop has the larger ones: a client's preface with its settings, and some calls.
+  static let firstReadBytes = 1024
+
+  /// Bytes that one read may take: a full burst of a connection's streams, and the largest TLS record.
+  static let readBytes = 32 * 1024
+
+  /// Such buffers that an event loop keeps. Mostly one is in use.
+  static let spareReadBuffers = 4
 }

@@ -34,6 +34,7 @@ final class LoopTurns: @unchecked Sendable {
   private var isLookScheduled = false
   private var isTellingAll = false
   private(set) lazy var timers = LoopTimers(self)
+  let readBuffers = ReadBuffers()
 
   init(_ eventLoop: any EventLoop) {
     self.eventLoop = eventLoop

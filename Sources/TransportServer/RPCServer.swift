@@ -170,15 +170,16 @@ package final class RPCServer: Sendable {
     guard channel.remoteAddress != nil else { throw ChannelError.alreadyClosed }
     let place = register(channel)
     guard place != .none else { throw ChannelError.alreadyClosed }
+    let turns = turns[ObjectIdentifier(channel.eventLoop)] ?? LoopTurns(channel.eventLoop)
     if let options = channel.syncOptions {
       try options.setOption(.allowRemoteHalfClosure, value: true)
       // One read each time the socket has bytes: a second one would mostly find nothing.
       try options.setOption(.maxMessagesPerRead, value: 1)
-      try options.setOption(.recvAllocator, value: ReadAllocator())
+      let isCleartext = environment.configuration.tls == nil
+      try options.setOption(.recvAllocator, value: ReadAllocator(isCleartext ? turns.readBuffers : nil))
     }
     let configuration = environment.configuration
     let pipeline = channel.pipeline.syncOperations
-    let turns = turns[ObjectIdentifier(channel.eventLoop)] ?? LoopTurns(channel.eventLoop)
     let address = channel.remoteAddress?.networkAddress
     let executor = EventLoopTaskExecutor(turns, of: .address(address?.source))
     if let address, configuration.proxies.trusts(address) {

@@ -45,7 +45,7 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
       rest.writeBuffer(&bytes)
       return pages.keepsWaiting(rest.readableBytes)
     }
-    rest = bytes
+    rest = turns.readBuffers.keep(bytes)
     passOn(until: turns.end(ofTurnFrom: turns.eventLoop.now))
     waitForTurn()
   }
@@ -85,6 +85,7 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
     isPassing = true
     defer {
       isPassing = false
+      rest = turns.readBuffers.keep(rest)
       pages.keepsWaiting(rest.readableBytes)
     }
     while pages.isFree, let context,

@@ -162,7 +162,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     waitForOthers.read(executor.othersWork, isMore: rest != nil)
     guard rest == nil else {
       rest?.writeBuffer(&bytes)
-      return
+      return readBuffers.giveBack(bytes)
     }
     // What a late read had no room for is as late.
     let isRest = readFull.map { now - $0 <= Limits.restOfRead } ?? false
@@ -172,18 +172,20 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     if !isAsLate { readLate = lateByLine }
     readFull = bytes.writableBytes == 0 ? now : nil
     guard bytes.readableBytes < Limits.promptBytes || mayReadMuch else {
-      rest = bytes
+      rest = readBuffers.keep(bytes)
       return waitForTurn()
     }
     measureLateness(session)
     // The session keeps no pointer into the buffer.
     unsafe bytes.withUnsafeReadableBytes { unsafe session.receive($0, now: now) }
-    guard session.untaken > 0 else { return }
+    guard session.untaken > 0 else { return readBuffers.giveBack(bytes) }
     bytes.moveReaderIndex(to: bytes.writerIndex - session.untaken)
-    rest = bytes
+    rest = readBuffers.keep(bytes)
     passesKept = 0
     waitForTurn()
   }
+
+  private var readBuffers: ReadBuffers { executor.turns.readBuffers }
 
   /// Whether a read of many bytes is worked on at once: for who is known to keep to its turns unless many wait for
   /// theirs, for others while there is time.
@@ -432,8 +434,13 @@ extension ServerConnection: TurnTaker {
       // The session keeps no pointer into the buffer.
       unsafe bytes.withUnsafeReadableBytes { unsafe session.receive($0, now: now) }
       bytes.moveReaderIndex(to: bytes.writerIndex - session.untaken)
-      rest = session.untaken > 0 ? bytes : nil
-      if rest != nil { passesKept = 0 }
+      if session.untaken > 0 {
+        passesKept = 0
+        rest = readBuffers.keep(bytes)
+      } else {
+        rest = nil
+        readBuffers.giveBack(bytes)
+      }
     }
     // Writing may make more room than there is time for: that has another turn.
     isTurnComing = true

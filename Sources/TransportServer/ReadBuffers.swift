@@ -41,3 +41,7 @@ final class ReadBuffers: @unchecked Sendable {
     return rest.readableBytes == 0 ? ByteBuffer() : ByteBuffer(bytes: rest.readableBytesView)
   }
 }
+
+extension ServerConnection {
+  var readBuffers: ReadBuffers { executor.turns.readBuffers }
+}

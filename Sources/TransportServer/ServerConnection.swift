@@ -185,8 +185,6 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     waitForTurn()
   }
 
-  private var readBuffers: ReadBuffers { executor.turns.readBuffers }
-
   /// Whether a read of many bytes is worked on at once: for who is known to keep to its turns unless many wait for
   /// theirs, for others while there is time.
   private var mayReadMuch: Bool {
@@ -450,9 +448,3 @@ extension ServerConnection: TurnTaker {
     return isTurnComing
   }
 }
-
-/// Asks a connection to finish what it has begun and close: a user event of its channel.
-struct ServerDrain: Sendable {}
-
-/// Asks a connection that has done nothing for a while to close: others want its place.
-struct ServerPressure: Sendable {}

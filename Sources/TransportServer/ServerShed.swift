@@ -51,3 +51,9 @@ struct ServerShed: Sendable {
 
 /// The connection's place is another source's now, which has fewer: a user event of its channel.
 struct ServerDisplacement: Sendable {}
+
+/// Asks a connection to finish what it has begun and close: a user event of its channel.
+struct ServerDrain: Sendable {}
+
+/// Asks a connection that has done nothing for a while to close: others want its place.
+struct ServerPressure: Sendable {}

@@ -335,6 +335,35 @@ struct PostgreSQLGroupTests {
     try test.server.run(sql: "DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM test.numbers); END $$", in: test.url)
   }
 
+  @Test("is done again by another connection when its own is lost over undoing it", .timeLimit(.minutes(1)))
+  func lostOverUndoing() async throws {
+    let test = try await TestDatabase(connections: 2, groupDuration: .seconds(60))
+    let (entered, gate) = (Counter(), ThreadGate())
+    let holder = Task {
+      try await test.database.write("hold the other connection") { _ in
+        entered.add()
+        gate.wait()
+      }
+    }
+    while entered.value == 0 { await Task.yield() }
+    let runs = Counter()
+    let failing = writing("failing", in: test) { db throws(StorageError) in
+      runs.add()
+      if runs.value == 1 { db.breakSocket() }
+      throw StorageError(.corrupt, operation: "fail")
+    }
+    async let results = together(
+      in: test, [adding("a", in: test), writing("b", in: test), failing, writing("c", in: test)])
+    while runs.value == 0 { try await Task.sleep(for: .milliseconds(1)) }
+    gate.open()
+    try await holder.value
+    let ends = try await results
+    #expect(ends.map { fault($0) } == [nil, nil, .corrupt, nil])
+    #expect(runs.value == 2)
+    for key in ["a", "b", "c"] { #expect(try await test.number(key) == 1) }
+    #expect(try await test.number("failing") == nil)
+  }
+
   @Test("C5: is looked up together when the commit is not answered, and done again when it was not made")
   func unansweredCommit() async throws {
     let test = try await TestDatabase(connections: 1, groupDuration: .seconds(60))

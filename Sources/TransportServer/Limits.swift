@@ -47,8 +47,8 @@ enum Limits {
   /// to refusals where thousands wait. Those wait for longer then.
   static let pausesEnded = 32
 
-  /// Reads in a row that are as late as the one before them when that took as many bytes as it might: each may take twice as
-  /// many, so that these and the first take a hundred calls. With TLS no read is known to be full.
+  /// Reads in a row that are as late as the one before them when that took as many bytes as it might: what was sent in a pause,
+  /// and some more. One that is late by itself begins the row anew. With TLS no read is known to be full.
   static let fullReads = 3
   /// How long after such a read another one counts as what it left: the connection may be left unread in between.
   static let restOfRead = TimeAmount.milliseconds(500)
@@ -214,6 +214,8 @@ enum Limits {
   /// The pause in accepting when there is no room for another connection, such as no file descriptor: a tenth of a
   /// second's wait for those who come, and ten attempts a second.
   static let acceptPause = TimeAmount.milliseconds(100)
+  /// How often it is said then that there is none.
+  static let shortageLine = Duration.seconds(60)
   /// The files of this process that connections leave to everything else: databases, logs and what the system's libraries
   /// open for a moment.
   static let spareFiles = 160

@@ -12,7 +12,7 @@ internal import Synchronization
 /// The last files of the process are for everything else: the system's libraries end a process that cannot open one
 /// (libdispatch looks at its threads in /proc). Where too few are left, nothing is accepted for a while.
 ///
-/// Cost: eight system calls for each connection, of which accepting it takes some microseconds and the others less than one each.
+/// Cost: seven system calls for each connection, of which accepting it takes some microseconds and the others less than one each.
 final class Listener: Sendable {
   /// With the port that was taken.
   let address: SocketAddress
@@ -83,15 +83,28 @@ final class Listener: Sendable {
 
   /// Begins to accept. Once.
   ///
-  /// - Parameter accepted: called on the listener's thread, which accepts nothing else until it returns.
-  func start(_ accepted: @escaping @Sendable (AcceptedSocket) -> Void) {
+  /// - Parameters:
+  ///   - isShort: called with what the system has too little of when nothing is accepted because of that, at most once in
+  ///     ``Limits/shortageLine``.
+  ///   - accepted: called on the listener's thread, which accepts nothing else until it returns.
+  func start(
+    isShort: @escaping @Sendable (String) -> Void = { _ in }, _ accepted: @escaping @Sendable (AcceptedSocket) -> Void
+  ) {
     guard !isClosing.load(ordering: .acquiring) else { return }
     thread.start()
     thread.submit { [self] state in
       guard state == .active else { return }
+      var lastLine: ContinuousClock.Instant?
+      let wait = { [self] (shortage: String) in
+        if lastLine.map({ .now - $0 > Limits.shortageLine }) ?? true {
+          lastLine = .now
+          isShort(shortage)
+        }
+        pause()
+      }
       while !isClosing.load(ordering: .acquiring) {
-        if let socket = accept() { accepted(socket) }
-        if !Self.hasSpareFiles { waitForFiles() }
+        if let socket = accept(orWait: wait) { accepted(socket) }
+        while !isClosing.load(ordering: .acquiring), !Self.hasSpareFiles { wait("open files") }
       }
     }
   }
@@ -107,27 +120,29 @@ final class Listener: Sendable {
   }
 
   /// Waits for a connection. Nil when there was none after all.
-  private func accept() -> AcceptedSocket? {
+  private func accept(orWait wait: (_ shortage: String) -> Void) -> AcceptedSocket? {
     var storage = sockaddr_storage()
     var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
     // accept fills the address and keeps nothing.
     let accepted = unsafe withUnsafeMutablePointer(to: &storage) { pointer in
       unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        unsafe Glibc.accept(descriptor, $0, &length)
+        unsafe latchkey_accept(descriptor, $0, &length)
       }
     }
     guard accepted >= 0 else {
       let error = errno
       // What went wrong with one connection says nothing of the next.
-      if !Self.errorsOfOne.contains(error) { pause() }
+      if !Self.errorsOfOne.contains(error), !isClosing.load(ordering: .acquiring) {
+        wait("room for connections, error \(error)")
+      }
       return nil
     }
-    _ = fcntl(accepted, F_SETFD, FD_CLOEXEC)
     // SwiftNIO ends the process where the kernel has no room to watch a descriptor (fs.epoll.max_user_watches, memory): so this
     // one has its room from now on.
     guard latchkey_epoll_add(reserve, accepted) == 0 else {
+      let error = errno
       Glibc.close(accepted)
-      pause()
+      wait("room to watch connections, error \(error)")
       return nil
     }
     return AcceptedSocket(accepted, from: SocketAddress(storage), watchedBy: reserve)
@@ -137,10 +152,6 @@ final class Listener: Sendable {
   private static let errorsOfOne: Set<CInt> = [
     EINTR, ECONNABORTED, EPROTO, ENETDOWN, ENETUNREACH, ENOPROTOOPT, EHOSTDOWN, EHOSTUNREACH, ENONET,
   ]
-
-  private func waitForFiles() {
-    repeat { pause() } while !isClosing.load(ordering: .acquiring) && !Self.hasSpareFiles
-  }
 
   private func pause() {
     guard !isClosing.load(ordering: .acquiring) else { return }

@@ -124,7 +124,11 @@ package final class RPCServer: Sendable {
     let isWelcome = state.withLock { state in
       guard !state.isShuttingDown else { return false }
       state.listener = listener
-      listener.start { [self] in receive($0) }
+      let logger = environment.logger
+      let tell = { @Sendable (shortage: String) in
+        logger.warning("no connection is accepted for now; the system has too little", metadata: ["of": "\(shortage)"])
+      }
+      listener.start(isShort: tell) { [self] in receive($0) }
       return true
     }
     guard isWelcome else {

@@ -202,6 +202,8 @@ def test_no_open_files_left(own_world):
         began = processor_time(pid)
         time.sleep(2)
         assert processor_time(pid) - began < 1, "the service burns the processor while it cannot accept"
+        lines = [line for line in service.log_path.read_text().splitlines() if "no connection is accepted" in line]
+        assert len(lines) == 1 and "open files" in lines[0], "an operator has to see why nobody is let in, and not ten times a second"
         # Those that go make room for as many, and not for all who wait.
         for _ in range(12):
             for _ in range(2):

@@ -421,14 +421,14 @@ struct LateCallsTests {
     #expect(harness.handledNumbers == [99])
   }
 
-  @Test("However often a connection was late, what a late read had no room for is as late")
-  func fullReadsOfEachPause() throws {
+  @Test("However often a connection was late, what a late read had no room for is as late", arguments: 1...6)
+  func fullReadsOfEachPause(pauses: Int) throws {
     let harness = try Harness()
     let backlog = Backlog()
     backlog.isLong = true
     harness.gate("/t.T/Call")?.shut(while: backlog)
     try harness.receive(harness.call(1))
-    for number in 0...Limits.fullReads + 1 {
+    for number in 1...pauses {
       #expect(!harness.readsOn && harness.connection.lineEnds(late: Limits.refusedPause))
       try harness.channel.writeInbound(harness.full(harness.call(UInt8(number), "/t.T/Other", timeout: "1S")))
       harness.connection.hasCaughtUp()

@@ -126,7 +126,7 @@ package final class RPCServer: Sendable {
       state.listener = listener
       let logger = environment.logger
       let tell = { @Sendable (shortage: String) in
-        logger.warning("no connection is accepted for now; the system has too little", metadata: ["of": "\(shortage)"])
+        logger.warning("no connection is accepted while the system has too little", metadata: ["of": "\(shortage)"])
       }
       listener.start(isShort: tell) { [self] in receive($0) }
       return true

@@ -1,8 +1,8 @@
 internal import NIOCore
 
 /// Large buffers that the connections of an event loop read into, one after the other: who has worked on what it read gives its
-/// buffer back, and who keeps some of it keeps a copy. So a read takes all that waits in its socket, a connection has no buffer
-/// while it is quiet, and none has to be made for a read.
+/// buffer back, and who keeps less than half of it keeps a copy. So a read takes all that waits in its socket, a connection has no
+/// large buffer while it is quiet, and none has to be made for a read.
 ///
 ///     take ──▶ the socket is read ──▶ worked on ──▶ give back
 final class ReadBuffers: @unchecked Sendable {
@@ -33,8 +33,7 @@ final class ReadBuffers: @unchecked Sendable {
     spares.append(buffer)
   }
 
-  /// What is left of a buffer, to be kept: in a buffer of its own where that takes less than half. A few
-  /// hundred nanoseconds and some for each kilobyte that is copied.
+  /// What is left of a buffer, to be kept: in a buffer of its own where that takes less than half. Costs the copy.
   func keep(_ rest: ByteBuffer) -> ByteBuffer {
     guard rest.readableBytes * 2 < rest.storageCapacity else { return rest }
     defer { giveBack(rest) }

@@ -33,12 +33,13 @@ struct PostgreSQLOutageTests {
           END LOOP;
         END $$;
         """, in: test.url)
-    // The change is there, but on this server alone.
     let number = last.withLock { $0 }
-    #expect(try await test.number("a\(number)") == number)
+    // Whose wait is ended hears of it in its own time, and only then can others see the change.
     while try await test.database.find(Self.waiting, [], map: { $0.integer(0) }) != 1 {
       try await Task.sleep(for: .milliseconds(10))
     }
+    // The change is there, but on this server alone.
+    #expect(try await test.number("a\(number)") == number)
     #expect(last.withLock { $0 } == number)
     hasStandby.withLock { $0 = false }
     try server.set("synchronous_standby_names = ''")

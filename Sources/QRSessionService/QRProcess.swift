@@ -49,7 +49,7 @@ package enum QRProcess {
       places: places,
       followUpNotes: "\(configuration.service.dataDirectory)/latchkey-qr.follow-ups",
       clock: resources.clock,
-      random: random,
+      random: random.withNeighbouringIdentifiers(),
       audit: QRAudit(logger: resources.logger, metrics: resources.metrics),
       logger: resources.logger
     )

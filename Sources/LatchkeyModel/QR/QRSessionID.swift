@@ -7,9 +7,10 @@ package struct QRSessionID: Sendable, Hashable, CustomStringConvertible {
   package let high: UInt64
   package let low: UInt64
 
-  /// 12 random bytes after the cell, which is the source's, and the instance: 96 bits never meet.
+  /// 12 random bytes after the cell, which is the source's, and the instance: 96 bits never meet, nor do 64 of them behind a
+  /// beginning that neighbours share.
   package init(instance: UInt16, from random: RandomSource) {
-    let randomness = random.bytes(QRSessionID.randomByteCount)
+    let randomness = random.bytes(QRSessionID.randomByteCount, sharing: 4)
     precondition(
       randomness.count == QRSessionID.randomByteCount,
       "a random source gives as many bytes as it was asked for"

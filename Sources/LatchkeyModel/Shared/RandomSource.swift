@@ -22,6 +22,13 @@ package struct RandomSource: Sendable {
     generate(count)
   }
 
+  /// Random bytes of which those that are asked for at one time share the first `common`, up to six, where they are to have
+  /// neighbours.
+  func bytes(_ count: Int, sharing common: Int) -> [UInt8] {
+    let start = neighbourhood?.next(generate).prefix(common) ?? []
+    return start + generate(count - start.count)
+  }
+
   /// 16 bytes for an identifier: 128 random bits, or with neighbours 80 behind a common beginning of 48. In another cell
   /// than 0 they begin with its number, and have 16 random bits fewer.
   func identifier() -> [UInt8] {

@@ -40,6 +40,11 @@ struct SharedTypesTests {
     }
     #expect(Set(ids.map { $0.prefix(6) }).count == 10)
     #expect(Set(ids.map { $0.suffix(10) }).count == ids.count)
+    // Of a QR session four bytes, behind its cell and instance.
+    let sessions = (0..<128).map { _ in QRSessionID(instance: 7, from: random).bytes }
+    for group in [sessions[..<64], sessions[64...]] { #expect(Set(group.map { $0.prefix(8) }).count == 1) }
+    #expect(Set(sessions.map { $0[4..<8] }).count == 2)
+    #expect(Set(sessions.map { $0.suffix(8) }).count == sessions.count)
     // Other random bytes are drawn as ever.
     #expect(random.bytes(16).prefix(6) != random.bytes(16).prefix(6))
   }

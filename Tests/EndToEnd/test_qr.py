@@ -1,6 +1,8 @@
 """QR sign-in: one code, one sign-in, whoever races."""
 
+import base64
 import concurrent.futures
+import json
 import subprocess
 import threading
 import time
@@ -152,3 +154,16 @@ def test_picture_and_camera(world, cli, tmp_path):
     said, complaint = waiting.communicate(timeout=30)
     assert waiting.returncode == 0, said + complaint
     assert cli(world, "desktop", "session")["session"]["sub"] == phone.subject.sub
+
+
+def test_ids_stand_side_by_side(own_world):
+    """Ids of sessions that are made one after the other share cell, instance and four random bytes, and nothing else"""
+    for _ in range(3):
+        own_world.device().issue_qr()
+    log = own_world.fleet["qr"].log_path.read_text().splitlines()
+    events = [json.loads(line) for line in log if '"qr.issued"' in line]
+    ids = [base64.urlsafe_b64decode(event["qr_session_id"] + "==") for event in events]
+    assert len(ids) == 3 and all(len(each) == 16 for each in ids)
+    assert len({each[:8] for each in ids}) == 1, "each session changes a page of its own in storage"
+    assert len({each[8:] for each in ids}) == 3
+    assert ids[0][4:8] != bytes(4)

@@ -122,6 +122,9 @@ enum Limits {
   /// enough that a connection at work rarely has to.
   static let budgetStep = 16 * 1024
 
+  /// The same for what is read and not worked on, and the least of it for which a connection is worth giving up.
+  static let unworkedStep = 2 * 1024
+
   /// How often connections that do nothing are asked to go when the server is nearly full, and how long they must have
   /// done nothing: a client that called a moment ago may call again. Asking ten thousand takes some milliseconds, so that
   /// some are asked at a time.
@@ -241,12 +244,9 @@ enum Limits {
   /// Streams that keep buffers for calls to come, which nobody counts: the calls that a usual client makes at once.
   static let streamsWithBuffers = 16
 
-  /// The largest buffer for reading that a connection keeps: a dozen of short calls, and a client's hello. Each connection
-  /// has it, also one that does nothing.
-  static let keptReadBytes = 2 * 1024
-
-  /// The same where the event loop has the larger ones: a client's preface with its settings, and some calls.
-  static let firstReadBytes = 1024
+  /// The largest buffer for reading that a connection keeps: a client's preface with its settings, and some calls. Each
+  /// connection has it, also one that does nothing.
+  static let keptReadBytes = 1024
 
   /// Bytes that one read may take: a full burst of a connection's streams, and the largest TLS record.
   static let readBytes = 32 * 1024

@@ -21,7 +21,7 @@ struct ReadAllocator: RecvByteBufferAllocator {
 
   func buffer(allocator: ByteBufferAllocator) -> ByteBuffer {
     guard let shared else { return adaptive.buffer(allocator: allocator) }
-    return hasRead ? shared.take(allocator) : allocator.buffer(capacity: Limits.firstReadBytes)
+    return hasRead ? shared.take(allocator) : allocator.buffer(capacity: Limits.keptReadBytes)
   }
 
   /// Whether the next buffer must be another one than the channel keeps.

@@ -52,7 +52,7 @@ extension ServerConnection {
     }
     // A frame cannot be done without, nor what comes before others: there only the connection can be given up.
     // Behind a proxy it is other people's as well, and one read and one frame are all that it keeps.
-    if peer.proxy == nil, unworkedBytes >= Limits.keptReadBytes, excess.take(unworkedBytes) {
+    if peer.proxy == nil, unworkedBytes >= Limits.unworkedStep, excess.take(unworkedBytes) {
       session?.terminate(.enhanceYourCalm, debug: "too_many_bytes")
     }
     wantOutput()

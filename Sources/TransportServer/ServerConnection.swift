@@ -352,7 +352,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
       bytes += (try? options.getOption(.bufferedWritableBytes)) ?? 0
     }
     // In small steps, since there may be halves of frames on all connections together.
-    let step = unworkedBytes > 0 ? Limits.keptReadBytes : Limits.budgetStep
+    let step = unworkedBytes > 0 ? Limits.unworkedStep : Limits.budgetStep
     guard abs(bytes - reportedBytes) >= step || bytes == 0 else { return }
     environment.budget.buffered(bytes - reportedBytes, peer.account)
     reportedBytes = bytes

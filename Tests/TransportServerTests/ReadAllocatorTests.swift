@@ -33,7 +33,7 @@ struct ReadAllocatorTests {
       return buffer
     }
     for index in pools.indices {
-      #expect(read(index, "first").capacity == Limits.firstReadBytes)
+      #expect(read(index, "first").capacity == Limits.keptReadBytes)
     }
     var storage: Set<UInt> = []
     for number in 0..<10 {

@@ -23,9 +23,23 @@ package enum Limits {
 
   /// The longest text of one field of a log line; the rest is cut off. Nothing we say ourselves is longer.
   static let logTextBytes = 4096
+
+  /// Bytes of log lines that wait for a reader: some ten thousand lines, or seconds of the busiest log.
+  static let waitingLogBytes = 1024 * 1024
+
+  /// How long a process that ends waits for the reader of its log.
+  static let lastLogLines = Duration.seconds(1)
+
   /// Lines that refused and failed calls may write in one second. A person reads none of them faster, and a flood of
   /// bad calls must not become a flood on the disk.
   static let callLogLinesPerSecond = 50
+
+  /// Clients that may watch a server's health at one port at once. A load balancer or an orchestrator opens one watch for
+  /// each of its instances; hundreds of them still fit.
+  static let healthWatches = 1024
+  /// When who got no place, or lost it, may ask again. Until then a client that goes by watches takes the server for out of
+  /// order, so not for long; and a thousand that come back every five seconds are two hundred calls in one.
+  static let healthWatchReturn: Duration = .seconds(5)
 
   /// Connections to the management port: probes and scrapers, some of each.
   package static let managementConnections = 100
@@ -80,6 +94,8 @@ package enum Limits {
   /// Proofs that are remembered so that none is good twice, at most 150 bytes each: a thousand calls a second, for a
   /// proof is remembered for up to four minutes. Beyond it the key that has shown most gives way.
   package static let rememberedProofs = 262_144
+  /// Proofs whose keys made no difference that do not count again, at most 50 bytes each.
+  static let releasedProofs = 16_384
   /// Proofs of one key among them: more calls in one second than a device makes in a minute.
   package static let rememberedProofsOfKey = 1024
   /// How often the disk is told up to when proofs were taken: one small file.

@@ -1,5 +1,6 @@
 """The services as processes: how they stop, and what they write down."""
 
+import fcntl
 import itertools
 import json
 import os
@@ -242,6 +243,40 @@ def test_log_lines_are_json(own_world):
             assert isinstance(json.loads(line), dict)
         # Beside the lines of JSON, a service says only where it listens.
         assert all("listens on" in line for line in lines if not line.startswith("{")), lines
+
+
+def test_log_that_nobody_reads(own_world):
+    """R42: a log whose reader stands still holds up no call and no end, and it is read on once its reader goes on"""
+    service = own_world.fleet["qr"]
+    service.stop()
+    reader, writer = os.pipe()
+    # The least that a pipe has: some twenty lines.
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    service.process = subprocess.Popen(
+        service.command(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=writer, env=services.clean_environment()
+    )
+    os.close(writer)
+    service.wait_until_ready()
+
+    def be_refused():
+        """As often as has a line each in a second."""
+        for _ in range(100):
+            with pytest.raises(grpc.RpcError) as refused:
+                own_world.qr.ScanSession(qr_session_service_pb2.ScanSessionRequest(), timeout=10, wait_for_ready=True)
+            assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+    be_refused()
+    screen = own_world.device()
+    screen.issue_qr()
+    assert service.is_ready()
+    with open(reader, encoding="utf-8") as log:
+        lines = [json.loads(log.readline()) for _ in range(51)]
+        assert sum(line["message"] == "call ended" for line in lines) >= 45, lines
+        time.sleep(1)
+        be_refused()
+        assert service.stop(10) == 0
+        # What the pipe had room for, and a piece that came while the first of it was read.
+        assert json.loads(log.readline())
 
 
 @pytest.mark.parametrize("name", services.NAMES)

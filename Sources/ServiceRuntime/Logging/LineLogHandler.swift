@@ -12,18 +12,21 @@ package struct LineLogHandler: LogHandler {
   private let format: LogFormat
   private let isColoured: Bool
   private let clock: any WallClock
-  private let write: @Sendable ([UInt8]) -> Void
+  private let write: Write
+
+  /// Takes one whole line with its newline, whether it tells little, and what makes one that says how many before it are lost.
+  package typealias Write = @Sendable (_ line: [UInt8], _ isMinor: Bool, _ loss: (_ lines: Int) -> [UInt8]) -> Void
 
   /// - Parameters:
   ///   - isColoured: whether text shows its level in colour.
-  ///   - write: takes one whole line with its newline; by default, standard error.
+  ///   - write: by default, to standard error.
   package init(
     label: String,
     level: Logger.Level,
     format: LogFormat = .json,
     isColoured: Bool = false,
     clock: any WallClock = SystemClock(),
-    write: @escaping @Sendable ([UInt8]) -> Void = StandardStream.log
+    write: @escaping Write = StandardStream.log
   ) {
     self.label = label
     self.logLevel = level
@@ -39,24 +42,31 @@ package struct LineLogHandler: LogHandler {
   }
 
   package func log(event: LogEvent) {
-    var members: [JSONValue.Member] = [
-      .init("time", .string(clock.now().rfc3339)),
-      .init("level", .string(event.level.rawValue)),
-      .init("logger", .string(label)),
-      .init("message", .string(Self.bounded(event.message.description))),
-    ]
     var fields = metadata
     if let provided = metadataProvider?.get() { fields.merge(provided) { $1 } }
     if let own = event.metadata { fields.merge(own) { $1 } }
     if let error = event.error { fields["error"] = .string(String(describing: error)) }
+    // What was done is of level notice: what floods a log, refused calls, must not push it out.
+    write(line(event.level, event.message.description, fields), event.level < .notice) { lines in
+      line(.warning, "lines of this log are lost: nobody read them in time", ["lines": .stringConvertible(lines)])
+    }
+  }
+
+  private func line(_ level: Logger.Level, _ message: String, _ fields: Logger.Metadata) -> [UInt8] {
+    var members: [JSONValue.Member] = [
+      .init("time", .string(clock.now().rfc3339)),
+      .init("level", .string(level.rawValue)),
+      .init("logger", .string(label)),
+      .init("message", .string(Self.bounded(message))),
+    ]
     for (name, value) in fields.sorted(by: { $0.key < $1.key }) {
       // A field of the caller's must not pass for one of ours.
       let name = Self.reserved.contains(name) ? "\(name)_" : name
       members.append(.init(name, SecretNames.contains(name) ? "[redacted]" : Self.json(value)))
     }
-    switch format {
-    case .text: write(LogFormat.textLine(members, isColoured: isColoured))
-    case .json, .auto: write(JSONValue.object(members).encoded() + [0x0A])
+    return switch format {
+    case .text: LogFormat.textLine(members, isColoured: isColoured)
+    case .json, .auto: JSONValue.object(members).encoded() + [0x0A]
     }
   }
 

@@ -1,27 +1,37 @@
 internal import Glibc
 
-/// The process's standard output and standard error, written at once and without a buffer of ours.
+/// The process's standard output and standard error. Nobody waits for whoever reads them.
 package enum StandardStream {
-  /// Writes one line of the log. Up to PIPE_BUF bytes arrive whole even when several threads write.
-  @Sendable package static func log(_ line: [UInt8]) {
-    write(line, to: STDERR_FILENO)
+  /// Writes one line of the log.
+  ///
+  /// - Parameters:
+  ///   - isMinor: whether other lines have room that this one has not, while nobody reads.
+  ///   - loss: makes a line that says how many before this one are lost.
+  @Sendable package static func log(_ line: [UInt8], isMinor: Bool, loss: (_ lines: Int) -> [UInt8]) {
+    LogStream.standardError.write(line, isMinor: isMinor, loss: loss)
+  }
+
+  /// Tells whoever started the process of an error.
+  static func complain(_ line: String) {
+    LogStream.standardError.write(Array("\(line)\n".utf8)) { _ in [] }
   }
 
   /// Shows a line to whoever started the process.
   package static func show(_ line: String) {
-    write(Array("\(line)\n".utf8), to: STDOUT_FILENO)
+    LogStream.standardOutput.write(Array("\(line)\n".utf8)) { _ in [] }
   }
 
-  private static func write(_ line: [UInt8], to file: Int32) {
-    var written = 0
-    while written < line.count {
-      // write reads from the array within its count.
-      let count = unsafe line.withUnsafeBytes { line in
-        unsafe Glibc.write(file, line.baseAddress?.advanced(by: written), line.count - written)
-      }
-      // Nobody to tell: the log itself is what failed.
-      guard count > 0 || errno == EINTR else { return }
-      if count > 0 { written += count }
-    }
+  /// Waits for the readers of both, for a moment: the process ends.
+  static func finish() {
+    for stream in [LogStream.standardOutput, .standardError] { stream.finish(within: Limits.lastLogLines) }
+  }
+
+  /// Sees to it that the numbers of the standard streams are not given to other files, where the process was started without
+  /// them.
+  static func open() {
+    // open reads the path and keeps nothing. The lowest number that is free is what it returns.
+    var file = unsafe Glibc.open("/dev/null", O_RDWR)
+    while (0...STDERR_FILENO).contains(file) { file = unsafe Glibc.open("/dev/null", O_RDWR) }
+    if file >= 0 { close(file) }
   }
 }

@@ -23,6 +23,7 @@ package enum ServiceProcess {
   /// Never returns. Exit status: 0 after a shutdown that was asked for, 78 for a bad configuration, 1 for any other
   /// reason not to start or to go on, and for a service that does not serve when `--check-health` asks.
   package static func main(_ service: ServiceDescription, make: @escaping Make) async -> Never {
+    StandardStream.open()
     HeldSignals.hold()
     // A peer that hangs up is an error of one write, not the end of the process.
     signal(SIGPIPE, SIG_IGN)
@@ -39,7 +40,7 @@ package enum ServiceProcess {
       }
       end(0)
     } catch {
-      StandardStream.log(Array("\(service.name): \(error)\n".utf8))
+      StandardStream.complain("\(service.name): \(error)")
       end(error.exitStatus)
     }
   }
@@ -47,6 +48,7 @@ package enum ServiceProcess {
   /// Ends the process without its exit handlers: threads of event loops and of libraries are still there, and OpenSSL's
   /// handler would take from under them what they use.
   static func end(_ status: Int32) -> Never {
+    StandardStream.finish()
     fflush(nil)
     _exit(status)
   }
@@ -433,18 +435,6 @@ package enum ServiceProcess {
       return try PolicyFile(path: configuration.policyFile, logger: logger)
     } catch {
       throw StartupError(error)
-    }
-  }
-
-  private static func logger(_ service: ServiceDescription, _ configuration: ServiceConfiguration) -> Logger {
-    Logger(label: service.name) { label in
-      LineLogHandler(
-        label: label,
-        level: configuration[CommonKeys.logLevel],
-        format: configuration[CommonKeys.logFormat],
-        // no-color.org
-        isColoured: isatty(STDERR_FILENO) == 1 && (ProcessEnvironment.variables["NO_COLOR"] ?? "").isEmpty
-      )
     }
   }
 }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A thread of a storage engine's own: SQLite and libpq block, and neither an event loop nor the cooperative pool may.
+/// A thread of our own, for what blocks, such as SQLite and libpq: neither an event loop nor the cooperative pool may.
 package struct WorkerThread: Sendable {
   private let thread: pthread_t
 

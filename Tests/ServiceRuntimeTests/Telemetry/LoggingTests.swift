@@ -13,10 +13,20 @@ struct LoggingTests {
   /// Lines as a log collector would read them.
   final class Lines: Sendable {
     private let lines = Mutex<[[UInt8]]>([])
+    private let minor = Mutex(0)
+    private let losses = Mutex<[[UInt8]]>([])
 
     var all: [[UInt8]] { lines.withLock { $0 } }
+    /// How many of them tell little.
+    var minorCount: Int { minor.withLock { $0 } }
+    /// What would be said of seven lines before each that are lost.
+    var allLosses: [[UInt8]] { losses.withLock { $0 } }
 
-    @Sendable func write(_ line: [UInt8]) { lines.withLock { $0.append(line) } }
+    @Sendable func write(_ line: [UInt8], _ isMinor: Bool, _ loss: (Int) -> [UInt8]) {
+      lines.withLock { $0.append(line) }
+      if isMinor { minor.withLock { $0 += 1 } }
+      losses.withLock { $0.append(loss(7)) }
+    }
   }
 
   let lines = Lines()
@@ -51,6 +61,18 @@ struct LoggingTests {
     #expect(document["map"] == ["k": .string(hostile)])
     #expect(document["level"] == "warning")
     #expect(document["time"] == "2027-01-15T08:00:00.123Z")
+  }
+
+  @Test("R42: that lines are lost is a line of its own, and what was done has more room than what was refused")
+  func losses() throws {
+    logger().info("a call was refused")
+    logger().notice("somebody signed in", metadata: ["sub": "x"])
+    #expect(lines.all.count == 2 && lines.minorCount == 1)
+    for loss in lines.allLosses {
+      let document = try JSONValue(parsing: Array(loss.dropLast()))
+      #expect(loss.last == 0x0A && document["level"] == "warning" && document["lines"]?.string == "7")
+      #expect(document["sub"] == nil)
+    }
   }
 
   @Test("R42: one event is one line of text, whatever its values contain")

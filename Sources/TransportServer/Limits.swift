@@ -214,6 +214,10 @@ enum Limits {
   /// second bring in half a second. Who comes when there are more tries again after one.
   static let backlog: Int32 = 4096
 
+  /// Bytes that the kernel keeps of a connection until they are read, of which it uses twice as many: a dozen full bursts of calls.
+  /// Left to itself it lets a peer send ten megabytes ahead, and when the peer ends its side all of that is read at once.
+  static let socketBytes: Int32 = 128 * 1024
+
   /// The pause in accepting when there is no room for another connection, such as no file descriptor: a tenth of a
   /// second's wait for those who come, and ten attempts a second.
   static let acceptPause = TimeAmount.milliseconds(100)

@@ -61,10 +61,13 @@ final class Listener: Sendable {
   }
 
   private static func listen(_ descriptor: CInt, _ wanted: SocketAddress) throws -> SocketAddress {
-    var (on, off): (CInt, CInt) = (1, 0)
+    var (on, off, buffer): (CInt, CInt, CInt) = (1, 0, Limits.socketBytes)
     // The calls read what they are given, or fill it, before they return.
     let size = socklen_t(MemoryLayout<CInt>.size)
-    guard unsafe setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, size) == 0 else {
+    // The connections have the buffer from the listening socket: the peer is told at the start how much it may send.
+    guard unsafe setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, size) == 0,
+      unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &buffer, size) == 0
+    else {
       throw failed("setsockopt")
     }
     // A port of all addresses of IPv6 is one of IPv4 as well, whatever the system has for a default.
@@ -84,8 +87,8 @@ final class Listener: Sendable {
   /// Begins to accept. Once.
   ///
   /// - Parameters:
-  ///   - isShort: called with what the system has too little of when nothing is accepted because of that, at most once in
-  ///     ``Limits/shortageLine``.
+  ///   - isShort: called with what the system has too little of when nothing is accepted because of that, of each at most
+  ///     once in ``Limits/shortageLine``.
   ///   - accepted: called on the listener's thread, which accepts nothing else until it returns.
   func start(
     isShort: @escaping @Sendable (String) -> Void = { _ in }, _ accepted: @escaping @Sendable (AcceptedSocket) -> Void
@@ -94,10 +97,11 @@ final class Listener: Sendable {
     thread.start()
     thread.submit { [self] state in
       guard state == .active else { return }
-      var lastLine: ContinuousClock.Instant?
+      // The system has a few words for it.
+      var lastLines: [String: ContinuousClock.Instant] = [:]
       let wait = { [self] (shortage: String) in
-        if lastLine.map({ .now - $0 > Limits.shortageLine }) ?? true {
-          lastLine = .now
+        if lastLines[shortage].map({ .now - $0 > Limits.shortageLine }) ?? true {
+          lastLines[shortage] = .now
           isShort(shortage)
         }
         pause()

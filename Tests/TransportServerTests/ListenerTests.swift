@@ -64,6 +64,39 @@ import Testing
     await listener.close()
   }
 
+  @Test("The kernel keeps little of what a peer sends ahead, however fast it was read before")
+  func sentAhead() async throws {
+    let listener = try Listener(host: "127.0.0.1", port: 0)
+    var sockets = accepted(listener).makeAsyncIterator()
+    let client = socket(AF_INET, CInt(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue), 0)
+    defer { close(client) }
+    var small: CInt = 64 * 1024
+    try #require(unsafe setsockopt(client, SOL_SOCKET, SO_SNDBUF, &small, socklen_t(MemoryLayout<CInt>.size)) == 0)
+    let connected = unsafe listener.address.withSockAddr { unsafe Glibc.connect(client, $0, socklen_t($1)) }
+    #expect(connected == 0 || errno == EINPROGRESS)
+    let server = try #require(await sockets.next())
+    try #require(fcntl(server.number, F_SETFL, O_NONBLOCK) == 0)
+    var bytes = [UInt8](repeating: 0, count: 64 * 1024)
+    /// Sends as much as is taken, until nothing has been for so many looks.
+    func send(looks: Int) async throws -> Int {
+      var (sent, idle) = (0, 0)
+      while idle < looks {
+        let count = unsafe Glibc.send(client, bytes, bytes.count, CInt(MSG_NOSIGNAL))
+        if count > 0 { (sent, idle) = (sent + count, 0) } else { idle += 1 }
+        if count < 0, looks > 1 { try await Task.sleep(for: .milliseconds(10)) }
+      }
+      return sent
+    }
+    // The kernel's own buffer grows by this, to ten megabytes.
+    for _ in 0..<1000 {
+      _ = try await send(looks: 1)
+      while unsafe read(server.number, &bytes, bytes.count) > 0 {}
+    }
+    let sent = try await send(looks: 50)
+    #expect(sent > 0 && sent < 8 * Int(Limits.socketBytes))
+    await listener.close()
+  }
+
   @Test("Closes while it waits for somebody, and before it has begun", .timeLimit(.minutes(1)))
   func closes() async throws {
     for wait in [0, 20] {

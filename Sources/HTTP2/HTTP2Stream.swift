@@ -36,7 +36,7 @@ package final class HTTP2Stream {
   package internal(set) var opened = NIODeadline.uptimeNanoseconds(0)
 
   /// The request's header block, until the stream has a handler.
-  var block: HTTP2RequestBlock?
+  package internal(set) var block: HTTP2RequestBlock?
   /// No handler yet: the body may be answered directly.
   var isUndecided = false
   var isQueued = false

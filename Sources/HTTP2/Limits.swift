@@ -20,6 +20,11 @@ package struct Limits: Sendable {
   /// system call, and no more than that for a peer that does not read.
   package var outputBytes: Int = 256 * 1024
 
+  /// Whether the peer carries the calls of many, as a proxy does that names each one's client. What is wrong with one of them is
+  /// not the connection's mistake then: no reset of ours ends it, and of the peer's resets the delegate counts those that it
+  /// knows the client of.
+  package var isShared = false
+
   /// Streams that a peer may reset before they were answered and while they are young, in a burst and a second (rapid
   /// reset, CVE-2023-44487): two full sets of streams, and one more for each call that was answered. Behind a proxy many
   /// clients share a connection, and some of them cancel.

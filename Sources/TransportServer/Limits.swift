@@ -117,6 +117,20 @@ enum Limits {
   /// frame of a few bytes ends a message but for rare cuts.
   static let smallDataBytes = 64
   static let smallDataFrames = Budget.Rate(burst: 500, perSecond: 50)
+  /// The same of one stream where a proxy carries many clients' streams.
+  static let smallDataFramesOfStream = 500
+
+  /// Calls of one source that only ask for the server's health, up to which one more is let in whatever the load.
+  static let essentialCalls = 8
+
+  /// Calls of one client of a proxy that may be cancelled as soon as they are begun, in a burst and a second, and for how long
+  /// its calls are refused after more than that. As for a connection that is one client's.
+  static let cancellations = Budget.Rate(burst: 200, perSecond: 20)
+  static let cancellationRest = TimeAmount.seconds(1)
+
+  /// Clients of proxies of which this is known when no call of theirs is left.
+  static let rememberedCancellers = 1024
+  static let cancellersTime = TimeAmount.seconds(60)
 
   /// The change in what a connection holds that the server's budget is told of: small beside the budget, and large
   /// enough that a connection at work rarely has to.

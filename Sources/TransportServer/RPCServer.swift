@@ -217,6 +217,7 @@ package final class RPCServer: Sendable {
       }
       if isEmpty { continuation.resume() }
     }
+    environment.budget.sources.forgetCancellers()
   }
 
   /// Asks connections that have done nothing for a while to make room, once in a while.

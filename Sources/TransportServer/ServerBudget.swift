@@ -18,7 +18,7 @@ package final class ServerBudget: Sendable {
     /// Connections that wait to be set up, beside those: as many as are in a fifth of a second.
     package var arrivals = 2048
 
-    /// Calls whose handlers have not returned and are waiting for something. A hundred thousand screens in a watch, of
+    /// Calls whose request is not whole, or whose handler waits for something. A hundred thousand screens in a watch, of
     /// some 2 KiB each, and some to spare; were all of them long polls of some 14 KiB, they would stay below two
     /// gigabytes.
     package var calls = 120_000
@@ -88,16 +88,18 @@ package final class ServerBudget: Sendable {
 
   // MARK: Calls
 
-  /// A handler waits for something. Those that return without waiting are never counted.
-  func callWaits(_ account: SourceAccount) {
-    calls.add(1, ordering: .relaxed)
-    account.calls.add(1, ordering: .relaxed)
+  /// A call waits for its request, or its handler for something.
+  func callWaits(_ account: SourceAccount) { callsWait(1, account) }
+
+  /// So many calls more of the source wait, or fewer.
+  func callsWait(_ count: Int, _ account: SourceAccount) {
+    calls.add(count, ordering: .relaxed)
+    account.calls.add(count, ordering: .relaxed)
   }
 
   /// A handler that waited has returned.
   func callReturned(_ account: SourceAccount) {
-    calls.subtract(1, ordering: .relaxed)
-    account.calls.subtract(1, ordering: .relaxed)
+    callsWait(-1, account)
   }
 
   // MARK: Bytes
@@ -130,6 +132,13 @@ package final class ServerBudget: Sendable {
     let (calls, bytes) = (calls.load(ordering: .relaxed), bufferedBytes.load(ordering: .relaxed))
     guard calls >= bounds.calls || bytes >= bounds.bufferedBytes else { return true }
     return isGivenRoom(account, calls, bytes)
+  }
+
+  /// The same for more bytes of a call that has its place.
+  func hasRoomForBytes(of account: SourceAccount) -> Bool {
+    guard !account.isTurnedAway else { return false }
+    let bytes = bufferedBytes.load(ordering: .relaxed)
+    return bytes < bounds.bufferedBytes || isGivenRoom(account, 0, bytes)
   }
 
   private func isGivenRoom(_ account: SourceAccount, _ calls: Int, _ bytes: Int) -> Bool {

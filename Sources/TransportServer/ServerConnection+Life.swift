@@ -33,8 +33,13 @@ extension ServerConnection {
 
   /// Sources hold more than their share, and this connection may have some of it.
   private func giveUp(_ shed: ServerShed) {
-    guard session != nil else { return }
+    guard let session else { return }
     now = eventLoop.now
+    // Each is refused, or has a handler that may be asked.
+    if reportedCalls > 0, let excess = shed.calls(of: peer.account), excess.take(reportedCalls) {
+      _ = session.decide(openedUpTo: now)
+      reportCalls(session)
+    }
     // The newest first, which have waited least.
     for stream in streams.all.sorted(by: { $0.number > $1.number }) {
       guard let account = stream.waitingAccount, let excess = shed.calls(of: account), excess.take() else { continue }
@@ -53,7 +58,7 @@ extension ServerConnection {
     // A frame cannot be done without, nor what comes before others: there only the connection can be given up.
     // Behind a proxy it is other people's as well, and one read and one frame are all that it keeps.
     if peer.proxy == nil, unworkedBytes >= Limits.unworkedStep, excess.take(unworkedBytes) {
-      session?.terminate(.enhanceYourCalm, debug: "too_many_bytes")
+      session.terminate(.enhanceYourCalm, debug: "too_many_bytes")
     }
     wantOutput()
   }
@@ -70,6 +75,32 @@ extension ServerConnection {
       executor.doNow()
       flush()
     }
+  }
+
+  // MARK: What is held
+
+  /// Tells the server's budget what this connection holds, when that has changed by something.
+  func reportBuffered(_ session: HTTP2ServerSession, _ context: ChannelHandlerContext) {
+    reportCalls(session)
+    var bytes = session.bufferedBytes + heldBytes
+    if let rest { bytes += rest.readableBytes }
+    if bytes | reportedBytes == 0, context.channel.isWritable { return }
+    if !context.channel.isWritable, let options = context.channel.syncOptions {
+      // What the socket has not taken. A channel that cannot tell has no socket.
+      bytes += (try? options.getOption(.bufferedWritableBytes)) ?? 0
+    }
+    // In small steps, since there may be halves of frames on all connections together.
+    let step = unworkedBytes > 0 ? Limits.unworkedStep : Limits.budgetStep
+    guard abs(bytes - reportedBytes) >= step || bytes == 0 else { return }
+    environment.budget.buffered(bytes - reportedBytes, peer.account)
+    reportedBytes = bytes
+  }
+
+  /// The same of calls whose requests are not whole and that nobody handles yet.
+  private func reportCalls(_ session: HTTP2ServerSession) {
+    guard session.undecided != reportedCalls else { return }
+    environment.budget.callsWait(session.undecided - reportedCalls, peer.account)
+    reportedCalls = session.undecided
   }
 
   // MARK: Memory
@@ -89,8 +120,15 @@ extension ServerConnection {
   /// A message is complete.
   func receivedMessage() { lifecycle.receivedMessage() }
 
-  /// A DATA frame of a few bytes came that completed no message.
-  func receivedSmallData() { perform(lifecycle.receivedSmallData(at: now)) }
+  /// A DATA frame of a few bytes came that completed no message, the stream's so manieth. False: the stream has had too many,
+  /// where the connection is not its client's alone.
+  func mayReceiveSmallData(_ ofStream: Int) -> Bool {
+    guard isShared else {
+      perform(lifecycle.receivedSmallData(at: now))
+      return true
+    }
+    return ofStream <= Limits.smallDataFramesOfStream
+  }
 
   func perform(_ action: ConnectionLifecycle.Action?) {
     guard let action, let session, let context else { return }

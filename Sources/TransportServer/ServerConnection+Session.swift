@@ -96,13 +96,23 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
     let handler = handler()
     let request = block.meaning as? ServerRequest ?? ServerRequest(block, environment, peer)
     if streams.working > Limits.handlersPerConnection {
-      handler.refuse(stream)
+      handler.refuse(stream, request)
       session.reset(stream, .refusedStream)
     } else {
       served += 1
       handler.begin(stream, request, now: now)
     }
     return handler
+  }
+
+  /// Whether the connection is a proxy's that names the client of each call.
+  var isShared: Bool { peer.proxy != nil && environment.configuration.proxies.field != .none }
+
+  func session(_ session: HTTP2ServerSession, countsReset stream: HTTP2Stream) -> Bool {
+    let request = (stream.handler as? ServerStream)?.request ?? stream.block?.meaning as? ServerRequest
+    // Without a client's name it is the proxy's.
+    guard let account = request?.account, account !== peer.account else { return false }
+    return account.cancelled(at: now)
   }
 
   private func handler() -> ServerStream { streams.take { ServerStream(connection: self) } }

@@ -70,7 +70,9 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   var shedToCome: ServerShed?
   var timerDeadline: NIODeadline?
   /// What the server's budget was last told that this connection holds.
-  private(set) var reportedBytes = 0
+  var reportedBytes = 0
+  /// The same of calls that nobody handles yet, since their request is not whole.
+  var reportedCalls = 0
   /// Bytes of requests that streams keep beyond the windows.
   var heldBytes = 0
   /// The shortest time that any request here had which may be answered directly.
@@ -100,9 +102,11 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     executor.hasRun = { [unowned self] in writeAnswers() }
     executor.caughtUp = { [unowned self] in readOn() }
     now = eventLoop.now
+    var limits = environment.configuration.http2
+    limits.isShared = isShared
     do throws(HTTP2Error) {
       let session = try HTTP2ServerSession(
-        limits: environment.configuration.http2,
+        limits: limits,
         common: environment.commonAnswer,
         allocator: context.channel.allocator,
         now: now
@@ -141,7 +145,8 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     executor.turns.soon { [self] in
       session.abandon()
       environment.budget.buffered(-reportedBytes, peer.account)
-      reportedBytes = 0
+      environment.budget.callsWait(-reportedCalls, peer.account)
+      (reportedBytes, reportedCalls) = (0, 0)
       streams = ConnectionStreams()
     }
   }
@@ -210,6 +215,8 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     // Nobody comes behind this handler who would want to know.
     isReading = false
     if passesKept < Limits.passesKept { passesKept += 1 }
+    // Without room they are refused like others, and not looked at with their request only.
+    if let session, session.undecided > reportedCalls, !hasRoom(peer.account) { _ = session.decide(openedUpTo: now) }
     flush()
     let end = eventLoop.now
     if directCalls != nil { reportAnswered(at: end) }
@@ -342,20 +349,11 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     closeIfOver(session, context)
   }
 
-  /// Tells the server's budget what this connection holds, when that has changed by something.
-  private func reportBuffered(_ session: HTTP2ServerSession, _ context: ChannelHandlerContext) {
-    var bytes = session.bufferedBytes + heldBytes
-    if let rest { bytes += rest.readableBytes }
-    if bytes | reportedBytes == 0, context.channel.isWritable { return }
-    if !context.channel.isWritable, let options = context.channel.syncOptions {
-      // What the socket has not taken. A channel that cannot tell has no socket.
-      bytes += (try? options.getOption(.bufferedWritableBytes)) ?? 0
-    }
-    // In small steps, since there may be halves of frames on all connections together.
-    let step = unworkedBytes > 0 ? Limits.unworkedStep : Limits.budgetStep
-    guard abs(bytes - reportedBytes) >= step || bytes == 0 else { return }
-    environment.budget.buffered(bytes - reportedBytes, peer.account)
-    reportedBytes = bytes
+  /// Whether there is room for more bytes of a call of the source.
+  func hasRoomForBytes(_ account: SourceAccount) -> Bool {
+    let budget = environment.budget
+    return (session?.bufferedBytes ?? 0) + heldBytes < budget.bounds.connectionBytes
+      && budget.hasRoomForBytes(of: account)
   }
 
   /// Whether there is room for a call of the source that is not answered at once.

@@ -72,8 +72,9 @@ final class ServerEnvironment: Sendable {
   }
 
   /// Answers a request for a page, if there is room for it.
-  func answer(_ request: PageRequest, _ account: SourceAccount) async -> PageResponse {
-    guard request.path == Page.health.path || budget.hasRoom(for: account) else { return .noRoom }
+  /// - Parameter hasPlace: whether the request has a call's place, and need not be given one.
+  func answer(_ request: PageRequest, _ account: SourceAccount, hasPlace: Bool = false) async -> PageResponse {
+    guard hasPlace || request.path == Page.health.path || budget.hasRoom(for: account) else { return .noRoom }
     return await CallPlace.$current.withValue(CallPlace(holder: account.source)) { await pages.answer(request) }
   }
 }

@@ -9,9 +9,16 @@ extension ServerStream {
     content = .page
     watchBody()
     if let format = head.webFormat { return beginWeb(format, request) }
-    let target = String(decoding: head.httpPath, as: UTF8.self)
+    let path = PageTable.split(String(decoding: head.httpPath, as: UTF8.self)).path
+    let isEssential =
+      path == Page.health.path && account.essentialCalls.load(ordering: .relaxed) < Limits.essentialCalls
+    guard isEssential || hasRoom && !account.rests else {
+      return answerPage(.noRoom, isHead: head.httpMethod.elementsEqual("HEAD".utf8))
+    }
+    // For its body, if for nothing else.
+    pageShare.take(of: connection.environment.budget, for: account, isEssential: path == Page.health.path)
     let isPost = head.httpMethod.isEmpty
-    if isPost, case .none = connection.environment.pages.find(method: "POST", path: PageTable.split(target).path) {
+    if isPost, case .none = connection.environment.pages.find(method: "POST", path: path) {
       // As gRPC over HTTP/2 has it for other content types. Not before the request is whole: it may turn out malformed.
       refusal = PageResponse(status: 415, text: "unsupported media type\n")
     }
@@ -41,21 +48,22 @@ extension ServerStream {
     )
     isPageRunning = true
     let task = Task.immediate(executorPreference: connection.executor) { [self] in
-      let response = await connection.environment.answer(request, asked.account)
+      let response = await connection.environment.answer(request, asked.account, hasPlace: true)
       isPageRunning = false
       pageTask = nil
+      pageShare.giveBack(to: connection.environment.budget)
       answerPage(response, isHead: request.method == "HEAD")
       recycleIfOver()
     }
     guard isPageRunning else { return }
     pageTask = task
-    pageShare.take(of: connection.environment.budget, for: account)
   }
 
   func answerPage(_ response: PageResponse, isHead: Bool) {
     guard content == .page else { return }
     content = .nothing
     messageEnd = nil
+    if !isPageRunning { pageShare.giveBack(to: connection.environment.budget) }
     guard let stream, let session = connection.session else { return }
     var fields = HTTP2FieldList()
     fields.add(":status", String(response.status))

@@ -27,6 +27,8 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   private var owed = 0
   /// Bytes of the request that are kept although the peer was granted them again.
   private var held = 0
+  /// DATA frames of a few bytes that completed no message.
+  private var smallDataFrames = 0
   /// When the call has to be over.
   private var callEnd: NIODeadline?
   /// When the message that is being received began, and when it has to be complete.
@@ -79,12 +81,12 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   }
 
   /// Takes a stream that will be reset.
-  func refuse(_ stream: HTTP2Stream) {
-    take(stream, nil)
+  func refuse(_ stream: HTTP2Stream, _ request: ServerRequest) {
+    take(stream, request)
     content = .nothing
   }
 
-  private func take(_ stream: HTTP2Stream, _ request: ServerRequest?) {
+  private func take(_ stream: HTTP2Stream, _ request: ServerRequest) {
     self.stream = stream
     self.request = request
     isInUse = true
@@ -99,6 +101,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     pageShare.giveBack(to: connection.environment.budget)
     request = nil
     owed = 0
+    smallDataFrames = 0
     pageBody = []
     refusal = nil
     web = nil
@@ -139,7 +142,10 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   var number: Int32 { stream?.id ?? 0 }
 
   /// Bytes that wait here for a reader or a window.
-  var heldBytes: Int { held + (stream?.pendingBytes ?? 0) }
+  var heldBytes: Int {
+    // Of a client's stream the same bytes are held and owed; those of a request that is whole are a small part of its call.
+    held + (content == .call && runner.isReceiving ? owed : 0) + (stream?.pendingBytes ?? 0)
+  }
 
   /// Ends the call because others have less than its source does.
   func shed() {
@@ -158,7 +164,8 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
 
   /// Ends a call whose request is kept while its connection, or the server, has no room.
   private func shedIfFull() {
-    guard held > 0, !hasRoom, !runner.isEssential else { return }
+    guard held > 0 || owed > 0 && !runner.isBetweenMessages, !runner.isEssential, !connection.hasRoomForBytes(account)
+    else { return }
     runner.end(connection.environment.budget.refusal())
   }
 
@@ -189,9 +196,13 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
       hold(isNew ? runner.partialBytes : bytes.count)
     }
     if isNew {
+      smallDataFrames = max(0, smallDataFrames - (runner.messages - before))
       connection.receivedMessage()
     } else if bytes.count < Limits.smallDataBytes {
-      connection.receivedSmallData()
+      smallDataFrames += 1
+      guard connection.mayReceiveSmallData(smallDataFrames) else {
+        return runner.end(RPCError(.resourceExhausted, "too many small frames", reason: "OVERLOADED"))
+      }
     }
     watchMessage(isNew: isNew)
     settle()
@@ -203,11 +214,11 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     guard refusal == nil else { return }
     hold(bytes.count)
     if let web {
-      guard hasRoom else { return web.end(connection.environment.budget.refusal()) }
+      guard connection.hasRoomForBytes(account) else { return web.end(connection.environment.budget.refusal()) }
       // The call reads it before it returns, and keeps no more than a message.
       return unsafe web.receive(bytes)
     }
-    guard hasRoom else { return answerPage(.noRoom, isHead: false) }
+    guard connection.hasRoomForBytes(account) else { return answerPage(.noRoom, isHead: false) }
     guard pageBody.count + bytes.count <= Limits.pageBodyBytes else { return answerPage(.tooLarge, isHead: false) }
     unsafe pageBody.append(contentsOf: bytes)
   }
@@ -295,6 +306,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
 
   func stream(_ stream: HTTP2Stream, closed code: HTTP2ErrorCode) {
     self.stream = nil
+    if code == .noError, connection.isShared { request?.account.answered() }
     callEnd = nil
     messageEnd = nil
     content = .nothing

@@ -76,6 +76,26 @@ def silent_streams(target, stack):
             stack.enter_context(target.connect(timeout=2)).send(asked)
 
 
+def silent_requests(target, stack):
+    """The same with calls of one request, which does not come: some that a handler would take, and some that none would."""
+    asked = b"".join(headers(number, fields(frames.ISSUE if number % 4 == 1 else frames.POLL)) for number in range(1, 200, 2))
+    for _ in range(1250):
+        with contextlib.suppress(OSError, test_fairness.Closed):
+            stack.enter_context(target.connect(timeout=2)).send(asked)
+
+
+def half_requests(target, stack):
+    """Bytes of requests that are not whole, so few of each that its window is not half full: more than a server holds."""
+    body = message(bytes(31_000), length=32_000)
+    pieces = [
+        headers(number, fields(frames.ISSUE)) + data(number, body[:16_000], flags=0) + data(number, body[16_000:], flags=0)
+        for number in range(1, 63, 2)
+    ]
+    for _ in range(350):
+        with contextlib.suppress(OSError, test_fairness.Closed):
+            stack.enter_context(target.connect(timeout=2)).send(b"".join(pieces))
+
+
 def silent_connections(target, stack):
     """More than a server has, each with a stream that asks for nothing."""
     hello = frames.PREFACE + frames.settings() + headers(1, fields(frames.REFLECTION))
@@ -160,6 +180,8 @@ HOARDS = {
     ),
     "reflection, windows closed": keeping(REFLECTED, 2),
     "silent streams": keeping(silent_streams, 5),
+    "silent requests": keeping(silent_requests, 5, ["qr"]),
+    "half requests": keeping(half_requests, 5, ["qr"]),
     "silent connections": keeping(silent_connections, 12),
     "proofs of nothing": again(proofs, ["identity"]),
     "padding": again(padding),

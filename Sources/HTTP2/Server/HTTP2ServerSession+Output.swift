@@ -158,6 +158,8 @@ extension HTTP2ServerSession {
   private func send(_ stream: HTTP2Stream) {
     if let code = stream.resetCode {
       let isShed = stream.isShed
+      // A mistake of one of many counts as if it had been cancelled.
+      if limits.isShared, code != .noError, !isShed { _ = delegate?.session(self, countsReset: stream) }
       writeReset(stream.id, code)
       close(stream, code, .resetByUs)
       return isShed ? () : countReset(code)
@@ -208,7 +210,7 @@ extension HTTP2ServerSession {
   }
 
   private func countReset(_ code: HTTP2ErrorCode) {
-    guard code != .noError, !ownResets.spend(now: now) else { return }
+    guard code != .noError, !limits.isShared, !ownResets.spend(now: now) else { return }
     terminate(.enhanceYourCalm, debug: "too_many_resets")
   }
 

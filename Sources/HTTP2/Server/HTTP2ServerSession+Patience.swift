@@ -32,7 +32,9 @@ extension HTTP2ServerSession {
   func mayReset(_ stream: HTTP2Stream) -> Bool {
     // An answer that this read has begun is none that the peer has seen.
     let isAnswered = stream.hasAnswered && stream.opened < now
-    if isAnswered || now - stream.opened >= Limits.oldStream || peerResets.spend(now: now) { return true }
+    if isAnswered || now - stream.opened >= Limits.oldStream { return true }
+    if limits.isShared, delegate?.session(self, countsReset: stream) == true { return true }
+    if peerResets.spend(now: now) { return true }
     delegate?.sessionIsOverrun(self)
     return excessResets.spend(now: now)
   }

@@ -7,6 +7,11 @@ package protocol HTTP2ServerSessionDelegate: AnyObject {
   /// The peer cancels more calls than it lets be answered: it had better be slower.
   func sessionIsOverrun(_ session: HTTP2ServerSession)
 
+  /// The peer has reset a stream whose work it has not waited for, or had it reset by a mistake. True: that counts elsewhere, and
+  /// not for the connection.
+  /// Asked only where ``Limits/isShared``.
+  func session(_ session: HTTP2ServerSession, countsReset stream: HTTP2Stream) -> Bool
+
   /// A header block that the session has not seen before, or not lately: the place to make something of it.
   func session(_ session: HTTP2ServerSession, received block: HTTP2RequestBlock)
 
@@ -49,6 +54,8 @@ extension HTTP2ServerSessionDelegate {
   package func sessionMayGoOn(_ session: HTTP2ServerSession) -> Bool { true }
 
   package func sessionIsOverrun(_ session: HTTP2ServerSession) {}
+
+  package func session(_ session: HTTP2ServerSession, countsReset stream: HTTP2Stream) -> Bool { false }
 
   package func session(_ session: HTTP2ServerSession, isShut block: HTTP2RequestBlock) -> Bool { false }
 

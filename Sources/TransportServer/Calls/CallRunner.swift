@@ -54,6 +54,8 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
   var isOver: Bool { state.isOver }
   var isHandlerRunning: Bool { state.isHandlerRunning }
   var isTakingBytes: Bool { state.isTakingBytes }
+  /// Whether the one request of a client that does not stream is not whole.
+  var isReceiving: Bool { if case .receiving = state.phase { true } else { false } }
 
   /// Whether the client sends a stream of messages.
   var hasInbox: Bool { call.inbox != nil }
@@ -104,7 +106,9 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
       compressesResponses: environment.configuration.compressesResponses
     )
     call.context = context
-    guard route.isEssential || (carrier.hasRoom && !request.isShut) else {
+    // Whatever the load, but a few at a time.
+    let isLetIn = route.isEssential && request.account.essentialCalls.load(ordering: .relaxed) < Limits.essentialCalls
+    guard isLetIn || (carrier.hasRoom && !request.isShut && !request.account.rests) else {
       environment.interceptors.didRefuse(1, of: route.method, status: .resourceExhausted)
       return end(environment.budget.refusal())
     }
@@ -115,7 +119,8 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
       return end(error)
     }
     makeStreams(route)
-    if state.phase == .opened { waits() }
+    // For its request, if for nothing else.
+    waits()
   }
 
   /// Takes a request that no route is found for.
@@ -231,11 +236,6 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
   private func run() {
     guard let request, let carrier else { return }
     if let deadline, deadline <= carrier.now { return end(RPCError(.deadlineExceeded, "the deadline passed")) }
-    // Calls that were let in while there was room may have filled it by now.
-    // One that has its place, which it may have taken last, keeps it.
-    guard request.route.isEssential || share.account != nil || carrier.hasRoom else {
-      return end(environment.budget.refusal())
-    }
     state.run()
     start { [call] () async throws(RPCError) in try await request.route.run(call) }
   }
@@ -299,7 +299,7 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
   }
 
   private func waits() {
-    if let request { share.take(of: environment.budget, for: request.account) }
+    if let request { share.take(of: environment.budget, for: request.account, isEssential: request.route.isEssential) }
   }
 
   // MARK: The end
@@ -344,6 +344,8 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
     carrier?.send(failure, of: call)
     // What a late writer adds has nowhere to go.
     call.outbox?.close(failure ?? RPCError(.cancelled, "the call is over"))
+    // Whoever leaves the answer where it is takes no call's place: its bytes count.
+    if !state.isHandlerRunning { share.giveBack(to: environment.budget) }
   }
 
   /// Gives back what the call had. Only when it is over and its handler has returned.

@@ -84,7 +84,9 @@ def assert_served(honest, rounds=5):
 
 
 @pytest.mark.parametrize("sources", SOURCES.values(), ids=SOURCES)
-@pytest.mark.parametrize("path", [frames.REFLECTION, frames.WATCH], ids=["reflection", "watch"])
+@pytest.mark.parametrize(
+    "path", [frames.REFLECTION, frames.WATCH, frames.ISSUE, frames.POLL], ids=["reflection", "watch", "issue", "poll"]
+)
 def test_silent_streams(tight_target, sources, path):
     """R50: streams that wait for ever take no waiting call from who has few"""
     honest = Honest(tight_target)
@@ -93,14 +95,14 @@ def test_silent_streams(tight_target, sources, path):
         for attacker in attackers(stack, tight_target, sources, 200):
             for number in range(1, 21, 2):
                 with contextlib.suppress(OSError):
-                    if path == frames.REFLECTION:
-                        attacker.send(headers(number, fields(path)))
-                    else:
-                        attacker.send(headers(number, fields(path)), data(number, message()))
+                    # The other calls wait for their request.
+                    request = [data(number, message())] if path == frames.WATCH else []
+                    attacker.send(headers(number, fields(path)), *request)
             with contextlib.suppress(Closed):
                 attacker.barrier()
-        assert tight_target.metrics()["server_refused_calls_total"] > 0
         assert_served(honest)
+        # A poll is looked at with its request: before anybody wants their room, they are only counted.
+        assert tight_target.metrics()["server_refused_calls_total"] > 0
     tight_target.call()
 
 

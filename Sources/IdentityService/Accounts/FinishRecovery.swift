@@ -10,7 +10,10 @@ extension AccountHandlers {
     _ request: IdentityV1.FinishRecoveryRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.FinishRecoveryResponse {
-    try await callers.proofs.withProvenKey(context, at: clock.now()) { provenKey throws(RPCError) in
+    // It spends a code.
+    try await callers.proofs.withProvenKey(
+      context, at: clock.now(), remembersIf: { _, _ in true }
+    ) { provenKey throws(RPCError) in
       try await finishRecovery(request, provenKey, context)
     }
   }

@@ -10,7 +10,10 @@ extension AccountHandlers {
     _ request: IdentityV1.StartRecoveryRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.StartRecoveryResponse {
-    try await callers.proofs.withProvenKey(context, at: clock.now()) { provenKey throws(RPCError) in
+    // A code that is sent costs its caller a place among the network's and the address's.
+    try await callers.proofs.withProvenKey(
+      context, at: clock.now(), remembersIf: { _, _ in true }
+    ) { provenKey throws(RPCError) in
       try await startRecovery(request, provenKey, context)
     }
   }
@@ -21,7 +24,7 @@ extension AccountHandlers {
     _ context: ServerContext
   ) async throws(RPCError) -> IdentityV1.StartRecoveryResponse {
     let now = clock.now()
-    let guest = try callers.guestSession(of: request.guestToken, provenKey: provenKey, at: now)
+    let guest = try callers.guestSession(of: request.guestToken, provenKey: provenKey, in: context, at: now)
     let asked = CodeRequest(
       identifier: try RequestFields.address(request.identifier, "identifier"),
       purpose: .recovery,

@@ -17,37 +17,47 @@ extension AuthHandlers {
   ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
     // Where there is too much to do, most calls end here.
     if Self.isGuessable(request) { try methods.evidence.secrets.checkRoom() }
-    return try await callers.proofs.withProvenKey(context, at: clock.now()) { boundKey throws(RPCError) in
+    let answer: Answer = try await callers.proofs.withProvenKey(
+      context, at: clock.now(), remembersIf: { $0.key == $1 }
+    ) { boundKey throws(RPCError) in
       try await authenticate(request, boundKey, context)
     }
+    return answer.response
+  }
+
+  /// What is answered, and the key that it, or what was shown for it, is bound to: with another one there would have been
+  /// another answer. A conflict is told to any key as often as anybody likes, and what is answered again is the first one's
+  /// key's.
+  private struct Answer: Sendable {
+    let response: IdentityV1.AuthenticateResponse
+    let key: String?
   }
 
   private func authenticate(
     _ request: IdentityV1.AuthenticateRequest,
     _ boundKey: String?,
     _ context: ServerContext
-  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
+  ) async throws(RPCError) -> Answer {
     let client = try RequestFields.clientID(request.clientID)
     let label = try RequestFields.displayText(request.deviceLabel, "device_label")
     _ = try RequestFields.locale(request.locale)
-    let guest = try callers.guestSession(of: request.guestToken, provenKey: boundKey, at: clock.now())
+    let guest = try callers.guest(of: request.guestToken, provenKey: boundKey, in: context, at: clock.now())
     let choice = try Self.choice(request.onConflict)
     let replay = try replay(request, context)
     let issuing = try tokens.issuing()
     let asked = Asked(
-      message: request, client: client, label: label, guest: guest, boundKey: boundKey, choice: choice, replay: replay,
-      issuing: issuing)
+      message: request, client: client, label: label, guest: guest?.session, guestKey: guest?.boundKey,
+      boundKey: boundKey, choice: choice, replay: replay, issuing: issuing)
     guard let replay else { return try await begin(asked, context) }
-    let reporting = choice == .report && request.linkTicket.isEmpty ? guest : nil
     // What can be guessed is looked at first, where tries count: the record of an earlier answer tells as much.
     let isGuessable = Self.isGuessable(request)
-    if !isGuessable, let first = try await answered(replay, reportingTo: reporting, issuing) { return first }
+    if !isGuessable, let first = try await answered(replay, asked) { return first }
     do throws(RPCError) {
       return try await begin(asked, context)
     } catch {
       if isGuessable, Self.isAboutTheCredential(error) { throw error }
       // An equal request may have finished while this one was looked at, and have spent what it presents.
-      if let first = try await answered(replay, reportingTo: reporting, issuing) { return first }
+      if let first = try await answered(replay, asked) { return first }
       throw error
     }
   }
@@ -67,17 +77,22 @@ extension AuthHandlers {
     let client: ClientID
     let label: DisplayText?
     let guest: SessionID?
+    /// Thumbprint of the key that the guest's token is bound to.
+    let guestKey: String?
     /// Thumbprint of the key that the call proved.
     let boundKey: String?
     let choice: Choice
     let replay: SignIn.Replay?
     let issuing: IssuingTokens
+
+    /// The session of the guest who would be told of a conflict.
+    var reportedTo: SessionID? { choice == .report && message.linkTicket.isEmpty ? guest : nil }
   }
 
   private func begin(
     _ asked: Asked,
     _ context: ServerContext
-  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
+  ) async throws(RPCError) -> Answer {
     try admit(asked.message, asked.client, context)
     guard asked.message.linkTicket.isEmpty else {
       let (proof, method) = try await ticket(asked)
@@ -118,7 +133,7 @@ extension AuthHandlers {
     _ method: SignInMethod,
     _ login: VerifiedLogin?,
     _ context: ServerContext
-  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
+  ) async throws(RPCError) -> Answer {
     let now = clock.now()
     let signIn = SignIn(
       proof: proof,
@@ -130,7 +145,7 @@ extension AuthHandlers {
     )
     switch try await perform(signIn) {
     case .signedIn(let signedIn):
-      let answer = try await answer(signedIn, asked.issuing, at: now)
+      let answer = try await answer(signedIn, asked, at: now)
       await login?.afterwards()
       return answer
     case .credentialChanged: throw .invalidCredentials
@@ -166,7 +181,7 @@ extension AuthHandlers {
     _ newcomer: Newcomer,
     _ asked: Asked,
     _ context: ServerContext
-  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
+  ) async throws(RPCError) -> Answer {
     let now = clock.now()
     let registration = Register(
       identifier: newcomer.identifier,
@@ -182,7 +197,7 @@ extension AuthHandlers {
       replay: asked.replay
     )
     switch try await perform(registration) {
-    case .registered(let signedIn): return try await answer(signedIn, asked.issuing, at: now)
+    case .registered(let signedIn): return try await answer(signedIn, asked, at: now)
     // Two first sign-ins of one person met: the other one made the account, and a try again signs in to it.
     case .identifierTaken, .identifierUnproven:
       throw RPCError(.aborted, "the account came to be meanwhile; try again", retryAfter: .milliseconds(100))
@@ -224,31 +239,27 @@ extension AuthHandlers {
     return request
   }
 
-  /// - Parameter guest: the session of the guest who would be told of a conflict.
-  private func answered(
-    _ replay: SignIn.Replay,
-    reportingTo guest: SessionID?,
-    _ issuing: IssuingTokens
-  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse? {
+  /// What an equal request was answered; nil where there was none.
+  private func answered(_ replay: SignIn.Replay, _ asked: Asked) async throws(RPCError) -> Answer? {
     let now = clock.now()
-    if let guest {
+    if let guest = asked.reportedTo {
       let text = LinkTicketText.make(for: replay, key: admission.replayKey, in: cell)
       if let ticket = try await look(FindTicket(text.hash, of: guest, at: now)) {
-        return try await conflict(ticket, text, at: now)
+        return try await conflict(ticket, text, key: asked.guestKey ?? ticket.authority.keyThumbprint, at: now)
       }
     }
     guard let first = try await look(FindSignedIn(replaying: replay.key, at: now)) else { return nil }
-    return try await answer(first, issuing, at: now)
+    return try await answer(first, asked, at: now)
   }
 
   /// The sign-in is durable by now, and so is the wish to merge: handing it to the migrator at once only makes the
   /// answer richer.
   private func answer(
     _ signedIn: SignedIn,
-    _ issuing: IssuingTokens,
+    _ asked: Asked,
     at now: LatchkeyModel.Timestamp
-  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
-    let tokens = try issuing.tokens(of: signedIn.session, at: now)
+  ) async throws(RPCError) -> Answer {
+    let tokens = try asked.issuing.tokens(of: signedIn.session, at: now)
     var change = IdentityV1.AccountChange(signedIn)
     if let merge = signedIn.merge {
       if let migration = await migrator?.handOver(merge) {
@@ -257,20 +268,21 @@ extension AuthHandlers {
         change.migrationPending = true
       }
     }
-    return IdentityV1.AuthenticateResponse(
+    let response = IdentityV1.AuthenticateResponse(
       tokens: tokens,
       subject: CommonV1.Subject(signedIn.session),
       profile: CommonV1.Profile(signedIn.profile),
       accountChange: change,
       storageNamespace: signedIn.session.subject.storageNamespace
     )
+    return Answer(response: response, key: asked.guestKey ?? signedIn.session.boundKeyThumbprint)
   }
 
   private func conflict(
     _ login: VerifiedLogin,
     _ guest: SessionID,
     _ asked: Asked
-  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
+  ) async throws(RPCError) -> Answer {
     let now = clock.now()
     let text =
       asked.replay.map { LinkTicketText.make(for: $0, key: admission.replayKey, in: cell) }
@@ -292,7 +304,7 @@ extension AuthHandlers {
       expiry: now + tokens.lifetimes.linkTicket
     )
     switch try await perform(KeepTicket(ticket, for: login.proof, challenge: login.challenge, at: now)) {
-    case .kept: return try await conflict(ticket, text, at: now)
+    case .kept: return try await conflict(ticket, text, key: asked.guestKey ?? login.boundKey, at: now)
     case .credentialChanged: throw .codeVoid
     case .challengeUsed: throw .challengeInvalid
     case .guestGone: throw .sessionRevoked
@@ -302,12 +314,13 @@ extension AuthHandlers {
   private func conflict(
     _ ticket: LinkTicket,
     _ text: LinkTicketText,
+    key: String?,
     at now: LatchkeyModel.Timestamp
-  ) async throws(RPCError) -> IdentityV1.AuthenticateResponse {
+  ) async throws(RPCError) -> Answer {
     let session = try await look(FindSession(ticket.guestSession))
     guard let session else { throw .sessionRevoked }
     guard let subject = try await look(FindSubject(session.subject)) else { throw .sessionRevoked }
-    return IdentityV1.AuthenticateResponse(
+    let response = IdentityV1.AuthenticateResponse(
       conflict: IdentityV1.Conflict(
         linkTicket: text.text,
         existingMask: ticket.accountMask,
@@ -319,6 +332,7 @@ extension AuthHandlers {
         expiresIn: (ticket.expiry - now).secondsRoundedUp
       )
     )
+    return Answer(response: response, key: key)
   }
 
   private enum Choice {

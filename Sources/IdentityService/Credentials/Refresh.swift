@@ -17,7 +17,10 @@ extension AuthHandlers {
     }
     try cell.requireSame(token.session.cell)
     let now = clock.now()
-    return try await callers.proofs.withProvenKey(context, at: now) { provenKey throws(RPCError) in
+    // Any key will do for a session that is bound to none, as often as anybody likes.
+    return try await callers.proofs.withProvenKey(
+      context, at: now, remembersIf: { $0.tokens?.cnfJkt == $1 }
+    ) { provenKey throws(RPCError) in
       try await refresh(token, provenKey, at: now)
     }
   }

@@ -15,7 +15,10 @@ extension AuthHandlers {
     _ request: IdentityV1.RegisterRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RegisterResponse {
-    try await callers.proofs.withProvenKey(context, at: clock.now()) { boundKey throws(RPCError) in
+    // What is answered again is the first one's key's, and as many others may have proven theirs.
+    try await callers.proofs.withProvenKey(
+      context, at: clock.now(), remembersIf: { $0.tokens?.cnfJkt == $1 }
+    ) { boundKey throws(RPCError) in
       try await register(request, boundKey, context)
     }
   }
@@ -67,7 +70,8 @@ extension AuthHandlers {
     _ context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RegisterResponse {
     let issuing = try tokens.issuing()
-    let guest = try callers.guestSession(of: asked.message.guestToken, provenKey: asked.boundKey, at: clock.now())
+    let guest = try callers.guestSession(
+      of: asked.message.guestToken, provenKey: asked.boundKey, in: context, at: clock.now())
     try admission.registrations.admit(
       asked.work,
       about: try asked.message.encoded(),

@@ -10,7 +10,10 @@ extension AuthHandlers {
     _ request: IdentityV1.SendOtpRequest,
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.SendOtpResponse {
-    try await callers.proofs.withProvenKey(context, at: clock.now()) { provenKey throws(RPCError) in
+    // A code that is sent costs its caller a place among the network's and the address's.
+    try await callers.proofs.withProvenKey(
+      context, at: clock.now(), remembersIf: { _, _ in true }
+    ) { provenKey throws(RPCError) in
       try await sendOtp(request, provenKey, context)
     }
   }
@@ -26,7 +29,7 @@ extension AuthHandlers {
     let isForNewcomers = try Self.isForNewcomers(request.purpose)
     let work = try CallAdmission.Work(challenge: request.challenge, solution: request.powSolution)
     let now = clock.now()
-    let guest = try callers.guestSession(of: request.guestToken, provenKey: provenKey, at: now)
+    let guest = try callers.guestSession(of: request.guestToken, provenKey: provenKey, in: context, at: now)
     let asked = CodeRequest(
       identifier: identifier,
       purpose: .signIn,

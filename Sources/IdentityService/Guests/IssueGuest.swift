@@ -13,7 +13,10 @@ extension GuestHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.IssueGuestResponse {
     let now = clock.now()
-    return try await callers.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
+    // Each key costs its caller a challenge, and its network work where these are many.
+    return try await callers.proofs.withProvenKey(
+      context, at: now, remembersIf: { $0.tokens?.cnfJkt == $1 }
+    ) { boundKey throws(RPCError) in
       try await issueGuest(request, boundKey, context, at: now)
     }
   }

@@ -13,6 +13,30 @@ package final class DPoPVerifier: Sendable {
     var memory: ProofMemory
     /// Proofs of calls that are being looked at: as many as there are such calls.
     var pending: Set<ProofMemory.Name> = []
+    var released = ReleasedProofs()
+  }
+
+  /// The last proofs that were shown and are not remembered, since their keys made no difference. With another request they
+  /// might: so they do not count again either, until as many newer ones have come. They keep nobody out.
+  private struct ReleasedProofs {
+    private var names: Set<ProofMemory.Name> = []
+    private var ring: [ProofMemory.Name] = []
+    private var next = 0
+
+    func contains(_ name: ProofMemory.Name) -> Bool { names.contains(name) }
+
+    mutating func insert(_ name: ProofMemory.Name) {
+      guard names.insert(name).inserted else { return }
+      guard ring.count == Limits.releasedProofs else { return ring.append(name) }
+      names.remove(ring[next])
+      ring[next] = name
+      next = (next + 1) % ring.count
+    }
+  }
+
+  /// That a credential was found to be bound to the key that the call proves: set by whoever finds it.
+  package enum KeyMattered: ServerContextKey {
+    package typealias Value = Bool
   }
 
   private let state: Mutex<State>
@@ -42,14 +66,21 @@ package final class DPoPVerifier: Sendable {
   /// Makes a call for tokens with the key that it proves (RFC 9449 section 5), so that they are bound to it; with nil
   /// when it proves none.
   ///
-  /// The proof is taken for as long as `body` runs, and remembered once that has succeeded: a proof is as cheap as the
-  /// key that made it, so one beside nothing that holds is nothing to remember. A caller whose access token was checked
-  /// with the call's proof has proven that token's key.
+  /// The proof is taken for as long as `body` runs, and remembered if that has succeeded and the key made a difference, or
+  /// if ``KeyMattered``: a proof is as cheap as the key that made it, so whoever could show any number of keys for nothing
+  /// would fill the memory that is everybody's. The last of the others do not count again either, but for those of calls
+  /// that failed. A caller whose access token was checked with the call's proof has proven that token's key.
   ///
   /// Errors: as ``check(_:of:boundTo:method:at:)``, and those of `body`.
+  ///
+  /// - Parameters:
+  ///   - remembersIf: whether what came out, or what was shown for it, is bound to the key, or cost its caller something
+  ///     that is limited. Called once `body` has succeeded.
+  ///   - body: the call, with the proven key's thumbprint.
   package func withProvenKey<Value>(
     _ context: ServerContext,
     at now: Timestamp,
+    remembersIf: (_ value: Value, _ key: String) -> Bool,
     _ body: (String?) async throws(RPCError) -> Value
   ) async throws(RPCError) -> Value {
     guard context.firstValue("dpop") != nil else { return try await body(nil) }
@@ -61,19 +92,24 @@ package final class DPoPVerifier: Sendable {
     try take(proof, at: now)
     do throws(RPCError) {
       let value = try await body(thumbprint)
+      let isRemembered = remembersIf(value, thumbprint) || context[KeyMattered.self] == true
       state.withLock { state in
         state.pending.remove(proof.name)
-        state.memory.insert(proof, at: now)
+        if isRemembered { state.memory.insert(proof, at: now) } else { state.released.insert(proof.name) }
       }
       return value
     } catch {
-      state.withLock { _ = $0.pending.remove(proof.name) }
+      let isRemembered = context[KeyMattered.self] == true
+      state.withLock { state in
+        state.pending.remove(proof.name)
+        if isRemembered { state.memory.insert(proof, at: now) }
+      }
       throw error
     }
   }
 
   /// Errors: `UNAUTHENTICATED` with `invalid_dpop_proof` or `use_dpop_nonce`; `RESOURCE_EXHAUSTED` when
-  /// the key made more proofs in a second than can be remembered.
+  /// the key made more proofs in a second than can be remembered, or there is no room for another key's.
   package func check(
     _ proof: String,
     of token: String,
@@ -102,7 +138,7 @@ package final class DPoPVerifier: Sendable {
   }
 
   private static func refusal(of proof: ProofMemory.Proof, _ state: inout State, at now: Timestamp) -> RPCError? {
-    guard !state.pending.contains(proof.name) else { return invalid }
+    guard !state.pending.contains(proof.name), !state.released.contains(proof.name) else { return invalid }
     switch state.memory.verdict(proof, at: now) {
     case .new: return nil
     case .known: return invalid(at: now)

@@ -203,6 +203,101 @@ struct BoundTokenTests {
     #expect(harness.core.proofs.count == 0)
   }
 
+  @Test("R50: a session that is bound to no key is refreshed with any number of keys, and none of them is remembered")
+  func unboundRefreshes() async throws {
+    let harness = try await IdentityHarness()
+    let unbound = try await harness.register("ada@example.com").tokens.orThrow()
+    for _ in 0..<8 {
+      // The same token again and again: it brings the same new one until that is used.
+      let stranger = try P256PrivateKey()
+      let next = try await refresh(harness, unbound, try options(harness, Auth.refresh.rpc, by: stranger))
+      #expect(next.sid == unbound.sid && next.cnfJkt.isEmpty)
+    }
+    #expect(harness.core.proofs.count == 0)
+    let bound = try await signIn(harness)
+    let before = harness.core.proofs.count
+    let once = try options(harness, Auth.refresh.rpc)
+    let next = try await refresh(harness, bound, once)
+    #expect(harness.core.proofs.count == before + 1)
+    await expectRefusal(.unauthenticated, "invalid_dpop_proof") { try await refresh(harness, next, once) }
+  }
+
+  @Test("R50: an answer that is given again to other keys than the first is remembered for none of these")
+  func repeatedAnswers() async throws {
+    let harness = try await IdentityHarness()
+    let credential = IdentityV1.PasswordCredential(identifier: "ada@example.com", password: IdentityHarness.password)
+    func register(by signer: P256PrivateKey) async throws -> CommonV1.TokenSet {
+      var shown = try options(harness, Auth.register.rpc, by: signer)
+      shown.metadata.add("idempotency-key", "tap")
+      return try await harness.auth.register(
+        IdentityV1.RegisterRequest(clientID: "app.test", password: credential), options: shown
+      ).tokens.orThrow()
+    }
+    let account = try await register(by: key)
+    for _ in 0..<3 {
+      let again = try await register(by: try P256PrivateKey())
+      #expect(again.sid == account.sid && again.cnfJkt == key.publicKey.thumbprint)
+    }
+    #expect(harness.core.proofs.count == 1)
+    let redeem = try await transfer(harness, of: account)
+    let moved = try await redeem(key)
+    let before = harness.core.proofs.count
+    for _ in 0..<3 {
+      let again = try await redeem(try P256PrivateKey())
+      #expect(again.sid == moved.sid && again.cnfJkt == key.publicKey.thumbprint)
+    }
+    #expect(harness.core.proofs.count == before)
+  }
+
+  /// Offers the session of these tokens, and redeems the offer on another device: as often as is asked for, by a key.
+  private func transfer(
+    _ harness: IdentityHarness, of tokens: CommonV1.TokenSet
+  ) async throws -> (P256PrivateKey) async throws -> CommonV1.TokenSet {
+    let method = IdentityV1.TransferServiceMethod.createTransfer.rpc
+    let offer = try await harness.transfers.createTransfer(
+      IdentityV1.CreateTransferRequest(), options: try options(harness, method, token: tokens.accessToken))
+    let device = try TestDevice()
+    let challenge = try await harness.challenge(for: device)
+    let parts = [device.clientID, device.deviceID, challenge, offer.code]
+    let request = IdentityV1.RedeemTransferRequest(
+      secret: .code(offer.code), clientID: device.clientID, device: try device.issueRequest(challenge).device,
+      challenge: challenge, proof: try device.sign("latchkey-transfer-proof-v1", parts), keepOld: true)
+    return { signer in
+      let shown = try options(harness, IdentityV1.TransferServiceMethod.redeemTransfer.rpc, by: signer)
+      return try await harness.transfers.redeemTransfer(request, options: shown).tokens.orThrow()
+    }
+  }
+
+  @Test("R22, R50: a conflict counts for the key of the guest who is told of it, and is told to any other for nothing")
+  func conflicts() async throws {
+    let harness = try await IdentityHarness()
+    _ = try await harness.register("ada@example.com")
+    let unbound = try await harness.issueGuest(try TestDevice()).tokens.orThrow()
+    let device = try TestDevice()
+    let bound = try await harness.guests.issueGuest(
+      try device.issueRequest(try await harness.challenge(for: device)),
+      options: try options(harness, IdentityV1.GuestServiceMethod.issueGuest.rpc)
+    ).tokens.orThrow()
+    let before = harness.core.proofs.count
+    let credential = IdentityV1.PasswordCredential(identifier: "ada@example.com", password: IdentityHarness.password)
+    func meet(_ guest: CommonV1.TokenSet, _ options: CallOptions) async throws -> IdentityV1.Conflict {
+      try await harness.auth.authenticate(
+        IdentityV1.AuthenticateRequest(
+          clientID: "app.test", method: .password(credential), guestToken: guest.accessToken),
+        options: options
+      ).conflict.orThrow()
+    }
+    for _ in 0..<3 {
+      let stranger = try P256PrivateKey()
+      _ = try await meet(unbound, try options(harness, Auth.authenticate.rpc, by: stranger))
+    }
+    #expect(harness.core.proofs.count == before)
+    let once = try options(harness, Auth.authenticate.rpc)
+    _ = try await meet(bound, once)
+    // Whoever saw that call must not make it again, to choose what becomes of the guest.
+    await expectRefusal(.unauthenticated, "invalid_dpop_proof") { try await meet(bound, once) }
+  }
+
   @Test("R22: of two calls that show one proof at the same time, one gets through")
   func sameProofAtOnce() async throws {
     let harness = try await IdentityHarness()

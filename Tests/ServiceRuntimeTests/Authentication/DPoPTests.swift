@@ -174,4 +174,28 @@ struct DPoPTests {
     for index in 0..<64 { #expect(checked("flood \(index)", by: verifier) != nil) }
     #expect(verifier.count <= 8)
   }
+
+  @Test("R50: where as many keys as there is room for have shown a proof, a further one is told to come later")
+  func floodOfKeys() throws {
+    let verifier = DPoPVerifier(capacity: 16)
+    let keys = try (0..<16).map { _ in try P256PrivateKey() }
+    let first = keys.map { checked("a", by: verifier, of: $0) }
+    #expect(first.allSatisfy { $0 == nil })
+    let refusal = #expect(throws: RPCError.self) {
+      try verifier.check(
+        try proof("a"), of: token, boundTo: key.publicKey.thumbprint,
+        method: RPCMethod(path: Method.subject.rawValue, kind: .unary), at: fixture.clock.now())
+    }
+    #expect(refusal?.code == .resourceExhausted && refusal?.details.retryAfter == .seconds(1))
+    fixture.clock.advance(by: .seconds(1))
+    let known = [checked("b", by: verifier, of: keys[0]), checked("a", by: verifier, of: keys[1])]
+    #expect(known == [nil, .unauthenticated])
+    // What all of them showed is out of time.
+    for name in ["c", "d"] {
+      fixture.clock.advance(by: .seconds(121))
+      #expect(checked(name, by: verifier, of: keys[0]) == nil)
+    }
+    let late = [checked("a", by: verifier), checked("a", by: verifier)]
+    #expect(late == [nil, .unauthenticated])
+  }
 }

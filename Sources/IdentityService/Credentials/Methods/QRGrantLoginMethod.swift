@@ -34,7 +34,8 @@ struct QRGrantLoginMethod: LoginMethod, Deciding {
         method: Self.method,
         account: session.subject,
         mask: try await look(FindMask(of: session.subject)),
-        proof: .qrGrant(session: id, provenAt: claims.authenticatedAt)
+        proof: .qrGrant(session: id, provenAt: claims.authenticatedAt),
+        boundKey: claims.keyThumbprint
       ))
   }
 }

@@ -12,6 +12,8 @@ struct VerifiedLogin: Sendable {
   let proof: SignIn.Proof
   /// What the credential answered: used up as the session begins, so that a conflict costs nobody their credential.
   let challenge: UsedChallenge?
+  /// Thumbprint of the key that the credential is bound to, which the call has proven; nil for none.
+  let boundKey: String?
   /// To be done once the session has begun, such as storing a stronger hash.
   let afterwards: @Sendable () async -> Void
 
@@ -21,6 +23,7 @@ struct VerifiedLogin: Sendable {
     mask: String,
     proof: SignIn.Proof,
     challenge: UsedChallenge? = nil,
+    boundKey: String? = nil,
     afterwards: @escaping @Sendable () async -> Void = {}
   ) {
     self.method = method
@@ -28,6 +31,7 @@ struct VerifiedLogin: Sendable {
     self.mask = mask
     self.proof = proof
     self.challenge = challenge
+    self.boundKey = boundKey
     self.afterwards = afterwards
   }
 

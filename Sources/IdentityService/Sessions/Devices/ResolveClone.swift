@@ -11,7 +11,10 @@ extension DeviceHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.ResolveCloneResponse {
     let now = clock.now()
-    return try await callers.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
+    // Who takes a bound guest's place is bound to the new device's key, whatever the call proved.
+    return try await callers.proofs.withProvenKey(
+      context, at: now, remembersIf: { $0.tokens?.cnfJkt == $1 }
+    ) { boundKey throws(RPCError) in
       try await resolveClone(request, boundKey, context, at: now)
     }
   }

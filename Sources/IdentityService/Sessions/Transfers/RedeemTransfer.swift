@@ -14,7 +14,10 @@ extension TransferHandlers {
     context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RedeemTransferResponse {
     let now = clock.now()
-    return try await callers.proofs.withProvenKey(context, at: now) { boundKey throws(RPCError) in
+    // What is answered again is the first one's key's, and as many others may have proven theirs.
+    return try await callers.proofs.withProvenKey(
+      context, at: now, remembersIf: { $0.tokens?.cnfJkt == $1 }
+    ) { boundKey throws(RPCError) in
       try await redeemTransfer(request, boundKey, context, at: now)
     }
   }

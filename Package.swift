@@ -216,7 +216,9 @@ let package = Package(
     .executableTarget(
       name: "latchkey-interop",
       dependencies: [
-        "InteropProtos", "LatchkeyProtos", "GRPC", "TransportClient", "TransportServer", "TLS", nio, logging, arguments,
+        "InteropProtos", "LatchkeyProtos", "ServiceRuntime", "GRPC", "TransportClient", "TransportServer", "TLS", nio,
+        logging,
+        arguments,
       ],
       path: "Tests/Interop/Program",
       swiftSettings: strict,

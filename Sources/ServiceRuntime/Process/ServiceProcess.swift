@@ -396,7 +396,8 @@ package enum ServiceProcess {
     return RPCServer(
       configuration: transport,
       group: resources.eventLoops,
-      routes: HealthV1.healthRoutes(health),
+      // With places of its own: strangers at the other port take none of those who watch from within.
+      routes: HealthV1.healthRoutes(health.atAnotherPort()),
       pages: ManagementPages.make(metrics: resources.metrics, readiness: readiness),
       statusDetailsEncoder: { StatusDetails.encode($0) },
       logger: resources.logger

@@ -4,6 +4,7 @@ import Glibc
 import InteropProtos
 import LatchkeyProtos
 import Logging
+import ServiceRuntime
 import TLS
 import TransportClient
 import TransportServer

@@ -393,6 +393,20 @@ def test_wrong_cell(binaries, tmp_path):
 
 
 @pytest.mark.sqlite
+def test_identity_of_another_cell(binaries, tmp_path):
+    """C16: a QR service that takes identity to be of another cell than it is does not get ready, and its log says of which it is"""
+    arguments = {"*": ["--cell", "3"], "qr": ["--identity-cell", "4"]}
+    with contextlib.ExitStack() as stack:
+        fleet = services.Fleet(binaries, tmp_path / "fleet", arguments=arguments)
+        stack.callback(fleet.stop)
+        for name in ("identity", "migrator"):
+            fleet[name].start()
+        fleet["qr"].start(wait=False)
+        eventually(lambda: "identity is of cell 3," in fleet["qr"].log_path.read_text(), "nothing is said of the cell")
+        assert fleet["qr"].is_running() and not fleet["qr"].is_ready()
+
+
+@pytest.mark.sqlite
 def test_databases_of_before(binaries, tmp_path):
     """C16: a database of before there were cells is cell 0's, whatever its ids begin with, and no other's"""
     fleet = cell(binaries, tmp_path / "fleet", 0)

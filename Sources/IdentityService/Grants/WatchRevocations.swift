@@ -8,6 +8,12 @@ extension GrantHandlers {
     responses: ResponseWriter<IdentityV1.WatchRevocationsResponse>,
     context: ServerContext
   ) async throws(RPCError) {
+    // Otherwise the caller would be ready, and refuse every subject by the name of this cell.
+    guard request.identityCell.isEmpty || request.identityCell == "\(cell)" else {
+      throw RPCError(
+        .failedPrecondition, "identity is of cell \(cell), and not of the one that the caller's identity.cell says",
+        reason: "OTHER_CELL", info: [RPCError.KeyValue("cell", "\(cell)")])
+    }
     let sessions = endedSessions
     guard let watch = sessions.watches.watch() else {
       throw RPCError(

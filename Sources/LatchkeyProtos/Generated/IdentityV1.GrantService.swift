@@ -486,7 +486,13 @@ extension IdentityV1 {
   }
 
   package struct WatchRevocationsRequest: Sendable, Equatable {
-    package init() {}
+    /// The cell that the caller takes identity to be of, in decimal digits: one of another cell refuses the watch, since the caller
+    /// would refuse all of its subjects. Empty: the caller does not say.
+    package var identityCell: String
+
+    package init(identityCell: String = "") {
+      self.identityCell = identityCell
+    }
   }
 
   package struct WatchRevocationsResponse: Sendable, Equatable {
@@ -1002,11 +1008,18 @@ extension IdentityV1.WatchRevocationsRequest: RPCMessage {
     self = try unsafe decoded(bytes, latchkey__identity__v1__watch_revocations_request__unpack, Self.init(reading:))
   }
 
-  package func encode(into buffer: inout ByteBuffer) {}
+  package func encode(into buffer: inout ByteBuffer) throws(RPCError) {
+    try unsafe encoded(
+      &buffer,
+      filled(in:),
+      latchkey__identity__v1__watch_revocations_request__get_packed_size,
+      latchkey__identity__v1__watch_revocations_request__pack
+    )
+  }
 
   /// Copies out of protoc-c's struct, which outlives the call.
   init(reading c: UnsafePointer<Latchkey__Identity__V1__WatchRevocationsRequest>) throws(ProtobufError) {
-    self.init()
+    unsafe self.init(identityCell: try FieldReader.string(c.pointee.identity_cell, "identity_cell"))
   }
 
   /// Copies into protoc-c's struct, in memory that lives until the arena is emptied.
@@ -1015,6 +1028,7 @@ extension IdentityV1.WatchRevocationsRequest: RPCMessage {
   ) throws(ProtobufError) -> UnsafeMutablePointer<Latchkey__Identity__V1__WatchRevocationsRequest> {
     let c = unsafe try arena.allocate(Latchkey__Identity__V1__WatchRevocationsRequest.self)
     unsafe latchkey__identity__v1__watch_revocations_request__init(c)
+    unsafe c.pointee.identity_cell = try arena.string(identityCell)
     return unsafe c
   }
 }

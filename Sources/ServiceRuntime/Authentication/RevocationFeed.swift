@@ -1,4 +1,5 @@
 package import GRPC
+package import LatchkeyModel
 internal import LatchkeyProtos
 package import Logging
 internal import Synchronization
@@ -11,11 +12,14 @@ internal import Synchronization
 /// restart without a gap; that much later, at most, an ended session is refused even though the network is cut.
 package final class RevocationFeed: SessionAuthority {
   private let client: IdentityV1.GrantServiceClient
+  private let cell: Cell?
   private let logger: Logger
   private let revoked = RevokedSessions()
 
-  package init(identity channel: any RPCChannel, logger: Logger) {
+  /// - Parameter cell: that identity has to be of: while one of another cell answers, nothing is heard. Nil: of any.
+  package init(identity channel: any RPCChannel, cell: Cell? = nil, logger: Logger) {
     client = IdentityV1.GrantServiceClient(channel: channel)
+    self.cell = cell
     self.logger = logger
   }
 
@@ -32,17 +36,25 @@ package final class RevocationFeed: SessionAuthority {
   /// Listens until cancelled, again and again. To be run once, by the service's lifecycle.
   package func run() async {
     var warning = PatientWarning()
+    // Which an identity of another cell has said.
+    var isMistakeSaid = false
     while !Task.isCancelled {
       let before = revoked.heard
       let error = await listenWhileHeard()
-      if revoked.heard != before { warning.succeeded() }
-      if !Task.isCancelled, warning.failed() {
+      if revoked.heard != before {
+        warning.succeeded()
+        isMistakeSaid = false
+      }
+      // Another word than that nobody answers, and one that nobody has to wait for.
+      let isMistake = error.code == .failedPrecondition && !isMistakeSaid
+      isMistakeSaid = isMistakeSaid || isMistake
+      if !Task.isCancelled, warning.failed() || isMistake {
         logger.warning(
           "identity does not tell which sessions end; trying again",
           metadata: ["code": "\(error.code)", "reason": "\(error.message)"]
         )
       }
-      let isRefused = error.code == .unauthenticated || error.code == .permissionDenied
+      let isRefused = [.unauthenticated, .permissionDenied, .failedPrecondition].contains(error.code)
       try? await Task.sleep(for: isRefused ? Limits.revocationRefusedInterval : Limits.revocationRetryInterval)
     }
   }
@@ -67,7 +79,8 @@ package final class RevocationFeed: SessionAuthority {
 
   private func listen() async -> RPCError {
     do throws(RPCError) {
-      try await client.watchRevocations(IdentityV1.WatchRevocationsRequest()) { responses throws(RPCError) in
+      let request = IdentityV1.WatchRevocationsRequest(identityCell: cell?.description ?? "")
+      try await client.watchRevocations(request) { responses throws(RPCError) in
         for try await response in responses {
           self.revoked.take(
             response.endedSids,

@@ -102,7 +102,8 @@ package enum ServiceProcess {
       policies: policies,
       eventLoops: eventLoops,
       crowdLoops: crowdLoops,
-      revocations: RevocationFeed(identity: channels[.identity], logger: logger),
+      revocations: RevocationFeed(
+        identity: channels[.identity], cell: service.cells(configuration).identity, logger: logger),
       // What one instance took another does not know; but a nonce is of one process.
       proofs: DPoPVerifier(
         needsNonces: configuration[CommonKeys.proofNonces] || configuration.sharesStorage, horizon: horizon),

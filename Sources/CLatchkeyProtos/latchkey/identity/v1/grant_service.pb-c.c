@@ -1680,9 +1680,29 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__restore_guest_response_
   (ProtobufCMessageInit) latchkey__identity__v1__restore_guest_response__init,
   NULL,NULL,NULL    /* reserved[123] */
 };
-#define latchkey__identity__v1__watch_revocations_request__field_descriptors NULL
-#define latchkey__identity__v1__watch_revocations_request__field_indices_by_name NULL
-#define latchkey__identity__v1__watch_revocations_request__number_ranges NULL
+static const ProtobufCFieldDescriptor latchkey__identity__v1__watch_revocations_request__field_descriptors[1] =
+{
+  {
+    "identity_cell",
+    1,
+    PROTOBUF_C_LABEL_NONE,
+    PROTOBUF_C_TYPE_BYTES,
+    0,   /* quantifier_offset */
+    offsetof(Latchkey__Identity__V1__WatchRevocationsRequest, identity_cell),
+    NULL,
+    NULL,
+    0,             /* flags */
+    0,NULL,NULL    /* reserved1,reserved2, etc */
+  },
+};
+static const unsigned latchkey__identity__v1__watch_revocations_request__field_indices_by_name[] = {
+  0,   /* field[0] = identity_cell */
+};
+static const ProtobufCIntRange latchkey__identity__v1__watch_revocations_request__number_ranges[1 + 1] =
+{
+  { 1, 0 },
+  { 0, 1 }
+};
 const ProtobufCMessageDescriptor latchkey__identity__v1__watch_revocations_request__descriptor =
 {
   PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
@@ -1691,10 +1711,10 @@ const ProtobufCMessageDescriptor latchkey__identity__v1__watch_revocations_reque
   "Latchkey__Identity__V1__WatchRevocationsRequest",
   "latchkey.identity.v1",
   sizeof(Latchkey__Identity__V1__WatchRevocationsRequest),
-  0,
+  1,
   latchkey__identity__v1__watch_revocations_request__field_descriptors,
   latchkey__identity__v1__watch_revocations_request__field_indices_by_name,
-  0,  latchkey__identity__v1__watch_revocations_request__number_ranges,
+  1,  latchkey__identity__v1__watch_revocations_request__number_ranges,
   (ProtobufCMessageInit) latchkey__identity__v1__watch_revocations_request__init,
   NULL,NULL,NULL    /* reserved[123] */
 };

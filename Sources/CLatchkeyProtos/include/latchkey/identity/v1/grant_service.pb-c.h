@@ -283,10 +283,15 @@ struct  Latchkey__Identity__V1__RestoreGuestResponse
 struct  Latchkey__Identity__V1__WatchRevocationsRequest
 {
   ProtobufCMessage base;
+  /*
+   * The cell that the caller takes identity to be of, in decimal digits: one of another cell refuses the watch, since the caller
+   * would refuse all of its subjects. Empty: the caller does not say.
+   */
+  ProtobufCBinaryData identity_cell;
 };
 #define LATCHKEY__IDENTITY__V1__WATCH_REVOCATIONS_REQUEST__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&latchkey__identity__v1__watch_revocations_request__descriptor) \
-     }
+    , {0,NULL} }
 
 
 struct  Latchkey__Identity__V1__WatchRevocationsResponse

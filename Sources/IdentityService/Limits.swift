@@ -130,6 +130,9 @@ package enum Limits {
   package static let codeDeliveriesPerSource = 2
   package static let deliveryPauses: [Duration] = [.milliseconds(250), .seconds(1)]
 
+  /// How long a service that stops withdraws codes that wait: others have to end after it.
+  static let lastWithdrawals = Duration.seconds(2)
+
   /// Notices to owners that are delivered at the same time on each of the two channels: half of the threads in all, so that
   /// codes, which people wait for, find one. And how often it is looked for those that are due again.
   package static let noticeDeliveries = 2

@@ -59,11 +59,12 @@ package final class CodeCourier: Sendable {
     return true
   }
 
-  /// Delivers until the task is cancelled, a few at a time, fewer of one source.
+  /// Delivers until the task is cancelled, a few at a time, fewer of one source. What waits then is withdrawn, whether there is
+  /// somebody to send it to or not (R25), as far as there is time: who asked for it may ask again at once, here or at another instance.
   package func run() async {
     await withDiscardingTaskGroup { group in
       for await _ in wakes {
-        while let (parcel, source) = queue.withLock({ $0.next() }) {
+        while !Task.isCancelled, let (parcel, source) = queue.withLock({ $0.next() }) {
           group.addTask {
             await self.deliver(parcel)
             self.queue.withLock { $0.done(source) }
@@ -72,6 +73,14 @@ package final class CodeCourier: Sendable {
         }
       }
     }
+    // Storage does nothing for who was cancelled.
+    let end = ContinuousClock.now + Limits.lastWithdrawals
+    await Task { [self] in
+      while ContinuousClock.now < end, let (parcel, source) = queue.withLock({ $0.next() }) {
+        await withdraw(parcel.code)
+        queue.withLock { $0.done(source) }
+      }
+    }.value
   }
 
   private func deliver(_ parcel: Parcel) async {

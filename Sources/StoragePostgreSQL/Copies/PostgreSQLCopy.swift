@@ -63,7 +63,8 @@ package struct PostgreSQLCopy: Sendable {
   /// Stores rows, each with a value for every column; at most ``rowsAtATime``.
   package func insert(_ rows: [[PostgreSQLValue]], in db: PostgreSQLConnection) async throws(StorageError) {
     guard !rows.isEmpty else { return }
-    try await db.execute(insertion(of: rows.count), rows.flatMap(\.self))
+    // Each answer is waited for: millions of rows that are only sent would all be kept, here and in the library.
+    _ = try await db.change(insertion(of: rows.count), rows.flatMap(\.self))
   }
 
   /// Lets the sequences of numbered columns go on behind the rows.

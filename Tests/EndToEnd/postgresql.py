@@ -189,7 +189,7 @@ def copy_secrets(source, directory):
         shutil.copy2(source / name, directory / name)
 
 
-def fleet(binaries, directory, server, arguments, instances=1, peers=True, secrets=None):
+def fleet(binaries, directory, server, arguments, instances=1, peers=True, secrets=None, tls=False):
     """The three services over one database, several instances of each with the same secrets in folders of their own: those
     of the data directory `secrets`, those that the server's last fleet had, or new ones. Without `peers` those of the QR
     service do not reach each other and hear from the database alone."""
@@ -214,7 +214,7 @@ def fleet(binaries, directory, server, arguments, instances=1, peers=True, secre
     for name in SERVICES:
         place = ["--storage-url", server.url(name), "--storage-password-file", str(password)]
         arguments[name] = [*arguments.get(name, []), *place]
-    fleet = services.Fleet(binaries, directory, arguments=arguments, instances=instances)
+    fleet = services.Fleet(binaries, directory, arguments=arguments, instances=instances, tls=tls)
     # A code points at the installation, whichever instance issued it.
     base = f"http://127.0.0.1:{fleet.ports['qr'][0]}"
     fleet.arguments["qr"] = ["--verification-base", base, *fleet.arguments["qr"]]

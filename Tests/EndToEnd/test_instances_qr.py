@@ -9,10 +9,12 @@ import socket
 import threading
 import time
 
+import authority
 import database_proxy
 import grpc
 import postgresql
 import pytest
+import services
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
 from test_qr_flows import patiently
 from waiting import eventually, expect_prompt
@@ -186,23 +188,38 @@ class Relay:
         self.listener.close()
 
 
-@pytest.fixture
-def split(binaries, tmp_path):
+@contextlib.contextmanager
+def splitting(binaries, folder, issuer=None):
     """Two instances of each service, and the two ways by which the second QR service hears of the first: from that one, by a relay,
-    and from the database, by a proxy."""
+    and from the database, by a proxy. With an issuer they speak TLS and know each other by certificate alone."""
     server = postgresql.PostgreSQL()
-    fleet = postgresql.fleet(binaries, tmp_path / "fleet", server, UNTHROTTLED, instances=2)
+    arguments, files = dict(UNTHROTTLED), None
+    for name in services.NAMES if issuer else ():
+        files = issuer.issue(folder / name, "localhost", f"latchkey-{name}")
+        arguments[name] = [
+            *arguments.get(name, []),
+            "--services-authentication", "certificate",
+            "--tls-certificate-file", str(files.certificate), "--tls-key-file", str(files.key),
+            "--tls-ca-file", str(files.authority), "--tls-caller-ca-file", str(files.authority),
+        ]  # fmt: skip
+    fleet = postgresql.fleet(binaries, folder / "fleet", server, arguments, instances=2, tls=bool(issuer))
     relay, proxy = Relay(("127.0.0.1", fleet["qr"].grpc_port)), database_proxy.DatabaseProxy(server.port)
-    fleet.arguments["qr"] += ["--instance-address", f"127.0.0.1:{relay.port}"]
-    fleet.arguments["qr-2"] += ["--instance-address", fleet["qr-2"].address]
+    fleet.arguments["qr"] += ["--instance-address", f"{fleet.host}:{relay.port}"]
+    fleet.arguments["qr-2"] += ["--instance-address", f"{fleet.host}:{fleet['qr-2'].grpc_port}"]
     fleet.arguments["qr-2"] += ["--storage-url", server.url("qr").replace(f":{server.port}/", f":{proxy.port}/")]
     try:
         with fleet:
-            yield World(fleet), relay, proxy
+            yield World(fleet, authority=files and files.authority), relay, proxy
     finally:
         relay.close()
         proxy.stop()
         server.stop()
+
+
+@pytest.fixture
+def split(binaries, tmp_path):
+    with splitting(binaries, tmp_path) as made:
+        yield made
 
 
 def test_lost_wake(split):
@@ -235,7 +252,16 @@ def test_lost_wake(split):
 
 def test_told(split):
     """C2: who waits on an instance whose database is silent hears what another instance tells it"""
-    pair, relay, proxy = split
+    expect_told(*split)
+
+
+def test_told_by_certificate(binaries, tmp_path):
+    """C2, R41: instances that know each other by certificate alone tell each other what has changed"""
+    with splitting(binaries, tmp_path, authority.Authority()) as made:
+        expect_told(*made)
+
+
+def expect_told(pair, relay, proxy):
     first, second = worlds(pair)
     phone, screen = first.account(), first.device()
     eventually(lambda: relay.carried > 0)

@@ -30,6 +30,12 @@ package struct Budget: Sendable {
     return true
   }
 
+  /// Tokens that are there to spend.
+  package mutating func left(now: NIODeadline) -> Int {
+    refill(now: now)
+    return tokens
+  }
+
   /// Gives one token back, for something that did work.
   package mutating func earn() {
     if tokens < rate.burst { tokens += 1 }

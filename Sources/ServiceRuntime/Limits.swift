@@ -41,6 +41,9 @@ package enum Limits {
   /// order, so not for long; and a thousand that come back every five seconds are two hundred calls in one.
   static let healthWatchReturn: Duration = .seconds(5)
 
+  /// What a probe of health may take: it is one of few, and its request is there or does not come.
+  static let probeTime: Duration = .seconds(5)
+
   /// Connections to the management port: probes and scrapers, some of each.
   package static let managementConnections = 100
   /// Open files that are none of the gRPC port's connections: those of the management port, the database with its

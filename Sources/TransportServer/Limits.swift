@@ -130,7 +130,7 @@ enum Limits {
 
   /// Clients of proxies of which this is known when no call of theirs is left.
   static let rememberedCancellers = 1024
-  static let cancellersTime = TimeAmount.seconds(60)
+  static let cancellersLookedAt = 8
 
   /// The change in what a connection holds that the server's budget is told of: small beside the budget, and large
   /// enough that a connection at work rarely has to.

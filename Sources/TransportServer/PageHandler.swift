@@ -195,7 +195,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
 
   private func takeBody(_ bytes: ByteBuffer) {
     if let web {
-      guard environment.budget.hasRoom(for: account) else { return web.call.end(environment.budget.refusal()) }
+      guard environment.budget.hasRoomForBytes(of: account) else { return web.call.end(environment.budget.refusal()) }
       // The call reads it before it returns, and keeps no more than a message.
       return unsafe bytes.withUnsafeReadableBytes { unsafe web.call.receive($0) }
     }

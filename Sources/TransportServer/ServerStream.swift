@@ -306,7 +306,8 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
 
   func stream(_ stream: HTTP2Stream, closed code: HTTP2ErrorCode) {
     self.stream = nil
-    if code == .noError, connection.isShared { request?.account.answered() }
+    // A peer may say so of a stream that it resets.
+    if code == .noError, stream.isLocalEnded, connection.isShared { request?.account.answered() }
     callEnd = nil
     messageEnd = nil
     content = .nothing

@@ -45,6 +45,11 @@ final class SourceAccount: Sendable {
     if isRemembered.load(ordering: .relaxed) { cancellations.withLock { $0.earn() } }
   }
 
+  /// Whether it has hardly cancelled more than it may at any time.
+  fileprivate func mayBeForgotten(at now: NIODeadline) -> Bool {
+    !rests && cancellations.withLock { $0.left(now: now) } >= Limits.cancellations.burst / 2
+  }
+
   /// Whether its calls are refused since it cancelled too many.
   var rests: Bool {
     let end = restsUntil.load(ordering: .relaxed)
@@ -64,7 +69,7 @@ final class SourceTable: Sendable {
 
   private let entries = Mutex<[NetworkAddress?: Entry]>([:])
   /// Who cancelled calls lately, so that this is known of them although nothing else of theirs is there any more.
-  private let cancellers = Mutex<CircularBuffer<(account: SourceAccount, since: NIODeadline)>>([])
+  private let cancellers = Mutex<CircularBuffer<SourceAccount>>([])
 
   /// The account of an address's source.
   func account(of address: NetworkAddress?) -> SourceAccount {
@@ -77,21 +82,27 @@ final class SourceTable: Sendable {
     }
   }
 
-  /// False where all places are taken, by sources that came a moment ago.
+  /// False where all places are taken, by sources of which there is something to know.
   fileprivate func remember(_ account: SourceAccount, at now: NIODeadline) -> Bool {
     if account.isRemembered.load(ordering: .relaxed) { return true }
     // What is let go of may be the last of an account, whose end takes the other lock.
     let (isRemembered, forgotten) = cancellers.withLock { cancellers -> (Bool, SourceAccount?) in
+      guard !account.isRemembered.load(ordering: .relaxed) else { return (true, nil) }
       var forgotten: SourceAccount?
       if cancellers.count == Limits.rememberedCancellers {
-        guard let first = cancellers.first, now - first.since >= Limits.cancellersTime else { return (false, nil) }
-        forgotten = cancellers.removeFirst().account
+        // Of most there is not: a look at a few of them, each time others.
+        for _ in 0..<Limits.cancellersLookedAt where forgotten == nil {
+          let first = cancellers.removeFirst()
+          if first.mayBeForgotten(at: now) { forgotten = first } else { cancellers.append(first) }
+        }
+        guard let forgotten else { return (false, nil) }
+        forgotten.isRemembered.store(false, ordering: .relaxed)
       }
       account.isRemembered.store(true, ordering: .relaxed)
-      cancellers.append((account, now))
+      cancellers.append(account)
       return (true, forgotten)
     }
-    forgotten?.isRemembered.store(false, ordering: .relaxed)
+    withExtendedLifetime(forgotten) {}
     return isRemembered
   }
 

@@ -128,6 +128,7 @@ final class TestPeer: ChannelInboundHandler, HTTP2ClientSessionDelegate, @unchec
     method: StaticString = "POST",
     endStream: Bool = true,
     cancelAfter: TimeAmount? = nil,
+    cancelCode: HTTP2ErrorCode = .cancel,
     pingsOnData: Bool = false
   ) async throws -> Answer {
     let loop = try eventLoop
@@ -147,7 +148,7 @@ final class TestPeer: ChannelInboundHandler, HTTP2ClientSessionDelegate, @unchec
         flush()
         if let cancelAfter {
           loop.assumeIsolated().scheduleTask(in: cancelAfter) { [self] in
-            session.reset(stream, .cancel)
+            session.reset(stream, cancelCode)
             flush()
           }
         }

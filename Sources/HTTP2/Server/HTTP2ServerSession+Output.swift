@@ -158,8 +158,9 @@ extension HTTP2ServerSession {
   private func send(_ stream: HTTP2Stream) {
     if let code = stream.resetCode {
       let isShed = stream.isShed
-      // A mistake of one of many counts as if it had been cancelled.
-      if limits.isShared, code != .noError, !isShed { _ = delegate?.session(self, countsReset: stream) }
+      // A mistake of one of many counts as if it had been cancelled. What we refuse is none.
+      let isMistake = code == .protocolError || code == .flowControlError
+      if limits.isShared, isMistake { _ = delegate?.session(self, countsReset: stream) }
       writeReset(stream.id, code)
       close(stream, code, .resetByUs)
       return isShed ? () : countReset(code)

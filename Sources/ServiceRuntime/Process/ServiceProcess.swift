@@ -289,8 +289,10 @@ package enum ServiceProcess {
     token: ServiceToken?
   ) throws(StartupError) -> RPCServer {
     let configuration = resources.configuration
-    // A probe that asks is answered whatever the load; one that watches waits, as any other call.
-    let probes = HealthV1.healthRoutes(health).map { $0.method.kind == .unary ? $0.essential() : $0 }
+    // A probe that asks is answered whatever the load, and soon; one that watches waits, as any other call.
+    let probes = HealthV1.healthRoutes(health).map {
+      $0.method.kind == .unary ? $0.essential().limited(time: Limits.probeTime) : $0
+    }
     let served = parts.routes + probes
     let routes = served + ReflectionRoutes.describing(served)
     let policies = parts.policies + openPolicies

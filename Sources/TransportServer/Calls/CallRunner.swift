@@ -272,7 +272,9 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
     case .answer:
       finish(failure)
       carrier?.handlerReturned()
-    case .ignore: carrier?.handlerReturned()
+    case .ignore:
+      share.giveBack(to: environment.budget)
+      carrier?.handlerReturned()
     }
   }
 

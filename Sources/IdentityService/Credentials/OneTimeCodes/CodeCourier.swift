@@ -1,3 +1,4 @@
+import Callers
 import LatchkeyModel
 import Logging
 import Storage
@@ -77,7 +78,7 @@ package final class CodeCourier: Sendable {
     let end = ContinuousClock.now + Limits.lastWithdrawals
     await Task { [self] in
       while ContinuousClock.now < end, let (parcel, source) = queue.withLock({ $0.next() }) {
-        await withdraw(parcel.code)
+        await CallDeadline.$current.withValue(end) { await withdraw(parcel.code) }
         queue.withLock { $0.done(source) }
       }
     }.value

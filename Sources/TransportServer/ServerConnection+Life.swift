@@ -120,8 +120,10 @@ extension ServerConnection {
   /// A message is complete.
   func receivedMessage() { lifecycle.receivedMessage() }
 
-  /// A DATA frame of a few bytes came that completed no message, the stream's so manieth. False: the stream has had too many,
-  /// where the connection is not its client's alone.
+  /// A DATA frame of a few bytes came that completed no message. False: the stream has had too many, where the connection is
+  /// not its client's alone.
+  ///
+  /// - Parameter ofStream: how many such frames the stream has had, with this one.
   func mayReceiveSmallData(_ ofStream: Int) -> Bool {
     guard isShared else {
       perform(lifecycle.receivedSmallData(at: now))

@@ -109,6 +109,15 @@ enum Limits {
   /// this many connections two of them seldom wait for each other, and reading the sum costs some microseconds.
   static let guestUsageParts = 64
 
+  /// Between two trials whether a server has room again that had none.
+  static let roomPause: Duration = .seconds(1)
+
+  /// For how long it must not have said so before a trial is believed.
+  static let roomCalm: Duration = .seconds(5)
+
+  /// Rows of one trial: with a fill factor of a fifth some forty of them take a page.
+  static let roomRows = 200
+
   /// For how long after its last sign of life a member's number is nobody's, in milliseconds: far longer than a process is
   /// ever stopped and goes on with what it had in hand, and longer than a code that bears the number may live.
   static let memberLeaseMilliseconds: Int64 = 750_000

@@ -7,12 +7,15 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
+import conftest
 import grpc
 import pytest
 import services
 from latchkey.qr.v1 import qr_session_service_pb2 as pb
+from test_postgresql import readiness
 from world import UNTHROTTLED, Failure, World
 
 # Sign-ins that a fault may let pass: what it needs may be there already.
@@ -20,10 +23,10 @@ LUCKY = 300
 
 
 class FullDisk:
-    """The file system of the data directory has no byte left."""
+    """The file system of a folder has no byte left."""
 
-    def __init__(self, fleet):
-        self.filler = fleet.data_directory / "filler"
+    def __init__(self, folder):
+        self.filler = folder / "filler"
 
     def __enter__(self):
         with open(self.filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
@@ -128,7 +131,7 @@ def test_storage_fails_and_comes_back(failing):
     process = world.fleet["qr"].process.pid
     # Acknowledged while the fault was there, on top of what was before.
     acknowledged, refused = [], []
-    with fault(world.fleet):
+    with fault(world.fleet.data_directory if fault is FullDisk else world.fleet):
         for _ in range(LUCKY):
             screen = world.device()
             ticket = None
@@ -164,6 +167,66 @@ def test_storage_fails_and_comes_back(failing):
         assert all(answer.HasField("tokens") for answer in answers)
         assert len({answer.tokens.sid for answer in answers}) == 1
         assert answers[0].subject.sub == phone.subject.sub
+
+
+@pytest.fixture
+def full_database(binaries, tmp_path, database_server):
+    """Services over a database whose rows are on a disk of their own, which is small, and the folder where that is."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="lkdisk-"))
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m,mode=777", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode != 0:
+        folder.rmdir()
+        pytest.skip(f"nothing can be mounted here: {mounted.stderr.decode().strip()}")
+    place = f"small_{folder.name.removeprefix('lkdisk-').lower()}"
+    try:
+        folder.chmod(0o755)
+        (folder / "rows").mkdir()
+        database_server.own(folder / "rows")
+        database_server.query(f"CREATE TABLESPACE {place} LOCATION '{folder / 'rows'}'", database="postgres")
+        fleet = conftest.FleetOverPostgreSQL(database_server, binaries, tmp_path, arguments=UNTHROTTLED)
+        database_server.query(f"ALTER DATABASE {fleet.database} SET TABLESPACE {place}", database="postgres")
+        with fleet:
+            yield World(fleet), folder
+        database_server.query(f"DROP TABLESPACE {place}", database="postgres")
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        folder.rmdir()
+
+
+def until_refused(world):
+    """Starts guests and codes until the disk has no page for them."""
+    for _ in range(LUCKY):
+        failures = [attempt(call)[1] for call in (world.device().issue_qr, world.device().start_as_guest)]
+        if all(failures):
+            return
+    pytest.fail("the fault changed nothing")
+
+
+def test_full_disk_of_a_database(full_database):
+    """S5: over PostgreSQL as well a service whose database has no room for new rows says that it is not ready and why, goes on
+    with what needs none, and is ready again by itself once there is room"""
+    world, folder = full_database
+    phone, screen = world.account(), world.device()
+    screen.issue_qr()
+    services_here = [world.fleet[name] for name in ("identity", "qr")]
+    processes = [service.process.pid for service in services_here]
+    with FullDisk(folder):
+        until_refused(world)
+        for service in services_here:
+            wait_for(lambda service=service: not service.is_ready(), f"{service.name} says that it is ready")
+            status, text = readiness(service)
+            assert (status, text.strip()) == (503, "the database cannot be written to: its disk is full")
+        assert screen.poll().state == pb.SESSION_STATE_PENDING
+        assert phone.introspect().active
+        # Nobody writes any more, and it stays so.
+        time.sleep(3)
+        assert not any(service.is_ready() for service in services_here)
+    for service in services_here:
+        wait_for(service.is_ready, f"{service.name} does not say that it is ready again")
+    assert world.device().start_as_guest().created
+    phone.confirm(phone.scan(screen.code.qr_payload), screen.code.check_code)
+    assert screen.poll().HasField("tokens")
+    assert [service.process.pid for service in services_here] == processes
 
 
 def open_files(pid):

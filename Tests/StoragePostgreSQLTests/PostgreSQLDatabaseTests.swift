@@ -1,10 +1,11 @@
 import Callers
 import Glibc
 import Storage
-import StoragePostgreSQL
 import Synchronization
 import TestSupport
 import Testing
+
+@testable import StoragePostgreSQL
 
 @Suite("A PostgreSQL database")
 struct PostgreSQLDatabaseTests {
@@ -245,6 +246,52 @@ struct PostgreSQLDatabaseTests {
     let failure = await #expect(throws: StorageError.self) { try await late.value }
     #expect(failure?.fault == .overloaded)
     #expect(order.names.withLock { $0 } == ["urgent", "plain"])
+  }
+
+  @Test("R46: while what waits is old, calls that would wait too are refused, and further ones before they begin")
+  func doors() async throws {
+    let test = try await TestDatabase(connections: 1, isPatient: false)
+    let (entered, gate, door) = (Counter(), ThreadGate(), CallGate())
+    let running = Task {
+      try await test.database.write("hold") { _ in
+        entered.add()
+        gate.wait()
+      }
+    }
+    while entered.value == 0 { await Task.yield() }
+    let waiting = Task { try await test.put("waited", 1) }
+    while test.database.waiting < 1 { await Task.yield() }
+    #expect(!door.isShut)
+    try await Task.sleep(for: Limits.longestWait + .milliseconds(50))
+    let failure = await #expect(throws: StorageError.self) {
+      try await CallPlace.$current.withValue(CallPlace(gate: door)) { try await test.put("refused", 1) }
+    }
+    #expect(failure?.fault == .overloaded && door.isShut)
+    gate.open()
+    try await running.value
+    try await waiting.value
+    #expect(!door.isShut)
+    try await test.put("taken", 1)
+    #expect(try await test.number("refused") == nil)
+  }
+
+  @Test("that a disk is full holds until a trial which began some seconds later finds room; there is one a second")
+  func room() {
+    var room = DiskRoom()
+    let now = ContinuousClock.now
+    let isTriedBefore = room.isToBeTried(at: now)
+    room.ran(out: now)
+    let isTried = room.isToBeTried(at: now)
+    // One goes on.
+    let isTriedBeside = room.isToBeTried(at: now + .seconds(2))
+    room.wasTried(false, since: now)
+    let isTriedTwice = room.isToBeTried(at: now + .milliseconds(900))
+    let isTriedLater = room.isToBeTried(at: now + .seconds(1))
+    #expect(!isTriedBefore && isTried && !isTriedBeside && !isTriedTwice && isTriedLater)
+    room.wasTried(true, since: now + Limits.roomCalm - .milliseconds(1))
+    #expect(room.isMissing)
+    room.wasTried(true, since: now + Limits.roomCalm)
+    #expect(!room.isMissing)
   }
 
   /// Of the threads of a pool.

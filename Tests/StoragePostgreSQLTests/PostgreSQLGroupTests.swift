@@ -279,7 +279,7 @@ struct PostgreSQLGroupTests {
     #expect(group.operations.count == 2)
     queue.append(urgent)
     for member in group.operations { member.goBack(.undone) }
-    queue.finished(group)
+    queue.finished(group, done: 0)
     queue.prepend(group.operations)
     #expect(queue.count == 3)
     let order = (0..<3).compactMap { _ in queue.next()?.operations.first }

@@ -17,7 +17,12 @@ package final class PostgreSQLSnapshot {
   package static func take(
     of schema: PostgreSQLSchema, at url: PostgreSQLURL
   ) async throws(StorageError) -> PostgreSQLSnapshot? {
-    let connection = try PostgreSQLConnection(url, part: schema.part, cells: Cells(), patience: .ofCopies)
+    let connection = try PostgreSQLConnection.toLeader(
+      url,
+      connecting: { url throws(StorageError) in
+        try PostgreSQLConnection(url, part: schema.part, cells: Cells(), patience: .ofCopies)
+      }
+    ).connection
     connection.operation = "read the schema \(schema.part)"
     connection.begin(isReading: true)
     // The first statement is what the transaction stays with. Between two of them a disk may have to be waited for.

@@ -23,6 +23,8 @@ package final class PostgreSQLConnection {
   private var lane: CommitLane?
   /// The running transaction, when nobody knows whether it was committed, and somebody can look.
   private(set) var unknown: CommitMark?
+  /// Where the server stands; nil for one that does not say so.
+  private(set) var history: ServerHistory?
   /// Where operations wait for their answers that run side by side.
   var rounds: PostgreSQLRounds?
 
@@ -70,6 +72,77 @@ package final class PostgreSQLConnection {
     guard PostgreSQLRow(encoding, 0).text(0) == "UTF8" else {
       throw StorageError(.unavailable, operation: operation, detail: "the database's encoding is not UTF8")
     }
+    history = try askHistory()
+  }
+
+  /// Nil where there are no timelines, as in what is only like PostgreSQL, or where this role may not ask.
+  private func askHistory() throws(StorageError) -> ServerHistory? {
+    do throws(StorageError) {
+      return try only(ServerHistory.question, [], isReading: true).first { row in
+        ServerHistory(system: row.integer(0), timeline: row.integer(1))
+      }
+    } catch {
+      guard !isBroken, error.fault == .misuse || error.fault == .forbidden else { throw error }
+      return nil
+    }
+  }
+
+  struct Found {
+    let connection: PostgreSQLConnection
+    let host: Int
+    /// Nobody of the others is later, as far as they say; false where not all were asked.
+    let isSure: Bool
+  }
+
+  /// Connects to whichever host of `url` is the latest in history, `known` or later; to that alone which is `known` to be it.
+  /// Blocks for as long as each host that does not answer may take.
+  ///
+  /// Errors: `unavailable` with what each host said.
+  static func toLeader(
+    _ url: PostgreSQLURL, after known: ServerHistory? = nil, host: Int? = nil,
+    connecting: (PostgreSQLURL) throws(StorageError) -> PostgreSQLConnection
+  ) throws(StorageError) -> Found {
+    let hosts = url.ofEachHost
+    var best: (connection: PostgreSQLConnection, host: Int)?
+    var failures: [String] = []
+    // The one that is known first, and no others where that is it.
+    let order = [host].compactMap { $0 } + hosts.indices.filter { $0 != host }
+    for place in order {
+      do throws(StorageError) {
+        let connection = try connecting(hosts[place])
+        if let other = connection.later([best?.connection.history, known]) {
+          failures.append("\(hosts[place]): \(connection.isOutlived(by: other))")
+          continue
+        }
+        if place == host { return Found(connection: connection, host: place, isSure: true) }
+        if best.map({ connection.isBetter(than: $0.connection) }) ?? true { best = (connection, place) }
+        // One that took over just now will do. The next one who connects asks all.
+        if let known, let history = connection.history, known.isOlder(than: history) {
+          return Found(connection: connection, host: place, isSure: false)
+        }
+      } catch {
+        failures.append(error.detail)
+      }
+    }
+    guard let best else {
+      throw StorageError(.unavailable, operation: "connect to \(url)", detail: failures.joined(separator: "; "))
+    }
+    return Found(connection: best.connection, host: best.host, isSure: true)
+  }
+
+  private func isBetter(than other: PostgreSQLConnection) -> Bool {
+    guard let history else { return false }
+    return other.history.map { $0.isOlder(than: history) } ?? true
+  }
+
+  private func later(_ others: [ServerHistory?]) -> ServerHistory? {
+    guard let history else { return nil }
+    return others.compactMap { $0 }.first { history.isOlder(than: $0) }
+  }
+
+  private func isOutlived(by other: ServerHistory) -> String {
+    "another server has taken its place: its timeline is \(history?.timeline ?? 0), and \(other.timeline) was seen. "
+      + "Where that is gone for good the services are restarted"
   }
 
   // MARK: For the stores
@@ -312,6 +385,9 @@ package final class PostgreSQLConnection {
     if (try? only("SELECT 1", [], isReading: true)) == nil { wire.giveUp() }
   }
 
+  /// Nothing more is asked of it.
+  func giveUp() { wire.giveUp() }
+
   /// What arrived while nothing was asked; false when that was the connection's end.
   func takeIdleInput() -> Bool { wire.takeIdleInput() }
 
@@ -333,6 +409,12 @@ package final class PostgreSQLConnection {
 
   /// The running transaction came into another's way and can be tried again.
   var hasConflict: Bool { wire.hasConflict }
+
+  /// The server found no room on its disk since this was set to false.
+  var hasNoRoom: Bool {
+    get { wire.hasNoRoom }
+    set { wire.hasNoRoom = newValue }
+  }
 
   /// For waiting on; -1 once the connection ended.
   var socket: Int32 { wire.socket }

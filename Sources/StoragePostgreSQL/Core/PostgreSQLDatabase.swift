@@ -162,9 +162,31 @@ package final class PostgreSQLDatabase: Sendable {
     try await PostgreSQLOperation(name: name, isReading: true, isUrgent: isUrgent, work: .body(body)).perform(in: pool)
   }
 
-  /// Why nothing can be read or written; nil while a connection stands.
+  /// Why nothing can be read, or nothing new be written; nil while a connection stands and the server has room.
+  ///
+  /// Whoever asks while there is no room has it tried, so that the answer changes when the disk does, also where nobody
+  /// writes because of this answer.
   package var obstacle: String? {
-    pool.obstacle.map { error in "the database cannot be reached: \(error.detail)" }
+    if let error = pool.obstacle { return "the database cannot be reached: \(error.detail)" }
+    let (isMissing, isToBeTried) = pool.withRoom { room in (room.isMissing, room.isToBeTried(at: .now)) }
+    // Not the caller's work, whose deadline may be near.
+    if isToBeTried { Task.detached { [self] in await lookForRoom() } }
+    return isMissing ? "the database cannot be written to: its disk is full" : nil
+  }
+
+  private func lookForRoom() async {
+    let begin = ContinuousClock.now
+    var hasFound = false
+    do throws(StorageError) {
+      try await write("lookForRoom", isUrgent: true) { db throws(StorageError) in
+        _ = try await db.first(DiskRoom.trial) { $0.integer(0) }
+        // Nothing of it stays.
+        throw StorageError(.cancelled, operation: "lookForRoom")
+      }
+    } catch {
+      hasFound = error.fault == .cancelled
+    }
+    pool.withRoom { $0.wasTried(hasFound, since: begin) }
   }
 
   /// Connections that stand.

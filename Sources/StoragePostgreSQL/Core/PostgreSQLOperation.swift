@@ -160,6 +160,8 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
     } else if isLate {
       refuse(late)
     } else if let fault = pool.push(self) {
+      // In the task of the call still.
+      if fault == .overloaded { CallPlace.current?.gate?.shut(while: pool.backlog) }
       refuse(StorageError(fault, operation: name))
     }
   }

@@ -1,3 +1,4 @@
+import Callers
 import Glibc
 import LatchkeyModel
 import Storage
@@ -16,7 +17,9 @@ final class PostgreSQLPool: Sendable {
     var idle: [Int] = []
     /// The thread that was woken to fetch work and has not come yet.
     var called: Int?
-    var queue = PostgreSQLQueue()
+    var queue: PostgreSQLQueue
+    var room = DiskRoom()
+    var servers = ServerChoice()
     var unknown = UnknownCommits()
     var connected = 0
     var running = 0
@@ -27,6 +30,11 @@ final class PostgreSQLPool: Sendable {
     var enders: [CheckedContinuation<Void, Never>] = []
     /// The thread that ended last, which nobody has joined yet.
     var gone: WorkerThread?
+
+    mutating func hasConnected() {
+      connected += 1
+      failure = nil
+    }
   }
 
   let url: PostgreSQLURL
@@ -34,7 +42,9 @@ final class PostgreSQLPool: Sendable {
   let cells: Cells
   private let patience: PostgreSQLPatience
   private let hasLanes: Bool
-  private let state = Mutex(State())
+  /// Whether more waits than can be done in time.
+  let backlog = Backlog()
+  private let state: Mutex<State>
   /// Held by who joins the last thread, so that nobody else who ends goes on before that.
   private let joining = Mutex(())
 
@@ -46,6 +56,10 @@ final class PostgreSQLPool: Sendable {
     self.patience = patience
     self.url = url
     self.part = part
+    let bounds = patience.queue.map { longest in
+      WaitingRule.Bounds(longestWait: longest, shortWait: longest / 4, calm: longest * 3)
+    }
+    state = Mutex(State(queue: PostgreSQLQueue(bounds: bounds, backlog: backlog)))
   }
 
   deinit {
@@ -60,7 +74,7 @@ final class PostgreSQLPool: Sendable {
     state.withLock { state in
       if state.isClosed { return .closed }
       if state.connected == 0 { return .unavailable }
-      if operation.isUrgent || hasRoom(state.queue) {
+      if operation.isUrgent || state.queue.admits(at: .now) {
         state.queue.append(operation)
       } else if !state.queue.appendOfFew(operation) {
         return .overloaded
@@ -68,12 +82,6 @@ final class PostgreSQLPool: Sendable {
       Self.call(&state)
       return nil
     }
-  }
-
-  private func hasRoom(_ queue: PostgreSQLQueue) -> Bool {
-    guard queue.count < Limits.waiting else { return false }
-    guard let longest = patience.queue, let first = queue.first else { return true }
-    return .now - first <= longest
   }
 
   /// Wakes a thread when there is work that nobody comes for. One at a time: what else there is then it may take along,
@@ -102,6 +110,8 @@ final class PostgreSQLPool: Sendable {
   }
 
   private enum Next {
+    /// Another server has taken the place of the connection's.
+    case leave
     case look(UnknownCommits.Entry)
     case run(PostgreSQLQueue.Work)
     case sleep
@@ -112,11 +122,12 @@ final class PostgreSQLPool: Sendable {
   ///
   /// When fewer wait than were done together last, it lets other threads run once more: on a busy core those who are about
   /// to ask get no chance otherwise, because the first of them wakes this thread.
-  private func next(_ thread: Int) -> Next {
+  private func next(_ thread: Int, _ history: ServerHistory?) -> Next {
     // Returns at once when nobody else wants this core.
     if state.withLock({ $0.queue.isGathering }) { sched_yield() }
     return state.withLock { state in
       Self.come(thread, &state)
+      if !state.servers.isCurrent(history) { return .leave }
       // A sign of life cannot wait for a look, and nothing for one look after the other.
       let isOthersTurn = state.queue.hasUrgent || (state.unknown.hasFailed && state.queue.isReady)
       if !isOthersTurn, let entry = state.unknown.next(among: state.connected) {
@@ -187,9 +198,9 @@ final class PostgreSQLPool: Sendable {
     _ report: @Sendable (StorageError?) -> Void
   ) async {
     do throws(StorageError) {
-      let connection = try connect()
+      let connection = try connect(isCounted: false)
       try await preparation(connection)
-      state.withLock { $0.connected += 1 }
+      state.withLock { $0.hasConnected() }
       report(nil)
       await serve(connection, thread, wake)
     } catch {
@@ -198,8 +209,7 @@ final class PostgreSQLPool: Sendable {
     }
     while waitForAttempt(wake) {
       do throws(StorageError) {
-        let connection = try connect()
-        state.withLock { $0.connected += 1 }
+        let connection = try connect(isCounted: true)
         await serve(connection, thread, wake)
       } catch {
         state.withLock { $0.failure = error }
@@ -207,15 +217,34 @@ final class PostgreSQLPool: Sendable {
     }
   }
 
-  private func connect() throws(StorageError) -> PostgreSQLConnection {
-    try PostgreSQLConnection(url, part: part, cells: cells, patience: patience, hasLane: hasLanes)
+  /// - Parameter isCounted: from then on operations are taken for it.
+  private func connect(isCounted: Bool) throws(StorageError) -> PostgreSQLConnection {
+    let begin = ContinuousClock.now
+    let (known, host) = state.withLock { ($0.servers.latest, $0.servers.host) }
+    let found = try PostgreSQLConnection.toLeader(url, after: known, host: host) { url throws(StorageError) in
+      try PostgreSQLConnection(url, part: part, cells: cells, patience: patience, hasLane: hasLanes)
+    }
+    let isTaken = state.withLock { state in
+      let isTaken = state.servers.take(found.connection.history, host: found.host, isSure: found.isSure, since: begin)
+      if isTaken, isCounted { state.hasConnected() }
+      return isTaken
+    }
+    guard isTaken else {
+      throw StorageError(
+        .unavailable, operation: "connect to \(url)",
+        detail: "another server has taken the place of the one that was found")
+    }
+    return found.connection
   }
 
   /// Returns when the connection is lost, or the pool closed and nothing waits.
   private func serve(_ connection: PostgreSQLConnection, _ thread: Int, _ wake: PostgreSQLWake) async {
     var untouched: [any QueuedOperation] = []
     while !connection.isBroken {
-      switch next(thread) {
+      switch next(thread, connection.history) {
+      case .leave:
+        connection.giveUp()
+        return lost(thread, wasLeft: true)
       case .look(let entry): look(entry, on: connection)
       case .run(let work): untouched = await run(work, on: connection)
       case .end:
@@ -237,19 +266,26 @@ final class PostgreSQLPool: Sendable {
   private func run(
     _ work: PostgreSQLQueue.Work, on connection: PostgreSQLConnection
   ) async -> [any QueuedOperation] {
-    defer { state.withLock { $0.queue.finished(work) } }
     // One that ended while nothing was asked is found here, and not by what is asked next.
     let isAlive = connection.takeIdleInput()
     let members = work.operations.filter { $0.begin() }
+    // Those that nothing was done of come again.
+    var done = 0
+    defer { state.withLock { $0.queue.finished(work, done: done) } }
     if members.isEmpty { return [] }
     guard isAlive else { return members }
     let group = PostgreSQLGroup(kind: work.kind, members: members, duration: patience.group)
+    connection.hasNoRoom = false
+    defer { if connection.hasNoRoom { state.withLock { $0.room.ran(out: .now) } } }
     switch await group.run(on: connection) {
-    case .done: return []
+    case .done: done = members.count
     case .untouched: return members
-    case .left(let operations): giveBack(operations, as: .left)
+    case .left(let operations):
+      done = members.count - operations.count
+      giveBack(operations, as: .left)
     case .undone: giveBack(members, as: .undone)
     case .unknown(let entry, let left):
+      done = members.count - left.count
       let isTaken = state.withLock { state in
         defer { Self.call(&state) }
         return state.unknown.append(entry)
@@ -301,10 +337,12 @@ final class PostgreSQLPool: Sendable {
     }
   }
 
-  private func lost(_ thread: Int) {
+  /// - Parameter wasLeft: it stood, and its server leads no more: who does is known.
+  private func lost(_ thread: Int, wasLeft: Bool = false) {
     let refused = state.withLock { state in
       Self.come(thread, &state)
       state.connected -= 1
+      if !wasLeft { state.servers.wasLost(at: .now) }
       let jitter = Duration.milliseconds(Int.random(in: Limits.reconnectJitter))
       state.nextAttempt = max(state.nextAttempt, .now + jitter)
       guard state.connected == 0 else {
@@ -365,9 +403,15 @@ final class PostgreSQLPool: Sendable {
   /// Why nothing can be done; nil while a connection stands.
   var obstacle: StorageError? {
     state.withLock { state in
-      state.connected > 0 ? nil : state.failure ?? StorageError(.unavailable, operation: "connect to \(url)")
+      state.connected > 0
+        ? nil
+        : state.failure
+          ?? StorageError(.unavailable, operation: "connect to \(url)", detail: "the connections to it ended")
     }
   }
+
+  /// What the database has room for, as far as is known; see ``DiskRoom``.
+  func withRoom<Result>(_ body: (inout DiskRoom) -> Result) -> Result { state.withLock { body(&$0.room) } }
 
   /// Takes no more work; what waits is finished, and the threads end.
   func close() {

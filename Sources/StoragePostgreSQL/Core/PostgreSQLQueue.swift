@@ -18,7 +18,14 @@ struct PostgreSQLQueue {
   /// Of sources that have far less waiting than another, and found no room: done by turns with all others.
   private var few: Deque<any QueuedOperation> = []
   private var wasOfFew = false
-  private var share = QueueShare()
+  /// Tells those who let calls in whether more waits than can be done in time, and whose that is.
+  private let backlog: Backlog
+  private let bounds: WaitingRule.Bounds?
+  /// Nil where only the capacity counts.
+  private var rule: WaitingRule?
+  /// Done since the rule was last told.
+  private var done = 0
+  private var hadRested = true
   /// Connections that have a group of each kind.
   private var lanes: (changes: Int, lookups: Int) = (0, 0)
   /// How many the last group of each kind had: about as many are likely to come again.
@@ -26,25 +33,45 @@ struct PostgreSQLQueue {
   /// Until then each change is done by itself.
   private var pause = ContinuousClock.now
 
+  /// - Parameter bounds: how long may be waited; nil for as long as it takes.
+  init(bounds: WaitingRule.Bounds? = nil, backlog: Backlog = Backlog()) {
+    self.bounds = bounds
+    self.backlog = backlog
+    rule = bounds.map { WaitingRule($0) }
+  }
+
   var count: Int { urgent.count + alone.count + changes.count + lookups.count + few.count }
 
   /// When what waited longest was asked for, of those that are not urgent.
-  var first: ContinuousClock.Instant? {
+  private var first: ContinuousClock.Instant? {
     if count == 0 { return nil }
     return [alone.first, changes.first, lookups.first].compactMap { $0?.asked }.min()
   }
 
   var hasUrgent: Bool { !urgent.isEmpty }
 
+  /// Of what the rule is about.
+  private var waiting: Int { alone.count + changes.count + lookups.count }
+
+  /// Whether one more may wait that is neither urgent nor of the few.
+  mutating func admits(at now: ContinuousClock.Instant) -> Bool {
+    let hasPlace = count < Limits.waiting
+    guard rule != nil else { return hasPlace }
+    let (waiting, first) = (waiting, first)
+    let isAdmitted = rule?.admits(waiting: waiting, first: first, hasPlace: hasPlace, at: now)
+    if isAdmitted == false { backlog.isLong = true }
+    return isAdmitted ?? hasPlace
+  }
+
   /// Takes one although there is no room. False: it is its own source's doing, or that of nobody in particular.
   mutating func appendOfFew(_ operation: any QueuedOperation) -> Bool {
-    guard share.enterOfFew(operation.holder) else { return false }
+    guard backlog.enterOfFew(operation.holder) else { return false }
     few.append(operation)
     return true
   }
 
   mutating func append(_ operation: any QueuedOperation) {
-    share.entered(operation.holder)
+    backlog.entered(operation.holder)
     switch operation.kind {
     case _ where operation.isUrgent: urgent.append(operation)
     case .alone: alone.append(operation)
@@ -56,7 +83,7 @@ struct PostgreSQLQueue {
   /// Puts operations back where they were, behind what is urgent.
   mutating func prepend(_ operations: [any QueuedOperation]) {
     for operation in operations.reversed() {
-      share.entered(operation.holder)
+      backlog.entered(operation.holder)
       switch operation.kind {
       case _ where operation.isUrgent: urgent.prepend(operation)
       case .alone: alone.prepend(operation)
@@ -67,11 +94,13 @@ struct PostgreSQLQueue {
   }
 
   mutating func removeAll() -> [any QueuedOperation] {
-    defer {
-      (urgent, alone, changes, lookups, few) = ([], [], [], [], [])
-      share = QueueShare()
-    }
-    return Array(urgent) + Array(few) + Array(alone) + Array(changes) + Array(lookups)
+    defer { (urgent, alone, changes, lookups, few) = ([], [], [], [], []) }
+    let shared = Array(urgent) + Array(alone) + Array(changes) + Array(lookups)
+    for operation in shared { backlog.left(operation.holder) }
+    for operation in few { backlog.leftOfFew(operation.holder) }
+    rule = bounds.map { WaitingRule($0) }
+    backlog.isLong = false
+    return shared + Array(few)
   }
 
   private enum Source { case urgent, few, alone, changes, lookups }
@@ -104,9 +133,18 @@ struct PostgreSQLQueue {
     let source = source(at: now)
     let work = next(of: source, at: now)
     for operation in work?.operations ?? [] {
-      if source == .few { share.leftOfFew(operation.holder) } else { share.left(operation.holder) }
+      if source == .few { backlog.leftOfFew(operation.holder) } else { backlog.left(operation.holder) }
     }
+    if work != nil { tellRule(at: now) } else if count == 0 { hadRested = true }
     return work
+  }
+
+  private mutating func tellRule(at now: ContinuousClock.Instant) {
+    guard rule != nil else { return }
+    let (waiting, first, done, hadRested) = (waiting, first, done, hadRested)
+    rule?.taken(done: done, hadRested: hadRested, left: waiting, first: first, at: now)
+    backlog.isLong = rule?.isFull ?? false
+    (self.done, self.hadRested) = (0, false)
   }
 
   private mutating func next(of source: Source?, at now: ContinuousClock.Instant) -> Work? {
@@ -136,7 +174,9 @@ struct PostgreSQLQueue {
     return Array(waiting.prefix(count))
   }
 
-  mutating func finished(_ work: Work) {
+  /// - Parameter done: how many of it were worked on, and not dropped.
+  mutating func finished(_ work: Work, done: Int) {
+    self.done += done
     switch work.kind {
     case .alone: break
     case .change: lanes.changes -= 1

@@ -34,12 +34,37 @@ package struct PostgreSQLURL: Sendable, CustomStringConvertible {
     return url
   }
 
+  /// What a list has for each host; one element is for all of them.
+  private func listed(_ keyword: String) -> [String] {
+    (options[keyword] ?? "").split(separator: ",", omittingEmptySubsequences: false).map { String($0) }
+  }
+
+  private func port(_ index: Int) -> String {
+    let ports = listed("port")
+    return ports.count == 1 ? ports[0] : index < ports.count ? ports[index] : ""
+  }
+
+  /// The same for each host alone, in their order.
+  var ofEachHost: [PostgreSQLURL] {
+    let (hosts, addresses) = (listed("host"), listed("hostaddr"))
+    let count = max(hosts.count, addresses.count)
+    guard count > 1 else { return [self] }
+    // What is safe for all of them is so for each.
+    let common = connectionOptions
+    return (0..<count).map { index in
+      var url = self
+      url.options = common
+      if options["host"] != nil { url.options["host"] = index < hosts.count ? hosts[index] : "" }
+      if options["hostaddr"] != nil { url.options["hostaddr"] = index < addresses.count ? addresses[index] : "" }
+      if options["port"] != nil { url.options["port"] = port(index) }
+      return url
+    }
+  }
+
   package var description: String {
-    let hosts = (options["host"] ?? options["hostaddr"] ?? "").split(separator: ",", omittingEmptySubsequences: false)
-    let ports = (options["port"] ?? "").split(separator: ",", omittingEmptySubsequences: false)
+    let hosts = listed(options["host"] != nil ? "host" : "hostaddr")
     let places = hosts.indices.map { index in
-      let port = ports.count == 1 ? ports[0] : index < ports.count ? ports[index] : ""
-      return port.isEmpty ? String(hosts[index]) : "\(hosts[index]):\(port)"
+      port(index).isEmpty ? hosts[index] : "\(hosts[index]):\(port(index))"
     }
     let user = options["user"].map { "\($0)@" } ?? ""
     return "postgresql://\(user)\(places.joined(separator: ","))/\(options["dbname"] ?? "")"

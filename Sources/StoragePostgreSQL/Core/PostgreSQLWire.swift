@@ -38,6 +38,8 @@ import Storage
   private(set) var wasRefused = false
   /// The server named a serialization failure or a deadlock since this was set to false.
   var hasConflict = false
+  /// The server found no room on its disk since this was set to false.
+  var hasNoRoom = false
 
   /// `handle` is a connection that stands, and from now on the wire's.
   private init(_ handle: OpaquePointer, idsOf cell: Cell) {
@@ -247,6 +249,7 @@ import Storage
   /// What a failure means. Throws it when no more answers come.
   private func note(_ failure: PostgreSQLFailure, _ operation: String) throws(StorageError) -> StorageError {
     if failure.isConflict { hasConflict = true }
+    if failure.code == "53100" { hasNoRoom = true }
     let error = failure.error(operation)
     if failure.isFatal {
       isBroken = true

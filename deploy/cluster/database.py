@@ -80,10 +80,34 @@ class Node:
         assert pid is not None, f"{self.name} does not run"
         processes.kill(processes.with_children(pid))
 
-    def has_database(self):
-        url = f"postgresql://{USER}@127.0.0.1:{self.port}/latchkey"
+    def send(self, what, with_patroni):
+        """A signal to all that runs, at once."""
+        first = [pid for pid in (self.patroni.pid if with_patroni else None, self.postmaster()) if pid is not None]
+        for pid in [*first, *(descendant for pid in first for descendant in processes.with_children(pid)[1:])]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, what)
+
+    @contextlib.contextmanager
+    def standing_still(self, with_patroni=True, patroni_later=0):
+        """As a machine that gets no processor for a while: what is connected stays so, and nothing is answered. Patroni may go on
+        so many seconds later than PostgreSQL: where it cannot reach etcd at once, it leads on for up to retry_timeout."""
+        # Twice: what stands still makes no more processes.
+        for _ in range(2):
+            self.send(signal.SIGSTOP, with_patroni)
+        try:
+            yield
+        finally:
+            if patroni_later:
+                self.send(signal.SIGCONT, with_patroni=False)
+                time.sleep(patroni_later)
+            self.send(signal.SIGCONT, with_patroni)
+
+    def url(self, database="latchkey"):
+        return f"postgresql://{USER}@127.0.0.1:{self.port}/{database}"
+
+    def has_database(self, database="latchkey"):
         with contextlib.suppress(processes.StartError):
-            return self.cluster.psql(url, "SELECT 1") == "1"
+            return self.cluster.psql(self.url(database), "SELECT 1") == "1"
 
     def stop(self):
         """Patroni first: it would start PostgreSQL again. With it goes what it runs to make a database or to copy one."""
@@ -112,6 +136,14 @@ class Etcd:
             self.name, ["etcd", "--config-file", config], self.cluster.logs / f"{self.name}.log",
             is_other_user=True, folder=self.folder,
         )  # fmt: skip
+
+    @contextlib.contextmanager
+    def standing_still(self):
+        self.process.popen.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.popen.send_signal(signal.SIGCONT)
 
     def is_healthy(self):
         try:
@@ -247,6 +279,26 @@ class DatabaseCluster:
         moment = time.monotonic()
         node.kill()
         return node, moment
+
+    def switch_over(self):
+        """As an operator asks for it; returns the node that led and when it was asked, once Patroni says that it is done."""
+        node = self.leader()
+        moment = time.monotonic()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{node.rest_port}/switchover", json.dumps({"leader": node.name}).encode(), method="POST"
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert answer.status == 200, answer.read()
+        return node, moment
+
+    def wait_for_another(self, node, seconds=60):
+        """Another one that leads."""
+
+        def another():
+            leader = self.leader()
+            return leader if leader is not node else None
+
+        return processes.wait_until(another, f"another leader than {node.name}", seconds=seconds)
 
     def take_away(self):
         """From everybody: all nodes die, and their Patronis stand still."""

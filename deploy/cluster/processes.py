@@ -1,5 +1,6 @@
 """Processes that a run starts, and ends again: none outlives it, however it ends. Python's own library only."""
 
+import collections
 import contextlib
 import os
 import pathlib
@@ -82,8 +83,15 @@ def wait_until(condition, what, processes=(), seconds=60, every=0.05):
 
 def with_children(pid):
     """A process and all that descend of it, the parent first."""
-    listed = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout
-    return [pid, *(further for child in listed.split() for further in with_children(int(child)))]
+    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    children = collections.defaultdict(list)
+    for line in listed.splitlines():
+        child, parent = map(int, line.split())
+        children[parent].append(child)
+    found = [pid]
+    for known in found:
+        found += children[known]
+    return found
 
 
 def kill(pids):

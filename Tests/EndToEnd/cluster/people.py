@@ -51,13 +51,14 @@ class Person(threading.Thread):
         self.world = PatientWorld(front)
         self.history = history
         self.chance = random.Random(seed)
+        self.pause = PAUSE
         self.stopped = threading.Event()
         self.failure = None
 
     def run(self):
         try:
             self.prepare()
-            while not self.stopped.wait(PAUSE * self.chance.uniform(0.5, 1.5)):
+            while not self.stopped.wait(self.pause * self.chance.uniform(0.5, 1.5)):
                 self.act()
         except BaseException as error:
             self.failure = error
@@ -296,9 +297,11 @@ KINDS = (Guest, Guest, Screen, Screen, App, App, Leaver)
 class Crowd:
     """Some of each kind, who act in a `with` block; `history` is what they were told."""
 
-    def __init__(self, front, seed):
+    def __init__(self, front, seed, pause=PAUSE):
         self.history = History()
         self.people = [kind(front, f"{kind.__name__} {number}", self.history, seed + number) for number, kind in enumerate(KINDS)]
+        for person in self.people:
+            person.pause = pause
 
     def __enter__(self):
         for person in self.people:

@@ -111,8 +111,14 @@ package enum Limits {
   /// How long one instance may take to hand a grant over before another may: longer than identity may take.
   static let redemptionTurn: Duration = .seconds(6)
 
-  /// How long a poll waits for one that is at it elsewhere: longer than that.
+  /// How long a poll without a deadline waits for one that is at it elsewhere: longer than that.
   static let redemptionPatience: Duration = .seconds(8)
+
+  /// With less time left it takes no further turn, which would only be taken from another poll.
+  static let leastRedemptionTurn: Duration = .seconds(1)
+
+  /// Before the deadline of one that has one: to be told that it was in vain is worth more than nothing.
+  static let timeToSaySo: Duration = .milliseconds(500)
 
   /// Between two looks whether it is done; doubled each time.
   static let redemptionPause: Duration = .milliseconds(10)

@@ -98,6 +98,33 @@ def test_one_grant(pair):
         assert phone.introspect(tokens.pop()).active
 
 
+def test_identity_stands_still(pair):
+    """S5, C12: a poll that has the time waits for identity for longer than one turn lasts, is answered once it goes on, and what
+    identity was asked in the turns before is not handed over as well"""
+    first, second = worlds(pair)
+    phone, screen = first.account(), first.device()
+    code = screen.issue_qr()
+    phone.confirm(phone.scan(code.qr_payload), code.check_code)
+    request = pb.PollSessionRequest(device_code=code.device_code, code_verifier=screen.verifier)
+    identities = [pair.fleet[name] for name in ("identity", "identity-2")]
+    for identity in identities:
+        identity.freeze()
+    try:
+        begun = time.monotonic()
+        calls = [world.qr.PollSession.future(request, timeout=35) for world in (first, second)]
+        # Turns last for five seconds.
+        time.sleep(8)
+        assert not any(call.done() for call in calls), [call.exception() for call in calls if call.done()]
+    finally:
+        for identity in identities:
+            identity.thaw()
+    tokens = {call.result().tokens.access_token for call in calls}
+    print(f"answered after {time.monotonic() - begun:.1f} s")
+    assert len(tokens) == 1
+    # An identity that stood still looks at the database before it lets anybody in.
+    assert patiently(lambda: phone.introspect(tokens.copy().pop())).active
+
+
 def test_heard(pair):
     """C2: who waits on one instance hears of what another one changed as soon as that one tells it"""
     first, second = worlds(pair)

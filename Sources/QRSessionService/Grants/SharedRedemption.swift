@@ -15,12 +15,14 @@ import Storage
 /// Each turn has a higher number than those before it, which identity compares: what is asked for in an older turn than the
 /// last one begins and ends nothing, however late it comes. So a turn is given up also while identity may still be at it: when
 /// the poll was cancelled or its time was over, or identity's connection broke. Besides, an instance asks only while
-/// identity's time for it ends within the turn, so that nobody takes a turn over whose answer is on its way.
+/// identity's time for it ends within the turn, so that nobody takes a turn over whose answer is on its way. A poll that has
+/// more time than one turn takes the next one, for as long as it has.
 extension QRSessionAPI {
   func redeemTogether(
     _ shared: SharedSessions, _ id: QRSessionID, _ proof: RedeemProof, _ context: ServerContext
   ) async throws(RPCError) -> RedeemedGrant {
-    var attempt = Attempt(shared: shared, holder: random.bytes(16), proof: proof, context: context)
+    var attempt = Attempt(
+      shared: shared, holder: random.bytes(16), proof: proof, context: context, end: Self.end(of: context))
     do throws(RPCError) {
       return try await redeemInTurn(id, proof, context, &attempt)
     } catch {
@@ -33,17 +35,24 @@ extension QRSessionAPI {
   private func redeemInTurn(
     _ id: QRSessionID, _ proof: RedeemProof, _ context: ServerContext, _ attempt: inout Attempt
   ) async throws(RPCError) -> RedeemedGrant {
-    let end = ContinuousClock.now + Limits.redemptionPatience
     var pause = Limits.redemptionPause
     while true {
       let (before, session) = try await redeemable(id, proof, context)
       if let grant = try await handOver(before, session, &attempt) { return grant }
-      guard ContinuousClock.now < end else {
-        throw RPCError(.unavailable, "the code is being handed over elsewhere", retryAfter: .seconds(1))
+      guard ContinuousClock.now + Limits.leastRedemptionTurn < attempt.end else {
+        let reason = attempt.delay ?? "the code is being handed over elsewhere"
+        throw RPCError(.unavailable, reason, retryAfter: .seconds(1))
       }
       guard (try? await Task.sleep(for: pause)) != nil else { throw RPCError(.cancelled, "the poll was cancelled") }
       pause = min(pause * 2, Limits.longestRedemptionPause)
     }
+  }
+
+  /// After which a poll is told that it was in vain.
+  private static func end(of context: ServerContext) -> ContinuousClock.Instant {
+    guard let deadline = context.deadline else { return .now + Limits.redemptionPatience }
+    let left = ContinuousClock.now.duration(to: deadline)
+    return deadline - min(left / 10, Limits.timeToSaySo)
   }
 
   /// One poll's try.
@@ -52,8 +61,11 @@ extension QRSessionAPI {
     let holder: [UInt8]
     let proof: RedeemProof
     let context: ServerContext
+    let end: ContinuousClock.Instant
     /// Whether the turn may be this poll's without anybody having said so.
     var isUnsure = false
+    /// What is said of identity, which did not answer within the last turn.
+    var delay: String?
   }
 
   /// Nil: somebody else is at it, or what became of it has to be looked up.
@@ -103,7 +115,17 @@ extension QRSessionAPI {
   private func issueAndStore(
     _ before: QRSession, _ session: QRSession, _ attempt: inout Attempt, _ turn: Int64, _ now: Timestamp
   ) async throws(RPCError) -> RedeemedGrant? {
-    let grant = try await issue(before, as: session, turn: turn, attempt.context)
+    let grant: RedeemedGrant
+    do throws(RPCError) {
+      let until = min(attempt.end, .now + Limits.grantTimeout)
+      grant = try await issue(before, as: session, turn: turn, until: until, attempt.context)
+    } catch {
+      guard error.code == .deadlineExceeded else { throw error }
+      // The turn's time, which is not the poll's.
+      attempt.delay = error.message
+      await giveUp(before.id, attempt)
+      return nil
+    }
     let redemption = QRRedemption(
       holder: attempt.holder, until: (session.consumed ?? now) + QRLimits.repeatWindow,
       answer: try attempt.proof.seal(grant, of: before.id))

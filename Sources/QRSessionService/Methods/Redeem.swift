@@ -142,10 +142,11 @@ extension QRSessionAPI {
     _ before: QRSession,
     as session: QRSession,
     turn: Int64,
+    until end: ContinuousClock.Instant?,
     _ context: ServerContext
   ) async throws(RPCError) -> RedeemedGrant {
     do throws(RPCError) {
-      return try await grants.issue(session, turn: turn, deadline: issuingEnd(context))
+      return try await grants.issue(session, turn: turn, deadline: end)
     } catch {
       guard let reason = error.details.reason, Self.finalRefusals.contains(reason) else { throw error }
       try await cancel(before, address: context.peer.address)
@@ -164,18 +165,12 @@ extension QRSessionAPI {
     _ before: QRSession, as session: QRSession, _ context: ServerContext
   ) async throws(RPCError) -> RedeemedGrant {
     do throws(RPCError) {
-      return try await issue(before, as: session, turn: gate.nextTurn(at: clock.now()), context)
+      let turn = gate.nextTurn(at: clock.now())
+      return try await issue(before, as: session, turn: turn, until: context.deadline, context)
     } catch {
       guard error.isTurnOver else { throw error }
       throw RPCError(.unavailable, "identity was asked in a later turn", retryAfter: .seconds(1))
     }
-  }
-
-  /// Where others may take over, identity gets no longer than this instance's turn lasts.
-  private func issuingEnd(_ context: ServerContext) -> ContinuousClock.Instant? {
-    guard shared != nil else { return context.deadline }
-    let end = ContinuousClock.now + Limits.grantTimeout
-    return context.deadline.map { min($0, end) } ?? end
   }
 
   private static let finalRefusals: Set<String> = ["CONFIRMER_GONE", "LOGIN_REQUIRED", "QR_REVOKED"]

@@ -115,6 +115,34 @@ import Testing
     }
   }
 
+  @Test(
+    "The table is given up with what a burst left, and the next block says so and how large the next one is",
+    arguments: [(nil, [0x3f, 0xe1, 0x1f]), (100, [0x3f, 0x45]), (1 << 20, [0x3f, 0xe1, 0x1f])] as [(UInt32?, [UInt8])])
+  func forgottenTable(limit: UInt32?, said: [UInt8]) throws {
+    let peer = try ScriptedPeer()
+    peer.events.onEnd = { [unowned server = peer.server] stream in
+      var fields = HTTP2FieldList()
+      fields.add(":status", "200")
+      fields.add("x-a", "b")
+      server.respond(stream, fields, endStream: true)
+    }
+    func block(_ stream: Int32) -> [UInt8] {
+      peer.request(stream)
+      return peer.received().filter { $0.type == FrameType.headers.rawValue }.flatMap(\.payload)
+    }
+    if let limit { peer.settings(1, limit) }
+    let first = block(1)
+    #expect(block(3).count == 2 && first.count > 2)
+    for stream: Int32 in [5, 9] {
+      peer.server.freeSpares()
+      // RFC 7541 §4.2: that it is empty, and how large it may become; then all fields anew.
+      let next = block(stream)
+      #expect(next.starts(with: [0x20] + said))
+      #expect(next.suffix(4) == first.suffix(4))
+      #expect(block(stream + 2).count == 2)
+    }
+  }
+
   @Test("A peer that offers a larger table makes ours no larger")
   func encoderTable() throws {
     let peer = try ScriptedPeer()

@@ -9,6 +9,7 @@ extension HTTP2ServerSession {
   package func freeSpares() {
     freeStreams()
     blocks = RequestBlockCache()
+    encoder.forgetTable()
     if table.count == 0 { table.removeAll() }
     if ready.isEmpty { ready = [] }
     if blocked.isEmpty { blocked = [] }

@@ -119,7 +119,7 @@ package import NIOCore
     peerResets = Budget(limits.peerResets, now: now)
     excessResets = Budget(limits.excessResets, now: now)
     decoder = try HeaderDecoder()
-    encoder = try HeaderEncoder()
+    encoder = HeaderEncoder()
     connectionWindow = max(Int(limits.connectionWindow), Self.defaultWindow)
     // Until our SETTINGS are acknowledged the peer may go by the default.
     streamWindow = max(Int(limits.streamWindow), Self.defaultWindow)

@@ -16,8 +16,12 @@ internal import NIOCore
   /// The largest table that the peer may make us keep. The protocol's default.
   private static let tableBytes = 4096
 
-  /// Owned: freed in `deinit`, never handed out.
-  private let raw: OpaquePointer
+  /// Owned: freed in `deinit` and by `forgetTable`, never handed out. Nil until there is something to encode.
+  private var raw: OpaquePointer?
+  /// How large the peer last said that the table may be.
+  private var limit: UInt32?
+  /// The peer has a table of ours that was given up here: the next block begins with emptying it (RFC 7541 section 4.2).
+  private var wasForgotten = false
   /// Counts what may have changed the dynamic table.
   private var revision: UInt64 = 0
   private var head = Remembered()
@@ -25,21 +29,44 @@ internal import NIOCore
   /// The same for a block of any bytes: every peer that is refused once is refused again and again.
   private var refusal: (bytes: [UInt8], revision: UInt64) = ([], .max)
 
-  init() throws(HTTP2Error) {
-    var raw: OpaquePointer?
-    let code = unsafe nghttp2_hd_deflate_new(&raw, HeaderEncoder.tableBytes)
-    guard code == 0, let raw = unsafe raw else { throw .refused(operation: "encoder", code: code) }
-    unsafe self.raw = raw
+  deinit {
+    if let raw = unsafe raw { unsafe nghttp2_hd_deflate_del(raw) }
   }
 
-  deinit {
-    unsafe nghttp2_hd_deflate_del(raw)
+  /// The library's encoder, made if there is none. Nil without memory.
+  private mutating func encoder() -> OpaquePointer? {
+    if let raw = unsafe raw { return unsafe raw }
+    var new: OpaquePointer?
+    guard unsafe nghttp2_hd_deflate_new(&new, HeaderEncoder.tableBytes) == 0, let new = unsafe new else { return nil }
+    // What it is told here it tells the peer with the next block.
+    var sizes: [Int] = wasForgotten ? [0] : []
+    if let limit { sizes.append(Int(limit)) } else if wasForgotten { sizes.append(HeaderEncoder.tableBytes) }
+    for size in sizes {
+      guard unsafe nghttp2_hd_deflate_change_table_size(new, size) == 0 else {
+        unsafe nghttp2_hd_deflate_del(new)
+        return nil
+      }
+    }
+    unsafe raw = new
+    return unsafe new
   }
 
   /// The peer said how large our table may be. False without memory.
   mutating func limitTable(_ bytes: UInt32) -> Bool {
     revision += 1
+    limit = bytes
+    guard let raw = unsafe encoder() else { return false }
     return unsafe nghttp2_hd_deflate_change_table_size(raw, Int(bytes)) == 0
+  }
+
+  /// Gives up the dynamic table and all that was made with it, some 4 KiB, until there is something to encode again.
+  mutating func forgetTable() {
+    guard let raw = unsafe raw else { return }
+    unsafe nghttp2_hd_deflate_del(raw)
+    unsafe self.raw = nil
+    wasForgotten = true
+    revision += 1
+    refusal = ([], .max)
   }
 
   enum CommonBlock {
@@ -70,6 +97,7 @@ internal import NIOCore
 
   /// Appends the block of `fields`. False without memory.
   mutating func encode(_ fields: HTTP2FieldList, as common: CommonBlock? = nil, into buffer: inout ByteBuffer) -> Bool {
+    guard let raw = unsafe encoder() else { return false }
     let start = buffer.writerIndex
     let count = unsafe fields.withFields { list, count in
       let bound = unsafe nghttp2_hd_deflate_bound(raw, list, count)

@@ -84,7 +84,8 @@ struct IdentityParts: Sendable {
     notices = NoticeCourier(
       resources.codeSink, domain: domain, dropped: droppedNotices, surroundings: surroundings)
     reauthentication = Reauthentication(domain: domain, secrets: secrets)
-    guestRoom = GuestRoom(limit: configuration.guestLimit, domain: domain)
+    guestRoom = GuestRoom(
+      limit: configuration.guestLimit, domain: domain, among: InstanceCount(resources.membership))
     replayKey = secret.key(for: "sign-in-replay")
   }
 

@@ -188,6 +188,8 @@ package enum Limits {
   package static let retentionInterval: Duration = .seconds(6 * 3600)
   /// How often guests are counted, which takes some 10 ms for a million.
   package static let guestCountInterval: Duration = .seconds(600)
+  /// Between two counts of guests because there seems to be no room for one more.
+  static let guestRecountPause: Duration = .seconds(10)
   /// Guests beyond which no more are made, about 2 KiB each with device and session.
   package static let guests = 10_000_000
   package static let retentionPage = 100

@@ -59,7 +59,7 @@ extension GuestHandlers {
         at: now,
         random: random
       ),
-      mayBeNew: !newGuests.room.isFull
+      mayBeNew: await newGuests.room.hasRoom()
     )
     let issuing = try tokens.issuing()
     switch try await perform(start) {

@@ -14,10 +14,12 @@ package struct InstanceCount: Sendable {
     self = membership.map { membership in InstanceCount { membership.count } } ?? .one
   }
 
+  package var current: Int { max(1, count()) }
+
   /// This instance's part of `count` events, rounded up, and not less than a few: whoever comes to one instance alone can
   /// still make a mistake.
   func part(of count: Int) -> Int {
-    let instances = max(1, self.count())
+    let instances = current
     return max((count + instances - 1) / instances, min(count, Limits.smallestPart))
   }
 }

@@ -2,6 +2,7 @@ import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import ServiceRuntime
 import Testing
 
 @testable import IdentityService
@@ -269,6 +270,30 @@ struct GuestEndTests {
     #expect(await harness.core.retention.sweep(givingUpDataFor: elsewhere) == GuestRetention.Sweep())
     for device in devices[2...] { #expect(try await !harness.issueGuest(device).created) }
     for device in devices[..<2] { #expect(try await harness.issueGuest(device).created) }
+  }
+
+  @Test("R54: what other instances made is reckoned with, and counted before anybody is refused")
+  func roomAmongInstances() async throws {
+    let harness = try await IdentityHarness(guestLimit: 40)
+    let room = GuestRoom(limit: 8, domain: harness.rooms.auth.domain, among: InstanceCount { 3 })
+    await room.count()
+    for _ in 0..<2 { room.added() }
+    let hasRoomOfSix = await room.hasRoom()
+    #expect(hasRoomOfSix)
+    room.added()
+    // Just counted: it is not done again for each who asks.
+    let hasRoomOfNine = await room.hasRoom()
+    #expect(room.isFull && !hasRoomOfNine)
+    // One that has not counted for long looks first.
+    let other = GuestRoom(limit: 1, domain: harness.rooms.auth.domain)
+    other.added()
+    let hasRoomOfNone = await other.hasRoom()
+    #expect(hasRoomOfNone)
+    _ = try await harness.issueGuest(try TestDevice())
+    let again = GuestRoom(limit: 1, domain: harness.rooms.auth.domain)
+    again.added()
+    let isTaken = await again.hasRoom()
+    #expect(!isTaken)
   }
 
   @Test("R54: no more guests lose their data than it takes until there is room again, and none while that is unknown")

@@ -7,11 +7,11 @@ struct MemberInstances: OtherInstances {
   let resources: ServiceResources
 
   func channels() async -> [String: any RPCChannel] {
-    var channels: [String: any RPCChannel] = [:]
+    var addresses: [String: Endpoint] = [:]
     for member in membership.others {
-      guard let address = Endpoint(member.address) else { continue }
-      channels[member.address] = resources.channel(to: .qr, at: address)
+      if let address = Endpoint(member.address) { addresses[member.address] = address }
     }
-    return channels
+    let channels = await resources.channels(to: .qr, at: Array(addresses.values))
+    return Dictionary(uniqueKeysWithValues: zip(addresses.keys, channels))
   }
 }

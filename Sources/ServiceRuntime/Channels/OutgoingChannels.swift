@@ -14,7 +14,7 @@ final class OutgoingChannels: Sendable {
   private let logger: Logger
   private let tls: TLSClientContext?
   private let eventLoops: any EventLoopGroup
-  /// To single instances, by their addresses.
+  /// To single instances, by their service and address.
   private let instances = Mutex<[String: ClientChannel]>([:])
 
   /// - Parameters:
@@ -52,16 +52,25 @@ final class OutgoingChannels: Sendable {
     return ClientChannel(settings)
   }
 
-  /// To one instance of a service.
-  func channel(to service: PeerService, at address: Endpoint) -> any RPCChannel {
-    let connection = instances.withLock { instances in
-      if let known = instances[address.description] { return known }
-      let connection = Self.connection(to: address, tls: tls, eventLoops)
-      instances[address.description] = connection
-      return connection
+  /// To each instance of a service that there is now, in the order of `addresses`. Those to others end at once: instances
+  /// come and go, and mostly with other addresses.
+  func channels(to service: PeerService, at addresses: [Endpoint]) async -> [any RPCChannel] {
+    let names = addresses.map { address in "\(service.rawValue) \(address)" }
+    let (kept, gone) = instances.withLock { instances in
+      var kept: [String: ClientChannel] = [:]
+      for (name, address) in zip(names, addresses) where kept[name] == nil {
+        kept[name] = instances[name] ?? Self.connection(to: address, tls: tls, eventLoops)
+      }
+      let gone = instances.filter { $0.key.hasPrefix("\(service.rawValue) ") && kept[$0.key] == nil }
+      for name in gone.keys { instances[name] = nil }
+      instances.merge(kept) { _, new in new }
+      return (kept, Array(gone.values))
     }
-    return ServiceChannel(
-      connection, to: service.rawValue, at: address.description, token: token, logger: logger)
+    for connection in gone { await connection.close(grace: .zero) }
+    return zip(names, addresses).map { name, address in
+      guard let connection = kept[name] else { preconditionFailure("each of them has its channel") }
+      return ServiceChannel(connection, to: service.rawValue, at: address.description, token: token, logger: logger)
+    }
   }
 
   subscript(service: PeerService) -> any RPCChannel {

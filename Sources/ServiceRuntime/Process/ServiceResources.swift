@@ -29,8 +29,9 @@ package struct ServiceResources: Sendable {
     channels[service]
   }
 
-  /// The same to one instance of a service, wherever it listens.
-  package func channel(to service: PeerService, at address: Endpoint) -> any RPCChannel {
-    channels.channel(to: service, at: address)
+  /// The same to single instances of a service, in the order of their addresses. These are all that there are now: channels
+  /// to others that were asked for before end.
+  package func channels(to service: PeerService, at addresses: [Endpoint]) async -> [any RPCChannel] {
+    await channels.channels(to: service, at: addresses)
   }
 }

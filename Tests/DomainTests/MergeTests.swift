@@ -54,7 +54,7 @@ struct MergeTests {
     // What comes late, or twice, changes nothing of it.
     try await world.domain.perform(PostponeMerge(merge.id, because: "late", until: world.now))
     try await world.domain.perform(NotePlan(nil, of: merge.id))
-    try await world.domain.perform(AbandonMerge(merge.id, because: "late", at: world.now))
+    _ = try await world.domain.perform(AbandonMerge(merge.id, because: "late", at: world.now))
     #expect(try await due(3600) == [])
     kept = try await stored(merge).orThrow()
     #expect(kept.state == .started && kept.migration == "migration" && kept.plan == plan && kept.lastError == nil)
@@ -64,8 +64,8 @@ struct MergeTests {
   func abandoned() async throws {
     let scene = try await scene()
     let bob = try await world.account("bob").session
-    try await world.domain.perform(AbandonMerge(scene.merge.id, because: "gone", at: world.now))
-    try await world.domain.perform(AbandonMerge(scene.merge.id, because: "again", at: world.now))
+    _ = try await world.domain.perform(AbandonMerge(scene.merge.id, because: "gone", at: world.now))
+    _ = try await world.domain.perform(AbandonMerge(scene.merge.id, because: "again", at: world.now))
     try await world.domain.perform(StartMerge(scene.merge.id, as: "late", at: world.now))
     #expect(try await stored(scene.merge)?.state == .abandoned)
     #expect(world.heard.all.withLock { $0.flatMap(\.failedMerges) }.map(\.target) == [scene.account.subject])

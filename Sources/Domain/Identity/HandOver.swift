@@ -109,9 +109,10 @@ package struct AbandonMerge: IdentityCommand {
 
   package func decide(
     in rows: some IdentityTransaction, noting changes: inout SessionChanges
-  ) async throws(StorageError) {
-    guard var merge = try await rows.merges.lock(merge), merge.state == .wanted else { return }
+  ) async throws(StorageError) -> Bool {
+    guard var merge = try await rows.merges.lock(merge), merge.state == .wanted else { return false }
     try await changes.giveUp(&merge, because: reason, at: now, in: rows)
+    return true
   }
 }
 

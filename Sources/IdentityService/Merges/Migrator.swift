@@ -91,11 +91,11 @@ package struct Migrator: Sendable {
   private func start(_ merge: PendingMerge) async throws -> String? {
     guard let guest = try await domain.look(FindSubject(merge.guest)), guest.isGuest else {
       // It was completed meanwhile, or there is nothing left to merge.
-      try await domain.perform(AbandonMerge(merge.id, because: "the guest is one no longer", at: clock.now()))
+      _ = try await domain.perform(AbandonMerge(merge.id, because: "the guest is one no longer", at: clock.now()))
       return try await domain.look(FindMerge(merge.id))?.migration
     }
     guard try await domain.look(FindSubject(merge.target))?.isAccount == true else {
-      try await domain.perform(AbandonMerge(merge.id, because: "the account is gone", at: clock.now()))
+      _ = try await domain.perform(AbandonMerge(merge.id, because: "the account is gone", at: clock.now()))
       return nil
     }
     var plan = merge.plan
@@ -147,9 +147,10 @@ package struct Migrator: Sendable {
     let reason = "\(error.code): \(error.message)"
     let isFinal = ["SUBJECT_MIGRATED", "SUBJECT_DELETED"].contains(error.details.reason)
     if isFinal || merge.createdAt.map({ now >= $0 + Limits.mergePatience }) ?? false {
+      // Not where another instance did it while this one stood still.
+      guard (try? await domain.perform(AbandonMerge(merge.id, because: reason, at: now))) == true else { return }
       logger.error(
         "a merge is given up", metadata: ["merge": "\(merge.id)", "guest": "\(merge.guest)", "status": "\(reason)"])
-      try? await domain.perform(AbandonMerge(merge.id, because: reason, at: now))
       return
     }
     let doubled = Limits.mergeRetryFirst * (1 << min(merge.attempts, 10))

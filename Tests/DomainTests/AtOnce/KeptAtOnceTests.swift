@@ -227,7 +227,7 @@ struct KeptAtOnceTests {
       let outcomes = try await world.forty { number -> (isFailed: Bool, isCompleted: Bool) in
         switch number % 4 {
         case 0: try await world.domain.perform(StartMerge(wish, as: migration, at: world.now))
-        case 1: try await world.domain.perform(AbandonMerge(wish, because: "gone", at: world.now))
+        case 1: _ = try await world.domain.perform(AbandonMerge(wish, because: "gone", at: world.now))
         case 2:
           let failure = FailMerge(
             migration, of: guest.subject, into: ada, startedWith: wish.description, because: "broken", at: world.now)

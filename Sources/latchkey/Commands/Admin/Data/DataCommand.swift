@@ -37,7 +37,12 @@ extension StorageCommand {
 
 extension CommandFailure {
   init(storage error: StorageError) {
-    self.init(error.fault == .unavailable ? .unavailable : .file, error.description)
+    switch error.fault {
+    case .unavailable: self.init(.unavailable, error.description)
+    // Whatever these commands do may be done once more: what was done is found to be so.
+    case .outcomeUnknown: self.init(.unavailable, error.description, hint: "run it again")
+    default: self.init(.file, error.description)
+    }
   }
 }
 

@@ -33,6 +33,7 @@ ENGINE = os.environ.get("ENGINE", "sqlite")
 stubs.generate()
 
 import postgresql  # noqa: E402
+import promises  # noqa: E402
 import services  # noqa: E402
 from services import Fleet  # noqa: E402
 
@@ -43,7 +44,7 @@ from world import TRUSTING, UNTHROTTLED, World  # noqa: E402
 LONGEST = (
     "instances_work", "releases", "instances_qr", "instances_keys", "story", "postgresql", "examples", "reflection", "chains",
     "instances_events", "instances_documents", "instances_feed", "cells", "tls", "copies", "guides", "admin", "screen_page",
-    "interop", "look", "copies_back",
+    "interop", "look", "copies_back", "instances_upkeep", "copies_killed", "cut_off_others",
 )  # fmt: skip
 
 
@@ -198,10 +199,31 @@ def storage(item):
     return SWITCHED if "engine" in item.fixturenames else OWN
 
 
+def pytest_addoption(parser):
+    parser.addoption("--promises", metavar="LETTER", help="only tests whose title begins with such an id, as C4 for C")
+
+
+def pytest_itemcollected(item):
+    """The title of each test goes with its reports."""
+    item.user_properties.append(("title", " ".join((item.obj.__doc__ or "").split())))
+
+
+def pytest_runtest_logreport(report):
+    REPORTS.setdefault(report.nodeid, []).append(report)
+
+
+# By test.
+REPORTS = {}
+
+
 def pytest_collection_modifyitems(config, items):
     """What takes longest comes first, so that those who work side by side end together."""
     rank = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.stem.removeprefix("test_"), len(rank)))
+    if letter := config.getoption("--promises"):
+        wanted = [item for item in items if any(found[0] == letter for found in promises.ids(dict(item.user_properties)["title"]))]
+        config.hook.pytest_deselected(items=[item for item in items if item not in wanted])
+        items[:] = wanted
     if ENGINE == "sqlite":
         return
     left = [item for item in items if storage(item) != SWITCHED]
@@ -257,6 +279,10 @@ def pytest_runtest_makereport(item, call):
 
 def pytest_sessionfinish(session, exitstatus):
     """A test that leaves a service running is a broken test."""
+    if not hasattr(session.config, "workerinput"):
+        for test, reports in REPORTS.items():
+            title = dict(tuple(pair) for pair in reports[-1].user_properties).get("title", "")
+            promises.note(title, test, promises.outcome(reports))
     if SELECTION in session.config.stash and hasattr(session.config, "workeroutput"):
         session.config.workeroutput["selection"] = session.config.stash[SELECTION]
     left = subprocess.run(

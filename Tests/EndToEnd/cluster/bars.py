@@ -6,9 +6,9 @@ A test notes its figures by the fixture `bar`. They travel with the reports of t
 import collections
 import dataclasses
 import itertools
-import re
 
 import history
+import promises
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,22 +51,6 @@ def note_history(bar, *histories, unexpected=history.unexpected):
     bar("errors of another kind than may be", sum(len(unexpected(found)) for found in histories), most=0)
 
 
-def outcome(reports):
-    """Of one test, of which there are up to three reports: its start, its own and its end."""
-    outcomes = [report.outcome for report in reports]
-    return next((said for said in ("failed", "skipped") if said in outcomes), "passed")
-
-
-def promises(tests):
-    """By the ids that their titles begin with, how the tests ended: `tests` are pairs of a title and its reports."""
-    found = collections.defaultdict(collections.Counter)
-    for title, reports in tests:
-        begins = re.match(r"((?:[A-Z]\d+(?:, ?| and )?)+):", title)
-        for promise in re.findall(r"[A-Z]\d+", begins[1]) if begins else ():
-            found[promise][outcome(reports)] += 1
-    return dict(sorted(found.items(), key=lambda pair: (pair[0][0], int(pair[0][1:]))))
-
-
 def lines(reports, seconds, most_seconds):
     """The table. `reports` are lists by test, which took so long together and may take so long."""
     # A test's last report brings all that it noted.
@@ -84,6 +68,6 @@ def lines(reports, seconds, most_seconds):
             yield test.removeprefix("cluster/")
             yield from map(line, of_test)
     yield from ("", line(whole), "")
-    titles = [(dict(pairs).get("title", ""), reports[test]) for test, pairs in noted.items()]
-    for promise, outcomes in promises(titles).items():
-        yield f"  {promise:<4} " + ", ".join(f"{count} {said}" for said, count in sorted(outcomes.items()))
+    titles = [(dict(pairs).get("title", ""), promises.outcome(reports[test])) for test, pairs in noted.items()]
+    for promise, outcomes in promises.counted(titles).items():
+        yield f"  {promise:<4} {promises.said(outcomes)}"

@@ -20,7 +20,7 @@ CHEAP_PASSWORDS = ["--password-memory-kib", "8192", "--password-passes", "1"]
 # What `make cluster-test` may take: longer, and nobody runs it.
 MOST_SECONDS = 20 * 60
 BEGAN = time.monotonic()
-# By test.
+# By test of this folder.
 REPORTS = {}
 
 
@@ -52,13 +52,8 @@ def bar(request):
     return note
 
 
-def pytest_itemcollected(item):
-    """The title of each test of this folder goes with its reports."""
-    item.user_properties.append(("title", (item.obj.__doc__ or "").partition("\n")[0]))
-
-
 def pytest_runtest_logreport(report):
-    if any(name == "title" for name, _ in report.user_properties):
+    if "cluster" in pathlib.PurePath(report.nodeid.partition("::")[0]).parts:
         REPORTS.setdefault(report.nodeid, []).append(report)
 
 

@@ -42,9 +42,9 @@ from world import TRUSTING, UNTHROTTLED, World  # noqa: E402
 
 # Files of tests by how long they take, each about half a minute or more by itself.
 LONGEST = (
-    "instances_work", "releases", "instances_qr", "instances_keys", "story", "postgresql", "examples", "reflection", "chains",
-    "instances_events", "instances_documents", "instances_feed", "cells", "tls", "copies", "guides", "admin", "screen_page",
-    "interop", "look", "copies_back", "instances_upkeep", "copies_killed", "cut_off_others",
+    "failover", "other_failovers", "instances_work", "releases", "instances_qr", "instances_keys", "story", "postgresql", "examples",
+    "reflection", "chains", "instances_events", "instances_documents", "instances_feed", "cells", "tls", "copies", "guides", "admin",
+    "screen_page", "interop", "look", "copies_back", "instances_upkeep", "copies_killed", "cut_off_others",
 )  # fmt: skip
 
 

@@ -3,11 +3,16 @@
 
     sudo python Tests/Benchmarks/attacks.py [--seconds 3] [--only NAME] [--control] [--binaries .build/release]
     sudo python Tests/Benchmarks/attacks.py --calls [--sources 1 200] [--services qr identity] [--settle 60] [...]
+    sudo python Tests/Benchmarks/attacks.py --calls [--tls] [--proxy protocol] [...]
+    sudo python Tests/Benchmarks/attacks.py --calls --proxy field [...]
 
 With --calls the honest clients make the services' real calls, on connections that are there and on new ones, and the
 attacker comes from one address or from many, none of them theirs: each kind of call is to be served within 5 seconds,
-with a p99 of at most ten times the quiet one, and a minute after the last attack a service has the memory of before.
-Without it the honest client makes probes, and what is measured is finer:
+with a p99 of at most ten times the quiet one, and a minute after the last attack a service has the memory of before. With
+--tls all of that is by TLS, whose handshakes and records are attacked as well. With --proxy all come through a proxy that the
+service trusts, and the attacker's addresses are those that it names: by the PROXY protocol for each connection, or by
+X-Forwarded-For for each request of connections that the clients share, where attackers do what a proxy lets them do.
+Without --calls the honest client makes probes, and what is measured is finer:
 
 The honest client (honest/honest.c) makes a call each millisecond, however long those before take, and times each from
 when it was due. It has real-time priority on one core, and the server, with one event loop, the highest ordinary one on
@@ -32,9 +37,7 @@ import json
 import os
 import pathlib
 import re
-import signal
 import socket
-import ssl
 import statistics
 import struct
 import subprocess
@@ -51,16 +54,19 @@ import authority  # noqa: E402
 import frames  # noqa: E402
 import hoards  # noqa: E402
 import honest_calls  # noqa: E402
+import proxied  # noqa: E402
+import records  # noqa: E402
 import services  # noqa: E402
 import target as hostile  # noqa: E402
 import test_attacks  # noqa: E402
 from frames import END_HEADERS, END_STREAM, INITIAL_WINDOW_SIZE, PREFACE, data, headers, message  # noqa: E402
+from ways import SETTLE, WAYS, attacking  # noqa: E402
 
 # The bars.
 RATIO, BUDGET_MIB = 10, 128
 LEFT_MIB = 32
-# Seconds between an attack's beginning and what is measured of it, and those of a quiet window.
-SETTLE, QUIET = 0.5, 1
+# Seconds of a quiet window.
+QUIET = 1
 # Attacks between two quiet windows, beside real calls.
 LOOKS = 8
 
@@ -174,51 +180,15 @@ def drain(peer):
 
 def slow_preface(target):
     with contextlib.ExitStack() as stack:
-        for peer in [stack.enter_context(target.raw(timeout=2)) for _ in range(100)]:
+        for peer in [stack.enter_context(target.begun(timeout=2)) for _ in range(100)]:
             peer.send(PREFACE[:10])
         time.sleep(0.2)
-
-
-def client_hello():
-    hello = ssl.MemoryBIO()
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["h2"])
-    session = context.wrap_bio(ssl.MemoryBIO(), hello, server_hostname="localhost")
-    with contextlib.suppress(ssl.SSLWantReadError):
-        session.do_handshake()
-    return hello.read()
-
-
-def slow_handshake(target):
-    half = client_hello()[:100]
-    with contextlib.ExitStack() as stack:
-        for peer in [stack.enter_context(target.raw(timeout=2)) for _ in range(100)]:
-            peer.send(half)
-        time.sleep(0.2)
-
-
-def handshakes_at_once(target):
-    """The same hello each time: the server has to make a key and a signature for each."""
-    hello = client_hello()
-    with contextlib.ExitStack() as stack:
-        peers = [stack.enter_context(target.raw(timeout=2)) for _ in range(50)]
-        for peer in peers:
-            peer.send(hello)
-        for peer in peers:
-            peer.socket.recv(65536)
-
-
-def handshakes(target):
-    """Whole handshakes, one after the other, and nothing else."""
-    for _ in range(20):
-        with target.connect(timeout=2):
-            pass
 
 
 def slow_over_http1(sent):
     def attack(target):
         with contextlib.ExitStack() as stack:
-            for peer in [stack.enter_context(target.raw(timeout=2)) for _ in range(100)]:
+            for peer in [stack.enter_context(target.begun("http/1.1", timeout=2)) for _ in range(100)]:
                 peer.send(sent)
                 peer.send(b"x")
             time.sleep(0.2)
@@ -232,7 +202,7 @@ SLOW_BODY = b"POST /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: 60000\r\n\r\n
 
 def pipelining(target):
     asked = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n" * 5000
-    with target.raw(timeout=2) as peer:
+    with target.begun("http/1.1", timeout=2) as peer:
         reader = threading.Thread(target=drain, args=[peer], daemon=True)
         reader.start()
         peer.send(asked)
@@ -274,9 +244,7 @@ ATTACKS = {
 }
 # What costs a server with TLS something else.
 TLS_ATTACKS = {
-    "slow handshake": lambda: slow_handshake,
-    "handshakes": lambda: handshakes,
-    "handshakes at once": lambda: handshakes_at_once,
+    **records.HANDSHAKES,
     **{
         name: ATTACKS[name]
         for name in (
@@ -286,27 +254,6 @@ TLS_ATTACKS = {
         )
     },
 }  # fmt: skip
-
-
-@contextlib.contextmanager
-def attacking(target, make, settle=SETTLE):
-    """A process that attacks again and again; within `settle` seconds it has what it is to have."""
-    child = os.fork()
-    if child == 0:
-        threading.excepthook = lambda _: None
-        attack = make()
-        while True:
-            with contextlib.suppress(Exception):
-                attack(target)
-            time.sleep(0.001)
-    try:
-        time.sleep(settle)
-        assert os.waitpid(child, os.WNOHANG) == (0, 0), "the attacker has ended"
-        yield
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
 
 
 def honest(target, seconds):
@@ -388,10 +335,11 @@ class Quiet:
         self.look()
 
     def look(self):
+        self.callers.prepare()
         self.windows.append({key: percentile(times, 0.99) for key, times in self.callers.measure(self.seconds).items()})
 
     def p99(self, key):
-        return statistics.median(window[key] for window in self.windows)
+        return max(statistics.median(window[key] for window in self.windows), self.callers.world.way.least)
 
 
 def besieged(callers, attack, make, sources, seconds, quiet, target):
@@ -418,21 +366,16 @@ def besieged(callers, attack, make, sources, seconds, quiet, target):
 
 def beside(callers, attack, make, sources, seconds, quiet, target):
     """Real calls while the attack goes on."""
-
-    def made():
-        # The attacker runs whenever the callers do not.
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-        honest_calls.come_from(sources)
-        return make()
-
-    with attacking(target, made, 0 if hasattr(make, "cycle") else SETTLE):
-        busy = callers.measure(getattr(make, "cycle", seconds))
+    way = callers.world.way
+    callers.prepare()
+    with way.attacking(target, make, sources, 0 if hasattr(make, "taking") else SETTLE):
+        busy = callers.measure(way.seconds(make, seconds))
     alive = target.process.poll() is None
     ratios = {key: percentile(times, 0.99) / quiet.p99(key) for key, times in busy.items()}
     worst = max(ratios, key=ratios.get)
     failed = {" ".join(key): sum(time >= honest_calls.DEADLINE for time in times) for key, times in busy.items()}
     return {
-        "attack": attack, "service": callers.service, "sources": sources, "worst": " ".join(worst),
+        "attack": attack, "way": way.name, "service": callers.service, "sources": sources, "worst": " ".join(worst),
         "quiet_p99_ms": quiet.p99(worst) * 1e3, "p99_ms": percentile(busy[worst], 0.99) * 1e3,
         "ratio": ratios[worst], "calls": sum(map(len, busy.values())), "failed": failed, "alive": alive,
         "rss_mib": target.resident / 2**20 if alive else 0,
@@ -442,22 +385,26 @@ def beside(callers, attack, make, sources, seconds, quiet, target):
 
 def besiege(arguments, folder):
     """Every attack on every service from so many sources, beside real calls."""
+    way = WAYS[arguments.proxy](folder, arguments.tls)
+    attacks = proxied.ATTACKS if arguments.proxy == "field" else ATTACKS | hoards.HOARDS
+    if arguments.tls:
+        attacks = attacks | records.ATTACKS
     print(
         f"{'attack':40} {'service':9} {'from':>4} {'worst call':12} {'quiet99':>8} {'p99 ms':>9} {'ratio':>6} {'calls':>6} "
-        f"{'RSS MiB':>8}"
+        f"{'RSS MiB':>8}  {way.name}"
     )
     rows = []
     os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(HONEST_PRIORITY))
-    with honest_calls.world(arguments.binaries, folder, lambda service: place(service, 0, False)) as world:
+    with honest_calls.world(arguments.binaries, folder, way, lambda service: place(service, 0, arguments.before_others)) as world:
         for name in arguments.services:
-            service = world.fleet[name]
-            target = hostile.Target(service.process, service.grpc_port, None, service.management_port)
+            target = way.target(world.fleet[name])
             callers = honest_calls.Callers(world, name)
+            callers.prepare()
             callers.measure(1)
             before = target.resident / 2**20
             quiet = Quiet(callers, max(arguments.seconds, QUIET))
             for sources in arguments.sources:
-                for attack, make in (ATTACKS | hoards.HOARDS).items():
+                for attack, make in attacks.items():
                     if re.search(arguments.only, attack) and name in (getattr(make, "services", None) or services.NAMES):
                         if len(rows) % LOOKS == 0:
                             quiet.look()
@@ -466,7 +413,7 @@ def besiege(arguments, folder):
             time.sleep(arguments.settle)
             left = target.resident / 2**20 - before
             holds = left <= LEFT_MIB
-            rows.append({"attack": "memory after", "service": name, "rss_mib": before + left, "holds": holds})
+            rows.append({"attack": "memory after", "way": way.name, "service": name, "rss_mib": before + left, "holds": holds})
             print(f"{name}: {before:.1f} MiB before, {left:+.1f} MiB {arguments.settle:g} s after the last attack"
                   f"  {'holds' if holds else 'MISSED'}", flush=True)  # fmt: skip
     return rows
@@ -493,16 +440,23 @@ def main():
         " for the 50 ms of each second that Linux keeps for others",
     )
     parser.add_argument("--calls", action="store_true", help="honest clients that make real calls")
+    parser.add_argument("--tls", action="store_true", help="real calls and attacks by TLS, and attacks on TLS")
+    parser.add_argument("--proxy", choices=[way for way in WAYS if way], help="real calls and attacks through it")
     parser.add_argument("--sources", type=int, nargs="*", default=[1, 200], help="addresses that attackers come from")
     parser.add_argument("--services", nargs="*", default=services.NAMES, choices=services.NAMES)
     parser.add_argument("--settle", type=float, default=60, help="seconds after the last attack to look at the memory")
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / ".build" / "release")
     parser.add_argument("--data", type=pathlib.Path, default="/dev/shm", help="where the services keep their data meanwhile")
     arguments = parser.parse_args()
+    if (arguments.tls or arguments.proxy) and not arguments.calls:
+        parser.error("--tls and --proxy are for --calls; probes are measured by both")
+    if arguments.tls and arguments.proxy == "field":
+        parser.error("the proxy that names the client of each request speaks to the services in cleartext")
     if arguments.calls:
         os.sched_setaffinity(0, {CLIENT_CORE})
         with tempfile.TemporaryDirectory(dir=arguments.data) as folder:
-            return finish(besiege(arguments, pathlib.Path(folder)), "besieged.json")
+            name = "-".join(["besieged", *(["tls"] if arguments.tls else []), *([arguments.proxy] if arguments.proxy else [])])
+            return finish(besiege(arguments, pathlib.Path(folder)), f"{name}.json")
     subprocess.run([ROOT / "Tests" / "Benchmarks" / "honest" / "build", CLIENT], check=True)
     os.sched_setaffinity(0, {CLIENT_CORE})
     print(

@@ -5,10 +5,8 @@ Each kind is called on a connection that was there before the attack and on a ne
 
 import collections
 import contextlib
-import itertools
 import os
 import pathlib
-import socket
 import sys
 import threading
 import time
@@ -25,7 +23,8 @@ import services  # noqa: E402
 from latchkey.identity.v1 import auth_service_pb2, auth_service_pb2_grpc  # noqa: E402
 from latchkey.migration.v1 import record_service_pb2, record_service_pb2_grpc  # noqa: E402
 from latchkey.qr.v1 import qr_session_service_pb2, qr_session_service_pb2_grpc  # noqa: E402
-from world import CLIENT_ID, PASSWORD, UNTHROTTLED, World, base64url, record, unique_identifier  # noqa: E402
+from waiting import eventually  # noqa: E402
+from world import CLIENT_ID, PASSWORD, UNTHROTTLED, base64url, record, unique_identifier  # noqa: E402
 
 # What a call may take, in seconds, and how long after one the next of its kind begins: a password's hash takes long.
 DEADLINE = 5
@@ -33,13 +32,13 @@ PAUSE = {"sign in": 0.25}
 HONEST = "127.0.0.1/32"
 
 
-def fleet(binaries, folder):
+def fleet(binaries, folder, way):
     """The services, with limits by address for everybody but the honest clients."""
     many = "1000000"
     identity = ["--sign-in-per-hour", many, "--guest-per-hour", many, "--register-per-hour", many]
-    arguments = {"qr": [*UNTHROTTLED["qr"], "--limits-exempt", HONEST], "identity": identity, "migrator": []}
-    arguments = {service: [*given, "--threads", "1"] for service, given in arguments.items()}
-    return services.Fleet(binaries, folder, arguments=arguments, exempt=HONEST)
+    arguments = {"qr": [*UNTHROTTLED["qr"], "--limits-exempt", way.exempt], "identity": identity, "migrator": []}
+    arguments = {service: [*given, "--threads", "1", *way.flags] for service, given in arguments.items()}
+    return services.Fleet(binaries, folder, arguments=arguments, exempt=way.exempt, tls=bool(way.authority))
 
 
 class Callers:
@@ -58,11 +57,19 @@ class Callers:
         for channel in self.old.values():
             channel.close()
 
-    def measure(self, seconds):
-        """{(kind, connection): how long each call took}; infinite for one that failed."""
+    def prepare(self):
+        """Before what is measured: what the calls are about."""
         if self.service == "qr":
             # One for each caller: a session has only so many watches.
-            self.codes = {age: self.world.device().issue_qr().device_code for age in ("old", "new")}
+            self.codes = {age: eventually(self.issued, "no code is issued") for age in ("old", "new")}
+
+    def issued(self):
+        """A code, unless the service has too much to do still from what was before."""
+        with contextlib.suppress(grpc.RpcError):
+            return self.world.device().issue_qr().device_code
+
+    def measure(self, seconds):
+        """{(kind, connection): how long each call took}; infinite for one that failed."""
         times = collections.defaultdict(list)
         end = time.monotonic() + seconds
         callers = [
@@ -97,7 +104,9 @@ class Callers:
                 client_id=CLIENT_ID, purpose=qr_session_service_pb2.PURPOSE_LOGIN,
                 code_challenge=challenge, code_challenge_method="S256",
             )  # fmt: skip
-            qr_session_service_pb2_grpc.QrSessionServiceStub(channel).IssueSession(request, timeout=DEADLINE)
+            answer = qr_session_service_pb2_grpc.QrSessionServiceStub(channel).IssueSession(request, timeout=DEADLINE)
+            # The one before would have expired some time.
+            self.codes[age] = answer.device_code
         elif kind == "poll":
             request = qr_session_service_pb2.PollSessionRequest(device_code=self.codes[age])
             qr_session_service_pb2_grpc.QrSessionServiceStub(channel).PollSession(request, timeout=DEADLINE)
@@ -124,27 +133,11 @@ class Callers:
             auth_service_pb2_grpc.AuthServiceStub(channel).Authenticate(request, timeout=DEADLINE)
 
 
-def come_from(count):
-    """Lets every socket of this process come from one of so many addresses of loopback, none of them the honest one's."""
-    addresses = itertools.cycle([f"127.0.{1 + number // 250}.{1 + number % 250}" for number in range(count)])
-
-    class Sourced(socket.socket):
-        def connect(self, address):
-            with contextlib.suppress(OSError):
-                self.bind((next(addresses), 0))
-            super().connect(address)
-
-    socket.socket = Sourced
-
-
 @contextlib.contextmanager
-def world(binaries, folder, place):
-    """The services and stubs to them; `place` puts a process where it is to run."""
-    with fleet(binaries, folder) as running:
+def world(binaries, folder, way, place):
+    """The services and stubs to them, by the way that honest clients come; `place` puts a process where it is to run."""
+    with fleet(binaries, folder, way) as running:
         for service in running.services.values():
             place(service)
-        world = World(running)
-        try:
+        with way.world(running) as world:
             yield world
-        finally:
-            world.close()

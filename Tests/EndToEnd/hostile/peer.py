@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import functools
 import os
 import socket
 import ssl
@@ -25,8 +26,15 @@ class Closed(Exception):
     """The server closed the connection."""
 
 
+@functools.cache
+def trusting(authority, protocol):
+    context = ssl.create_default_context(cafile=str(authority))
+    context.set_alpn_protocols([protocol])
+    return context
+
+
 class Peer:
-    def __init__(self, port, tls=None, timeout=10, receive_buffer=None, source=None):
+    def __init__(self, port, tls=None, timeout=10, receive_buffer=None, source=None, protocol="h2"):
         raw = socket.socket()
         if receive_buffer:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -37,9 +45,7 @@ class Peer:
         # The frames of a test leave as they are written.
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls:
-            context = ssl.create_default_context(cafile=str(tls))
-            context.set_alpn_protocols(["h2"])
-            raw = context.wrap_socket(raw, server_hostname="localhost")
+            raw = trusting(tls, protocol).wrap_socket(raw, server_hostname="localhost")
         self.socket = raw
         self.received = b""
         self.decoder = hpack.Decoder()

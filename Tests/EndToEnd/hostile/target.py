@@ -38,6 +38,10 @@ class Target:
     def raw(self, **arguments):
         return Peer(self.port, **arguments)
 
+    def begun(self, protocol="h2", **arguments):
+        """A connection on which nothing is said yet, after the handshake where there is TLS."""
+        return Peer(self.port, tls=self.authority, protocol=protocol, **arguments)
+
     def metric_lines(self):
         """What /metrics says, without the comments."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.management}/metrics", timeout=DEADLINE) as answer:

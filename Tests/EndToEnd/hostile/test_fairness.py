@@ -1,12 +1,15 @@
 """Peers that take all there is, from one address and from 200: everybody else's real calls are served meanwhile."""
 
 import contextlib
+import itertools
 import time
 
+import authority
 import frames
 import grpc
 import pytest
-from frames import data, fields, headers, message
+import sharing_proxy
+from frames import data, fields, headers, message, rst_stream
 from latchkey.qr.v1 import qr_session_service_pb2 as qr
 from latchkey.qr.v1 import qr_session_service_pb2_grpc
 from peer import DEADLINE, Closed
@@ -36,16 +39,39 @@ def tight_target(qr_binary, tmp_path):
         yield target
 
 
+@pytest.fixture
+def tight_tls_target(qr_binary, tmp_path):
+    files = authority.issue(tmp_path / "tls")
+    tls = ["--tls-certificate-file", str(files.certificate), "--tls-key-file", str(files.key)]
+    limits = ["--limits-connections", str(CONNECTIONS), "--limits-calls", str(CALLS)]
+    with serving(qr_binary, tmp_path, *limits, *tls, *NO_RATES, authority=files.authority) as target:
+        yield target
+
+
+@pytest.fixture
+def sharing_target(qr_binary, tmp_path):
+    """One behind a proxy that names its clients and has them share its connections."""
+    with (
+        serving(qr_binary, tmp_path, "--limits-calls", str(CALLS), "--proxies-trusted", "127.0.0.1", *NO_RATES) as target,
+        contextlib.closing(sharing_proxy.Proxy(target.port, "127.0.0.1")) as target.proxy,
+    ):
+        yield target
+
+
 class Honest:
     """A screen that asks for codes and polls them, on a connection that was there before and on new ones."""
 
     def __init__(self, target):
         self.address = f"127.0.0.1:{target.port}"
+        self.authority = target.authority
         self.old = self._channel()
         self.times = []
 
     def _channel(self):
-        return grpc.insecure_channel(self.address, [("grpc.use_local_subchannel_pool", 1)])
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        if self.authority is None:
+            return grpc.insecure_channel(self.address, options)
+        return grpc.secure_channel(self.address, grpc.ssl_channel_credentials(self.authority.read_bytes()), options)
 
     def calls(self):
         """Issues and polls a code, by a short poll and by one that waits, on the old connection and on a new one."""
@@ -67,12 +93,37 @@ class Honest:
                 channel.close()
 
 
-def attackers(stack, target, sources, count):
-    """So many connections, in turn from each source; those that are refused are none."""
+class HonestBehindProxy(Honest):
+    """Screens whose calls a proxy carries among others': one that is known, and others that are new."""
+
+    numbers = itertools.count(1)
+
+    def __init__(self, target):
+        self.proxy = target.proxy
+        self.old, self.times = self._channel(), []
+
+    def _channel(self):
+        return sharing_proxy.Channel(self.proxy, f"127.0.9.{next(self.numbers)}")
+
+    def calls(self):
+        """Once more where there was no time: on a busy machine what all of the proxy's clients ask for together takes some."""
+        end = time.monotonic() + DEADLINE
+        while True:
+            try:
+                return super().calls()
+            except grpc.RpcError as error:
+                if "in time" not in error.details() or time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
+
+
+def attackers(stack, target, sources, count, sent=b""):
+    """So many connections, in turn from each source, on which that is sent; those that are refused are none."""
     made = []
     for number in range(count):
         with contextlib.suppress(Closed, OSError):
             made.append(stack.enter_context(target.connect(source=sources[number % len(sources)])))
+            made[-1].send(sent)
     return made
 
 
@@ -109,20 +160,51 @@ def test_silent_streams(tight_target, sources, path):
 @pytest.mark.parametrize("sources", SOURCES.values(), ids=SOURCES)
 def test_hoarded_connections(tight_target, sources):
     """R50: connections that are kept, each with a silent stream, take no place from who has few"""
-    honest = Honest(tight_target)
+    hoard_connections(tight_target, sources)
+
+
+def test_hoarded_connections_by_tls(tight_tls_target):
+    """R50: connections by TLS that are kept, each with a silent stream, take no place from who has few"""
+    hoard_connections(tight_tls_target, SOURCES["200 sources"])
+
+
+def hoard_connections(target, sources):
+    honest = Honest(target)
     honest.calls()
     with contextlib.ExitStack() as stack:
-        made = attackers(stack, tight_target, sources, CONNECTIONS + 50)
-        for attacker in made:
-            with contextlib.suppress(OSError):
-                attacker.send(headers(1, fields(frames.REFLECTION)))
-        assert tight_target.metrics()["server_refused_connections_total"] > 0
+        # Those that do nothing for ten seconds go by themselves.
+        made = attackers(stack, target, sources, CONNECTIONS + 50, headers(1, fields(frames.REFLECTION)))
+        assert target.metrics()["server_refused_connections_total"] > 0
         assert_served(honest)
         for attacker in made:
             with contextlib.suppress(Closed, OSError):
                 attacker.barrier()
         assert (frames.ENHANCE_YOUR_CALM, b"too_many_connections") in [(each.goaway, each.debug) for each in made]
-    tight_target.call()
+    target.call()
+
+
+@pytest.mark.parametrize("sources", SOURCES.values(), ids=SOURCES)
+def test_clients_of_one_proxy(sharing_target, sources):
+    """R50: silent requests and cancelled ones of some clients of a proxy keep none of its others from being served"""
+    proxy, honest, names = sharing_target.proxy, HonestBehindProxy(sharing_target), itertools.cycle(sources)
+    honest.calls()
+
+    def silent(number):
+        return headers(number, raw=sharing_proxy.block(frames.ISSUE, next(names)))
+
+    def cancelled(number):
+        return headers(number, raw=sharing_proxy.block(frames.CHECK, next(names))) + rst_stream(number)
+
+    for connection in [*proxy.all(), *(proxy.connect() for _ in range(CALLS // sharing_proxy.STREAMS_OF_MANY))]:
+        assert len(connection.begin(sharing_proxy.STREAMS_OF_MANY, silent))
+    for _ in range(5):
+        for connection in proxy.all():
+            connection.begin(20, cancelled, kept=False)
+        assert_served(honest, 1)
+    assert sharing_target.metrics()["server_refused_calls_total"] > 0
+    assert not proxy.ended
+    proxy.shrink()
+    sharing_target.call()
 
 
 def script_requests(number):

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 CHALLENGE = "/latchkey.identity.v1.GuestService/GetChallenge"
 LOGIN = "/latchkey.identity.v1.AuthService/Authenticate"
 HEALTH = "/grpc.health.v1.Health/Watch"
-OK, INVALID_ARGUMENT, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 0, 3, 4, 8, 12, 13
+OK, INVALID_ARGUMENT, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE = 0, 3, 4, 8, 12, 13, 14
 
 
 @pytest.fixture(params=["cleartext", "tls"])
@@ -209,7 +209,8 @@ def test_deadline_of_the_caller_binds_the_next_service(own_world):
             took = time.monotonic() - started
         finally:
             identity.thaw()
-        assert status == DEADLINE_EXCEEDED and 1.3 < took < 4, (status, took)
+        # Where other instances may hand it over as well it says when to come back, and that a little earlier.
+        assert status in (DEADLINE_EXCEEDED, UNAVAILABLE) and 1.1 < took < 4, (status, took)
     assert screen.poll().HasField("tokens"), "the code was lost with the call"
 
 

@@ -60,6 +60,8 @@ package final class HTTP2Stream {
   /// Bytes of the body, as they came and as they were announced.
   var received = 0
   var contentLength: Int?
+  /// DATA frames that carried nothing.
+  var emptyFrames = 0
 
   /// The next one in the session's pool, while this one waits there.
   var nextFree: HTTP2Stream?
@@ -103,6 +105,7 @@ package final class HTTP2Stream {
     seen = (0, 0)
     looks = 0
     received = 0
+    emptyFrames = 0
     contentLength = nil
   }
 }

@@ -13,8 +13,13 @@ package struct Limits: Sendable {
   /// Bytes that a peer may send on one stream before we grant more. The protocol's default.
   package var streamWindow: UInt32 = 64 * 1024 - 1
 
-  /// The same for the whole connection. Bounds what a connection may make us hold, whatever its streams do.
+  /// The same for the whole connection. Bounds what a connection may make us hold, whatever its streams do; where many share it
+  /// all streams together do, so that nobody waits for the connection's window because of another's stream.
   package var connectionWindow: UInt32 = 1024 * 1024
+
+  /// Bytes that have to be consumed before they are granted on the connection again, or half of its window if that is less:
+  /// worth a frame.
+  static let connectionGrant = 512 * 1024
 
   /// Bytes of output made before the socket has to take them. A few TLS records, so that one write is worth its
   /// system call, and no more than that for a peer that does not read.
@@ -50,6 +55,9 @@ package struct Limits: Sendable {
   /// Frames that do no work (SETTINGS, PING, PRIORITY, WINDOW_UPDATE, RST_STREAM, empty DATA), in a burst and a
   /// second. Frames that do work earn them back, so that acknowledging a long stream costs nothing.
   package var idleFrames = Budget.Rate(burst: 500, perSecond: 50)
+
+  /// DATA frames of one stream that carry nothing, where many share the connection: such streams are reset.
+  package var emptyFramesOfStream = 500
 
   /// Unacknowledged SETTINGS and PING answers that may wait for the socket before the session gives up.
   package var outboundAcknowledgements: Int = 200
@@ -95,4 +103,12 @@ package struct Limits: Sendable {
   static let keptWhenQuiet = 4
 
   package init() {}
+
+  /// The connection's window where many share it: all of their streams' windows, with what is not granted again yet and as much
+  /// for who comes next.
+  var sharedWindow: Int {
+    let (streams, isTooMany) = Int(concurrentStreams).multipliedReportingOverflow(
+      by: max(Int(streamWindow), HTTP2ServerSession.defaultWindow))
+    return isTooMany ? Int(Int32.max) : min(streams + 2 * Self.connectionGrant, Int(Int32.max))
+  }
 }

@@ -438,6 +438,80 @@ import Testing
     #expect(end(greedy) == .flowControlError)
   }
 
+  @Test(
+    "R50: where many share a connection no stream waits for its window, although others' streams are full"
+  )
+  func sharedWindow() throws {
+    var limits = Limits()
+    limits.isShared = true
+    let peer = try ScriptedPeer(limits: limits)
+    let granted = Int(peer.server.limits.concurrentStreams) * 65_535
+    #expect(peer.server.connectionWindow - granted == 2 * Limits.connectionGrant)
+    var window = peer.server.connectionWindow
+    let frame = [UInt8](repeating: 7, count: 16_384)
+    var next = Int32(1)
+    // Streams that are reset use up the window, all but what is not granted again yet; then others fill theirs.
+    for isKept in [false, true] {
+      for _ in 0..<(isKept ? 99 : 200) {
+        peer.request(next, end: false)
+        for _ in 0..<3 { peer.send(.data, stream: next, frame) }
+        peer.send(.data, stream: next, Array(frame.dropFirst()))
+        window -= 65_535
+        if !isKept { peer.send(.reset, stream: next, [0, 0, 0, 8]) }
+        next += 2
+        peer.now = peer.now + .seconds(1)
+        for frame in peer.received() where frame.type == FrameType.windowUpdate.rawValue && frame.stream == 0 {
+          window += Int(frame.number(at: 0))
+        }
+      }
+    }
+    #expect(window >= 65_535 && peer.server.failure == nil)
+    peer.request(next, end: false)
+    peer.send(.data, stream: next, frame)
+    #expect(peer.server.failure == nil && peer.events.opened.count == 300)
+  }
+
+  @Test("R50: where many share a connection what comes late for a reset stream ends nobody else's")
+  func lateDataOfOne() throws {
+    for isShared in [false, true] {
+      var limits = Limits()
+      limits.isShared = isShared
+      let peer = try ScriptedPeer(limits: limits)
+      peer.request(1, end: false)
+      let opened = try #require(peer.events.opened.last)
+      peer.server.reset(opened.stream, .cancel)
+      for _ in 0..<300 { peer.send(.data, stream: 1, [7]) }
+      _ = peer.received()
+      for _ in 0..<300 { peer.send(.data, stream: 1, [7]) }
+      #expect(peer.server.failure == (isShared ? nil : .enhanceYourCalm))
+    }
+  }
+
+  @Test(
+    "R50: where many share a connection frames that carry nothing end their stream, and nobody else's")
+  func emptyFramesOfOne() throws {
+    var limits = Limits()
+    limits.isShared = true
+    let peer = try ScriptedPeer(limits: limits)
+    peer.request(1, end: false)
+    peer.request(3, end: false)
+    for number in 0..<1000 {
+      // Nothing, and padding alone.
+      if number.isMultiple(of: 2) {
+        peer.send(.data, stream: 1)
+      } else {
+        peer.send(.data, flags: 8, stream: 1, [1, 0])
+      }
+    }
+    let resets = peer.received().filter { $0.type == FrameType.reset.rawValue }
+    #expect(resets.map(\.stream) == [1] && resets.map(\.code) == [.enhanceYourCalm])
+    peer.send(.data, flags: FrameFlag.endStream, stream: 3, [7])
+    #expect(peer.server.failure == nil && peer.events.opened.count == 2)
+    // What comes for it later costs the connection again, or it would have no end.
+    for _ in 0..<1000 { peer.send(.data, stream: 1) }
+    #expect(peer.server.failure == .enhanceYourCalm)
+  }
+
   @Test("The connection's window comes back for streams that ended before anybody read them")
   func windowsOfEndedStreams() throws {
     let peer = try ScriptedPeer()

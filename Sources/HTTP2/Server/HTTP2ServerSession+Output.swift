@@ -159,7 +159,7 @@ extension HTTP2ServerSession {
     if let code = stream.resetCode {
       let isShed = stream.isShed
       // A mistake of one of many counts as if it had been cancelled. What we refuse is none.
-      let isMistake = code == .protocolError || code == .flowControlError
+      let isMistake = code == .protocolError || code == .flowControlError || code == .enhanceYourCalm && !isShed
       if limits.isShared, isMistake { _ = delegate?.session(self, countsReset: stream) }
       writeReset(stream.id, code)
       close(stream, code, .resetByUs)

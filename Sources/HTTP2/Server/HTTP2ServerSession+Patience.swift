@@ -38,4 +38,11 @@ extension HTTP2ServerSession {
     delegate?.sessionIsOverrun(self)
     return excessResets.spend(now: now)
   }
+
+  /// A frame came that is no work: on a connection that many share its client's stream pays for it.
+  func receivedNothing(_ stream: HTTP2Stream) {
+    guard limits.isShared else { return spendIdle() }
+    stream.emptyFrames += 1
+    if stream.emptyFrames > limits.emptyFramesOfStream { reset(stream, .enhanceYourCalm) }
+  }
 }

@@ -9,7 +9,7 @@ extension HTTP2ServerSession {
   /// Grants the peer bytes on the connection again, in steps worth a frame.
   func grantConnection(_ bytes: Int) {
     consumed += bytes
-    guard consumed >= connectionWindow / 2 else { return }
+    guard consumed >= min(connectionWindow / 2, Limits.connectionGrant) else { return }
     outstanding -= consumed
     writeWindowUpdate(0, consumed)
     consumed = 0

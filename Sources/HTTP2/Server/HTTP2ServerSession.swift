@@ -120,9 +120,9 @@ package import NIOCore
     excessResets = Budget(limits.excessResets, now: now)
     decoder = try HeaderDecoder()
     encoder = HeaderEncoder()
-    connectionWindow = max(Int(limits.connectionWindow), Self.defaultWindow)
     // Until our SETTINGS are acknowledged the peer may go by the default.
     streamWindow = max(Int(limits.streamWindow), Self.defaultWindow)
+    connectionWindow = limits.isShared ? limits.sharedWindow : max(Int(limits.connectionWindow), Self.defaultWindow)
     writeSettings()
     if connectionWindow > Self.defaultWindow { writeWindowUpdate(0, connectionWindow - Self.defaultWindow) }
   }

@@ -207,6 +207,49 @@ def test_clients_of_one_proxy(sharing_target, sources):
     sharing_target.call()
 
 
+@pytest.mark.parametrize("sources", SOURCES.values(), ids=SOURCES)
+def test_half_requests_through_a_proxy(sharing_target, sources):
+    """R50: windows that some clients of a proxy fill with requests that do not end are not its others'"""
+    proxy, honest, names = sharing_target.proxy, HonestBehindProxy(sharing_target), itertools.cycle(sources)
+    honest.calls()
+    body = message(bytes(31_000), length=32_000)
+
+    def half(number):
+        pieces = data(number, body[:16_000], flags=0) + data(number, body[16_000:], flags=0)
+        return headers(number, raw=sharing_proxy.block(frames.ISSUE, next(names))) + pieces
+
+    for connection in proxy.all():
+        # A few at a time, since the service takes some of it before the proxy may send more.
+        begun, end = 0, time.monotonic() + DEADLINE
+        while begun < sharing_proxy.STREAMS_OF_MANY and time.monotonic() < end:
+            begun += len(connection.begin(min(sharing_proxy.STREAMS_OF_MANY - begun, 10), half, len(body)))
+            time.sleep(0.005)
+        assert begun == sharing_proxy.STREAMS_OF_MANY
+    assert_served(honest)
+    assert not proxy.ended
+    proxy.shrink()
+    sharing_target.call()
+
+
+def test_late_data_through_a_proxy(sharing_target):
+    """R50: what a client of a proxy sends for a request that was reset ends no connection that others share"""
+    proxy = sharing_target.proxy
+    connection = proxy.all()[0]
+    endless = message(b"", length=0xFFFFFFFF)
+
+    def refused(number):
+        return headers(number, raw=sharing_proxy.block(frames.ISSUE, "127.0.5.1")) + data(number, endless, flags=0)
+
+    (number,) = connection.begin(1, refused, len(endless))
+    end = time.monotonic() + DEADLINE
+    while number in connection.streams:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert connection.go_on(data(number, b"x", flags=0) * 2000, 2000)
+    assert_served(HonestBehindProxy(sharing_target))
+    assert not proxy.ended and connection in proxy.all()
+
+
 def script_requests(number):
     """The page's script: a request of a few bytes, and an answer of some thousand."""
     return frames.headers(

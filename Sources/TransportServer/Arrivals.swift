@@ -8,7 +8,8 @@ internal import Synchronization
 final class WaitingRoom: Sendable {
   private let share: Mutex<FairShare<NetworkAddress?>>
 
-  /// - Parameter capacity: of several sources none has more than stays free, and one alone leaves a quarter.
+  /// - Parameter capacity: of several sources none has more than stays free, and one alone leaves a quarter. A proxy's
+  ///   connections are anybody's: they have all places.
   init(capacity: Int) {
     share = Mutex(FairShare(capacity: capacity))
   }
@@ -18,19 +19,20 @@ final class WaitingRoom: Sendable {
 
   enum Verdict {
     case granted
-    /// The source has its part of the places.
+    /// The source has its part of the places. Of a proxy never.
     case refused
-    /// The places are taken by others.
+    /// The places are taken, by others or by those who come through the same proxy.
     case full
   }
 
-  func enter(_ source: NetworkAddress?) -> Verdict {
+  /// - Parameter isShared: the source is a proxy.
+  func enter(_ source: NetworkAddress?, isShared: Bool) -> Verdict {
     share.withLock { share in
       let held = share.held(by: source)
-      if share.mayKeep(for: source) || share.total == held && held < share.capacity / 4 * 3 {
-        return share.take(for: source) == .granted ? .granted : .full
-      }
-      return held == 0 ? .full : .refused
+      let isAlone = share.total == held && held < share.capacity / 4 * 3
+      let mayEnter = isShared ? share.total < share.capacity : share.mayKeep(for: source) || isAlone
+      if mayEnter { return share.take(for: source) == .granted ? .granted : .full }
+      return isShared || held == 0 ? .full : .refused
     }
   }
 

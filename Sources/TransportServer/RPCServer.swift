@@ -144,7 +144,7 @@ package final class RPCServer: Sendable {
     let address = socket.address?.networkAddress
     let isShared = address.map { environment.configuration.proxies.trusts($0) } ?? false
     while true {
-      let verdict = waitingRoom.enter(address?.source)
+      let verdict = waitingRoom.enter(address?.source, isShared: isShared)
       if verdict == .granted { break }
       guard verdict == .full, !state.withLock({ $0.isShuttingDown }) else {
         environment.budget.connectionRefused()

@@ -55,9 +55,10 @@ import Testing
       listener.start { socket in
         defer { entered.received.add(1, ordering: .sequentiallyConsistent) }
         let address = socket.address
-        guard room.enter(address?.networkAddress?.source) == .granted else { return }
+        let isShared = address?.ipAddress == shared
+        guard room.enter(address?.networkAddress?.source, isShared: isShared) == .granted else { return }
         loop.execute {
-          arrivals.arrived(socket, isShared: address?.ipAddress == shared) { descriptor in
+          arrivals.arrived(socket, isShared: isShared) { descriptor in
             entered.addresses.withLock { $0.append(address) }
             // Until the end of the test: nobody hears of it.
             entered.descriptors.withLock { $0.append(descriptor) }
@@ -192,6 +193,22 @@ import Testing
     // Who has been set up has left its place.
     try await house.settle()
     try await house.end()
+  }
+
+  @Test("R50: a proxy's connections have all places to wait in, and those beyond them wait outside: none is closed")
+  func proxysPlaces() {
+    let room = WaitingRoom(capacity: 8)
+    let (proxy, other) = (NetworkAddress("192.0.2.1"), NetworkAddress("192.0.2.2"))
+    for _ in 0..<8 { #expect(room.enter(proxy, isShared: true) == .granted) }
+    #expect(room.enter(proxy, isShared: true) == .full && room.enter(other, isShared: false) == .full)
+    room.leave(proxy)
+    #expect(room.enter(proxy, isShared: true) == .granted && room.count == 8)
+    // Where others have most of them as well.
+    let shared = WaitingRoom(capacity: 8)
+    for _ in 0..<6 { #expect(shared.enter(other, isShared: false) == .granted) }
+    #expect(shared.enter(other, isShared: false) == .refused)
+    for _ in 0..<2 { #expect(shared.enter(proxy, isShared: true) == .granted) }
+    #expect(shared.enter(proxy, isShared: true) == .full)
   }
 
   @Test("Those that wait are closed when the server ends, and those that arrive later")

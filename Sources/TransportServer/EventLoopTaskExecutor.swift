@@ -3,7 +3,7 @@ internal import NIOCore
 internal import Synchronization
 internal import Transport
 
-/// Runs the tasks of one connection on its event loop, so that a call's handler, its connection and its timers never
+/// Runs the tasks of one connection, or of one of the clients that share it, on its event loop, so that a call's handler, its connection and its timers never
 /// need a lock; in turns with those of other connections when there is much to do.
 ///
 ///     enqueued ──▶ run, until the turn is over ──▶ the rest waits for the next turn
@@ -17,8 +17,10 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, ChoreQueue, @uncheck
   }
 
   let turns: LoopTurns
-  /// Whose the connection is, as far as that is known.
+  /// Whose the connection is, as far as that is known, or who the client is.
   var source: TurnSource
+  /// The connection's own, of a client's: all that is done for its clients is done for it.
+  private let connection: EventLoopTaskExecutor?
   let eventLoop: any EventLoop
   private let queue = Mutex(Queue())
   /// The jobs that were taken from the queue, and the next of them.
@@ -47,9 +49,10 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, ChoreQueue, @uncheck
   /// How long the loop has worked for other connections.
   var othersWork: TimeAmount { turns.total - ownWork }
 
-  init(_ turns: LoopTurns, of source: TurnSource = .address(nil)) {
+  init(_ turns: LoopTurns, of source: TurnSource = .address(nil), within connection: EventLoopTaskExecutor? = nil) {
     self.turns = turns
     self.source = source
+    self.connection = connection
     eventLoop = turns.eventLoop
   }
 
@@ -62,8 +65,13 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, ChoreQueue, @uncheck
 
   /// Work for the connection was done.
   func worked(from start: NIODeadline, until end: NIODeadline) {
-    ownWork = ownWork + (end - start)
+    countOwn(end - start)
     turns.worked(from: start, until: end)
+  }
+
+  private func countOwn(_ work: TimeAmount) {
+    ownWork = ownWork + work
+    connection?.countOwn(work)
   }
 
   /// Does `work` for the connection at once if there is time for it. False when it has to wait.
@@ -71,14 +79,16 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, ChoreQueue, @uncheck
     turns.promptly {
       let start = eventLoop.now
       work()
-      ownWork = ownWork + (eventLoop.now - start)
+      countOwn(eventLoop.now - start)
     }
   }
 
   /// Does what is ready at once, within another's turn: what frees something does not wait for those who hold it.
-  func doNow() {
+  func doNow() { doNow(until: eventLoop.now + Limits.turn) }
+
+  func doNow(until end: NIODeadline) {
     let start = eventLoop.now
-    _ = takeJobs(until: start + Limits.turn)
+    _ = takeJobs(until: end)
     hasRun?()
     worked(from: start, until: eventLoop.now)
   }
@@ -97,6 +107,9 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, ChoreQueue, @uncheck
   }
 
   func enqueue(_ job: consuming ExecutorJob) {
+    // What owns it may be the job's task, which may be over before this returns.
+    let kept = unsafe Unmanaged.passRetained(self)
+    defer { unsafe kept.release() }
     let job = UnownedJob(job)
     let isFirst = queue.withLock { queue in
       queue.jobs.append(job)
@@ -130,6 +143,7 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, ChoreQueue, @uncheck
     }
     guard turns.admits(at: now) else { return wait() }
     let hasMore = takeJobs(until: turns.end(ofTurnFrom: now))
+    // Of what several clients get at the same time one write is made, soon.
     hasRun?()
     let end = eventLoop.now
     taken = taken + (end - now)

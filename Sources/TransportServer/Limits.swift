@@ -120,6 +120,13 @@ enum Limits {
   /// The same of one stream where a proxy carries many clients' streams.
   static let smallDataFramesOfStream = 500
 
+  /// The part of what waits on a connection that each of those has who share it, when there is no room for more: a message of
+  /// the usual size and its answer for some calls.
+  static let partOfSharedConnection = 16
+
+  /// Clients of a connection up to which it does not look who of them is gone.
+  static let fewClients = 32
+
   /// Calls of one source that only ask for the server's health, up to which one more is let in whatever the load.
   static let essentialCalls = 8
 

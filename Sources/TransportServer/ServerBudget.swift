@@ -24,7 +24,8 @@ package final class ServerBudget: Sendable {
     package var calls = 120_000
 
     /// Bytes of requests and answers that wait for a reader, a window or a socket, on one connection: a full receive
-    /// window, and a full outbox for each of its streams, which an honest client may come to while it is slow.
+    /// window, and a full outbox for each of its streams, which an honest client may come to while it is slow. Where many share
+    /// it, who holds little there is served beyond it.
     package var connectionBytes = 8 * 1024 * 1024
 
     /// The same for all connections together: a quarter of the smallest machine that one would run this on.

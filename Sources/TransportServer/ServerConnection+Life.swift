@@ -24,16 +24,16 @@ extension ServerConnection {
         guard let newer = environment.budget.wantedBack else { return }
         shed = newer
       }
-      giveUp(shed)
-      // What that frees is free now, and not when it is the source's turn.
-      executor.doNow()
+      endShed(giveUp(shed))
       flush()
     }
   }
 
   /// Sources hold more than their share, and this connection may have some of it.
-  private func giveUp(_ shed: ServerShed) {
-    guard let session else { return }
+  /// Answers whose calls had to go.
+  private func giveUp(_ shed: ServerShed) -> [ServerStream] {
+    guard let session else { return [] }
+    var gone: [ServerStream] = []
     now = eventLoop.now
     // Each is refused, or has a handler that may be asked.
     if reportedCalls > 0, let excess = shed.calls(of: peer.account), excess.take(reportedCalls) {
@@ -44,16 +44,21 @@ extension ServerConnection {
     for stream in streams.all.sorted(by: { $0.number > $1.number }) {
       guard let account = stream.waitingAccount, let excess = shed.calls(of: account), excess.take() else { continue }
       stream.shed()
+      gone.append(stream)
     }
-    guard reportedBytes > 0, let excess = shed.bytes(of: peer.account) else { return }
+    guard reportedBytes > 0, let excess = shed.bytes(of: peer.account) else { return gone }
     // Those that hold the most first. A socket that takes nothing holds the rest.
     for stream in streams.all.sorted(by: { $0.heldBytes > $1.heldBytes }) where stream.heldBytes > 0 {
-      guard excess.take(stream.heldBytes) else { return wantOutput() }
+      guard excess.take(stream.heldBytes) else {
+        wantOutput()
+        return gone
+      }
       stream.resetByShedding()
+      gone.append(stream)
     }
     guard isWritable else {
       if excess.take(reportedBytes) { context?.close(promise: nil) }
-      return
+      return gone
     }
     // A frame cannot be done without, nor what comes before others: there only the connection can be given up.
     // Behind a proxy it is other people's as well, and one read and one frame are all that it keeps.
@@ -61,6 +66,7 @@ extension ServerConnection {
       session.terminate(.enhanceYourCalm, debug: "too_many_bytes")
     }
     wantOutput()
+    return gone
   }
 
   /// The connection's place is another source's, which has fewer.
@@ -78,6 +84,16 @@ extension ServerConnection {
   }
 
   // MARK: What is held
+
+  /// Whether there is room for more bytes of a call of the source.
+  func hasRoomForBytes(_ account: SourceAccount) -> Bool {
+    hasOwnRoom(account) && environment.budget.hasRoomForBytes(of: account)
+  }
+
+  /// Whether there is room for a call of the source that is not answered at once.
+  func hasRoom(_ account: SourceAccount) -> Bool {
+    hasOwnRoom(account) && environment.budget.hasRoom(for: account)
+  }
 
   /// Tells the server's budget what this connection holds, when that has changed by something.
   func reportBuffered(_ session: HTTP2ServerSession, _ context: ChannelHandlerContext) {

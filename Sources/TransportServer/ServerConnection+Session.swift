@@ -52,6 +52,7 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
     guard let meaning = block.meaning else { return false }
     // Only `session(_:received:)` sets it.
     let request = unsafe unsafeDowncast(meaning, to: ServerRequest.self)
+    if isShared, let patience = block.patience, isLateHere(request, patience) { return true }
     return request.gate?.isShut(to: request.account.source) ?? false
   }
 
@@ -63,7 +64,7 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
       // Only `session(_:received:)` sets it.
       let request = unsafe unsafeDowncast(meaning, to: ServerRequest.self)
       let patience = block.patience ?? .zero
-      let isLate = session.lateness > patience
+      let isLate = session.lateness > patience || isShared && request.gate?.isShut(to: request.account.source) != true
       refusedCalls.add(request, isLate ? .late(patience) : .shut(request.gate, of: request.account.source), environment)
     }
     session.turnAway(stream)
@@ -95,7 +96,7 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
   ) -> any HTTP2StreamHandler {
     let handler = handler()
     let request = block.meaning as? ServerRequest ?? ServerRequest(block, environment, peer)
-    if streams.working > Limits.handlersPerConnection {
+    if hasTooManyHandlers(request.account) {
       handler.refuse(stream, request)
       session.reset(stream, .refusedStream)
     } else {
@@ -104,9 +105,6 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
     }
     return handler
   }
-
-  /// Whether the connection is a proxy's that names the client of each call.
-  var isShared: Bool { peer.proxy != nil && environment.configuration.proxies.field != .none }
 
   func session(_ session: HTTP2ServerSession, countsReset stream: HTTP2Stream) -> Bool {
     let request = (stream.handler as? ServerStream)?.request ?? stream.block?.meaning as? ServerRequest

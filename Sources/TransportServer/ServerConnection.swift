@@ -28,6 +28,8 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   /// Nil when there is another handler between this one and the socket, or no socket.
   private var socket: SocketWriter?
   var streams = ConnectionStreams()
+  /// What runs the handlers of those who share the connection.
+  var executors = ClientExecutors()
   /// The calls that this pass has answered directly.
   var directCalls: DirectCalls?
   /// The calls that this pass has refused.
@@ -60,6 +62,8 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   private var readFull: NIODeadline?
   /// Reads in a row that are late because the one before was, and had no room for more.
   private var fullReads = 0
+  /// How long what this pass works on has waited, or will, for all that is not the connection's.
+  private(set) var ownLateness = TimeAmount.zero
   /// What this pass works on has waited for too long already.
   private var isLate = false
   /// Passes in a row that did not overrun their turn, up to what counts.
@@ -126,6 +130,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     shutDown()
     executor.hasRun = nil
     executor.caughtUp = nil
+    executors.leave()
     self.context = nil
     socket = nil
   }
@@ -306,7 +311,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   }
 
   /// What a turn's tasks have made goes out at its end: nobody waits for another turn with an answer that is there.
-  private func writeAnswers() {
+  func writeAnswers() {
     guard isFlushScheduled, !isReading else { return }
     isFlushScheduled = false
     flush()
@@ -349,19 +354,6 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     closeIfOver(session, context)
   }
 
-  /// Whether there is room for more bytes of a call of the source.
-  func hasRoomForBytes(_ account: SourceAccount) -> Bool {
-    let budget = environment.budget
-    return (session?.bufferedBytes ?? 0) + heldBytes < budget.bounds.connectionBytes
-      && budget.hasRoomForBytes(of: account)
-  }
-
-  /// Whether there is room for a call of the source that is not answered at once.
-  func hasRoom(_ account: SourceAccount) -> Bool {
-    let budget = environment.budget
-    return (session?.bufferedBytes ?? 0) + heldBytes < budget.bounds.connectionBytes && budget.hasRoom(for: account)
-  }
-
   private func closeIfOver(_ session: HTTP2ServerSession, _ context: ChannelHandlerContext) {
     if session.failure != nil {
       guard lifecycle.isClosing(at: eventLoop.now) else { return }
@@ -391,6 +383,9 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   private func measureLateness(_ session: HTTP2ServerSession) {
     let own = max(waitForOthers.length(executor.othersWork), executor.waited, readLate)
     isLate = own > Limits.shortestWait
+    ownLateness = own
+    // Where many share it, each call is looked at by itself.
+    guard !isShared else { return }
     session.lateness = own
     let wait = executor.turns.wait(of: source)
     guard wait > max(own, Limits.shortestWait), !environment.budget.hasLittle(peer.account) else { return }

@@ -47,7 +47,7 @@ extension ServerStream {
       peerAddress: asked.peer.address
     )
     isPageRunning = true
-    let task = Task.immediate(executorPreference: connection.executor) { [self] in
+    let task = Task.immediate(executorPreference: connection.executor(of: asked)) { [self] in
       let response = await connection.environment.answer(request, asked.account, hasPlace: true)
       isPageRunning = false
       pageTask = nil
@@ -84,7 +84,7 @@ extension ServerStream: WebCallSink {
   private func beginWeb(_ format: WebFormat, _ request: ServerRequest) {
     let place = WebCall.Place(
       environment: connection.environment,
-      executor: connection.executor,
+      executor: connection.executor(of: request),
       peer: request.peer,
       account: request.account
     )

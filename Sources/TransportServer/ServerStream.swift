@@ -61,6 +61,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     switch request.verdict {
     case .call(let route, let timeout):
       content = .call
+      runner.executor = connection.executor(of: request)
       let call = CallRunner.Request(
         head: request.head, route: route, timeout: timeout, peer: request.peer, account: request.account,
         gate: request.gate, late: now - stream.opened)

@@ -4,6 +4,9 @@ internal import NIOCore
 /// that nobody waits behind all that another has. What one source has goes in the order in which it came. Where each has as
 /// much as a connection has at a time, its bytes and its tasks, the sources go in the order in which they came.
 ///
+/// Connections that a proxy shares between its clients have a turn each before the next source has its: what those clients ask for
+/// is in them, and is the clients' own only once it is read.
+///
 /// Each operation costs a look or two into a hash table.
 struct SourceTurns<Element> {
   private struct Row {
@@ -17,8 +20,11 @@ struct SourceTurns<Element> {
 
   /// Those that have something.
   private var rows: [TurnSource: Row] = [:]
-  /// The same, the next one first.
+  /// The same, the next one first: sources, and connections that are shared.
   private var order = CircularBuffer<TurnSource>()
+  private var shared = CircularBuffer<TurnSource>()
+  /// How many of those have a turn before the next source.
+  private var sharedLeft = 0
   private(set) var count = 0
   private let turn: TimeAmount
 
@@ -34,38 +40,56 @@ struct SourceTurns<Element> {
     count += 1
     if rows[source] == nil {
       rows[source] = Row(seen: now)
-      order.append(source)
+      if source.isShared { shared.append(source) } else { order.append(source) }
     }
     rows[source]?.waiting.append((element, now))
   }
 
   mutating func popFirst(at now: TimeAmount) -> Element? {
     endTurn(at: now)
-    guard let source = order.first, let first = rows[source]?.waiting.popFirst() else { return nil }
+    guard let source = next, let first = rows[source]?.waiting.popFirst() else { return nil }
     count -= 1
     if rows[source]?.taken == 0 { rows[source]?.began = now }
     rows[source]?.taken += 1
     if rows[source]?.waiting.isEmpty == true {
       rows[source] = nil
-      order.removeFirst()
+      removeNext()
     }
     return first.element
   }
 
+  /// Whose turn it is.
+  private var next: TurnSource? {
+    sharedLeft > 0 ? shared.first ?? order.first : order.first ?? shared.first
+  }
+
+  /// The turn of whose it is has ended.
+  private mutating func removeNext() {
+    guard let source = next else { return }
+    if source.isShared {
+      shared.removeFirst()
+      sharedLeft = max(sharedLeft - 1, 0)
+    } else {
+      order.removeFirst()
+      sharedLeft = shared.count
+    }
+  }
+
   /// Has the next source come first if this one's turn is over.
   private mutating func endTurn(at now: TimeAmount) {
-    guard let source = order.first, let row = rows[source] else { return }
+    guard let source = next, let row = rows[source] else { return }
     guard row.taken >= 2, now - row.began >= turn else { return }
     rows[source]?.taken = 0
     rows[source]?.seen = now
-    order.removeFirst()
-    order.append(source)
+    removeNext()
+    if source.isShared { shared.append(source) } else { order.append(source) }
   }
 
   /// About how long something of the source would wait that came now: as long as what it has there already, or as whoever
   /// is next has since its last turn.
   func wait(of source: TurnSource, at now: TimeAmount) -> TimeAmount {
     if let first = rows[source]?.waiting.first { return now - first.since }
-    return order.first.flatMap { rows[$0] }.map { now - $0.seen } ?? .zero
+    let first = source.isShared ? shared.first : order.first
+    return first.flatMap { rows[$0] }.map { now - $0.seen } ?? .zero
   }
 }

@@ -7,6 +7,8 @@ enum TurnSource: Hashable, Sendable {
   case address(NetworkAddress?)
   /// A connection that a proxy shares between its clients.
   case connection(ObjectIdentifier)
+
+  var isShared: Bool { if case .connection = self { true } else { false } }
 }
 
 /// Has more to do than fits into one turn on its event loop.

@@ -1,3 +1,4 @@
+import Callers
 import GRPC
 import NIOCore
 import Testing
@@ -104,6 +105,67 @@ struct FairnessTests {
         try await group.waitForAll()
       }
       try await eventually { server.server.usage.calls == 0 }
+    }
+  }
+
+  private static let sharing = { @Sendable (configuration: inout RPCServer.Configuration) in
+    configuration.proxies = TrustedProxies([NetworkRange(networkOrAddress: "127.0.0.0/8")].compactMap(\.self))
+    configuration.budget.connectionBytes = 400_000
+  }
+
+  private static func named(_ client: String) -> [(String, String)] {
+    [("content-type", "application/grpc"), ("x-forwarded-for", client)]
+  }
+
+  @Test("R50: on a connection that many share who holds all the bytes is refused more, and who holds none is served")
+  func bytesOfShared() async throws {
+    try await TestServer.run(Self.sharing) { server in
+      let proxy = try await TestPeer.connect(server.address)
+      // Of calls that are let in whatever the load, so that nothing of it is refused.
+      let half = Array(Blob([UInt8](repeating: 7, count: 60_000)).frame.dropLast())
+      try await withThrowingTaskGroup(of: Answer?.self) { group in
+        for _ in 0..<8 {
+          group.addTask {
+            try? await proxy.call("/t.T/Probe", half, headers: Self.named("192.0.2.1"), endStream: false)
+          }
+        }
+        try await eventually { server.server.usage.bufferedBytes >= 400_000 }
+        let more = try await proxy.call("/t.T/Pause", Blob([1]).frame, headers: Self.named("192.0.2.1"))
+        #expect(more.status == .resourceExhausted)
+        for _ in 0..<5 {
+          let other = try await proxy.call("/t.T/Pause", Blob([1]).frame, headers: Self.named("192.0.2.2"))
+          #expect(other.status == .ok)
+        }
+        await proxy.close()
+        while try await group.next() != nil {}
+      }
+      try await eventually { server.server.usage.bufferedBytes == 0 && server.server.usage.calls == 0 }
+    }
+  }
+
+  @Test("R50: on a connection that many share who has all the handlers gets no further one, and who has none does")
+  func handlersOfShared() async throws {
+    try await TestServer.run(Self.sharing) { server in
+      let proxy = try await TestPeer.connect(server.address)
+      // A client may cancel so many in a burst; these handlers stay.
+      for round in 1...3 {
+        await withTaskGroup(of: Void.self) { group in
+          for _ in 0..<70 {
+            group.addTask {
+              let fields = Self.named("192.0.2.\(round)")
+              _ = try? await proxy.call(
+                "/t.T/Stubborn", Blob([1]).frame, headers: fields, cancelAfter: .milliseconds(500))
+            }
+          }
+        }
+      }
+      try await eventually { server.counters.started.load(ordering: .relaxed) == 200 }
+      let more = try await proxy.call("/t.T/Echo", Blob([1]).frame, headers: Self.named("192.0.2.1"))
+      #expect(more.closed == 7)
+      #expect(try await proxy.call("/t.T/Echo", Blob([1]).frame, headers: Self.named("192.0.2.9")).status == .ok)
+      server.counters.isReleased.store(true, ordering: .relaxed)
+      try await eventually { server.server.usage.calls == 0 }
+      await proxy.close()
     }
   }
 }

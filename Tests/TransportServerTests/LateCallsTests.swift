@@ -35,6 +35,8 @@ struct LateCallsTests {
       var holders: [NetworkAddress?] = []
       var refused: [String: Int] = [:]
       var finished = 0
+      /// Called by a handler that has waited, before it is done.
+      var yielded: () -> Void = {}
     }
 
     private struct Witness: ServerInterceptor {
@@ -63,6 +65,7 @@ struct LateCallsTests {
       let yielding = RPCRoute.unary(RPCMethod(path: "/t.T/Yield", kind: .unary)) {
         (request: Blob, _) async throws(RPCError) -> Blob in
         await Task.yield()
+        log.yielded()
         log.handled += request.bytes
         return request
       }
@@ -114,13 +117,15 @@ struct LateCallsTests {
 
     /// The frames of a call whose message is `number`.
     func call(
-      _ number: UInt8, _ path: String = "/t.T/Call", timeout: String? = nil, inPieces: Bool = false
+      _ number: UInt8, _ path: String = "/t.T/Call", timeout: String? = nil, inPieces: Bool = false,
+      client: String? = nil
     ) -> [UInt8] {
       var fields = [
         (":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "x"), ("te", "trailers"),
         ("content-type", "application/grpc"),
       ]
       if let timeout { fields.append(("grpc-timeout", timeout)) }
+      if let client { fields.append(("x-forwarded-for", client)) }
       // RFC 7541 §6.2.2: literals that leave the table alone.
       var block: [UInt8] = []
       for (name, value) in fields {
@@ -175,6 +180,8 @@ struct LateCallsTests {
     /// What interceptors heard of calls that were refused, by path, and of calls that they saw.
     var refused: [String: Int] { log.refused }
     var finished: Int { log.finished }
+
+    func whenYielded(_ work: @escaping () -> Void) { log.yielded = work }
   }
 
   @Test(
@@ -544,6 +551,50 @@ struct LateCallsTests {
     #expect(harness.reads == reads + 1)
     try harness.receive(harness.call(2))
     #expect(harness.readsOn && harness.refused == ["/t.T/Call": 2])
+  }
+
+  @Test("R50: what handlers of a proxy's clients go on with is done by turns of the clients, not in the calls' order")
+  func turnsOfClients() throws {
+    let harness = try Harness(proxy: NetworkAddress("127.0.0.1"))
+    harness.workForOthers(Limits.promptWork)
+    // Of different header blocks.
+    let many = (1...6).flatMap { harness.call($0, "/t.T/Yield", timeout: "\($0)M", client: "192.0.2.1") }
+    try harness.receive(many + harness.call(7, "/t.T/Yield", client: "192.0.2.2"))
+    #expect(harness.handledNumbers == [])
+    // Each takes a whole turn.
+    harness.whenYielded { [unowned harness] in harness.channel.embeddedEventLoop.advanceTime(by: Limits.turn) }
+    harness.letTurnsPass()
+    #expect(Set(harness.handledNumbers) == Set(1...7))
+    let place = try #require(harness.handledNumbers.firstIndex(of: 7))
+    #expect(place <= 2, "\(harness.handledNumbers)")
+  }
+
+  @Test("R50: on a shared connection who has little of what waits is served, and who has much is refused as late")
+  func littleOfProxys() throws {
+    let harness = try Harness(proxy: NetworkAddress("127.0.0.1"))
+    let large = harness.environment.budget.sources.account(of: NetworkAddress("192.0.2.1"))
+    for _ in 0..<4 { harness.environment.budget.callWaits(large) }
+    let others = [Other(), Other()]
+    harness.turns.wait(others[0])
+    harness.workForOthers(.milliseconds(900))
+    harness.turns.wait(others[1])
+    try harness.receive(harness.call(1, client: "192.0.2.1") + harness.call(2, client: "192.0.2.2"))
+    #expect(harness.handledNumbers == [2] && harness.refused == ["/t.T/Call": 1])
+  }
+
+  @Test("R50: what waited with others' bytes on a shared connection is refused of who has much, then of everybody")
+  func lateBytesOfProxys() throws {
+    for (waited, handled) in [(800, [2]), (1100, [])] as [(Int64, [UInt8])] {
+      let harness = try Harness(proxy: NetworkAddress("127.0.0.1"))
+      let large = harness.environment.budget.sources.account(of: NetworkAddress("192.0.2.1"))
+      for _ in 0..<4 { harness.environment.budget.callWaits(large) }
+      harness.workForOthers(Limits.promptWork)
+      try harness.receive(
+        harness.filler() + harness.call(1, client: "192.0.2.1") + harness.call(2, client: "192.0.2.2"))
+      harness.workForOthers(.milliseconds(waited))
+      harness.letTurnsPass()
+      #expect(harness.handledNumbers == handled)
+    }
   }
 
   @Test("Who is served in the same pass, and whoever comes through a proxy, is read on although calls are refused")

@@ -74,6 +74,44 @@ import Testing
     #expect(turns == 100)
   }
 
+  private final class Proxied {}
+
+  @Test("R50: connections that a proxy's clients share have a turn each between sources, however many of those wait")
+  func shared() {
+    var turns = SourceTurns<String>(turn: .zero)
+    var worked = TimeAmount.zero
+    let connections = [Proxied(), Proxied()]
+    let sources = connections.map { TurnSource.connection(ObjectIdentifier($0)) }
+    for source in 1...20 {
+      for _ in 0..<2 { turns.append("a", of: Self.source(source), at: worked) }
+    }
+    turns.append("x", of: sources[0], at: worked)
+    turns.append("y", of: sources[1], at: worked)
+    var (order, left) = ("", 10)
+    while let next = turns.popFirst(at: worked) {
+      order += next
+      worked = worked + .milliseconds(1)
+      guard next != "a", left > 2 else { continue }
+      left -= 1
+      turns.append(next, of: sources[next == "x" ? 0 : 1], at: worked)
+    }
+    #expect(order == String(repeating: "aaxy", count: 5) + String(repeating: "a", count: 30))
+    withExtendedLifetime(connections) {}
+  }
+
+  @Test("How long a shared connection waits goes by the others that are, and how long a source does by sources")
+  func waits() {
+    var turns = SourceTurns<String>(turn: .zero)
+    let connections = [Proxied(), Proxied()]
+    let sources = connections.map { TurnSource.connection(ObjectIdentifier($0)) }
+    turns.append("a", of: Self.source(1), at: .zero)
+    turns.append("x", of: sources[0], at: .milliseconds(3))
+    let now = TimeAmount.milliseconds(5)
+    #expect(turns.wait(of: Self.source(2), at: now) == .milliseconds(5))
+    #expect(turns.wait(of: sources[1], at: now) == .milliseconds(2))
+    withExtendedLifetime(connections) {}
+  }
+
   @Test("What comes goes in its order, where each has as much as a connection has")
   func order() {
     var loop = Loop()
@@ -90,7 +128,7 @@ import Testing
   }
 
   @Test("A source waits as long as its own things do, and a new one as long as whoever is next has")
-  func waits() {
+  func waitsOfShared() {
     var loop = Loop()
     #expect(loop.wait(1) == .zero)
     for source in 1...2 {

@@ -29,7 +29,9 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
   /// What the route sees.
   let call = ServerCall()
   private let environment: ServerEnvironment
-  private let executor: EventLoopTaskExecutor
+  private let eventLoop: any EventLoop
+  /// Another one only between calls, on the same event loop.
+  var executor: EventLoopTaskExecutor
   /// Held while a call is on: its handler may outlive the connection.
   private var carrier: (any CallCarrier)?
   private var state = CallState()
@@ -49,6 +51,7 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
   init(environment: ServerEnvironment, executor: EventLoopTaskExecutor) {
     self.environment = environment
     self.executor = executor
+    eventLoop = executor.eventLoop
   }
 
   var isOver: Bool { state.isOver }
@@ -144,7 +147,6 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
 
   private func makeStreams(_ route: RPCRoute) {
     let generation = generation
-    let eventLoop = executor.eventLoop
     switch route.method.kind {
     case .unary, .serverStreaming: break
     case .clientStreaming, .bidirectional:
@@ -288,7 +290,7 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
 
   /// Of `CallWaker.Target`. Never runs the turn at once: whoever wakes may be within another call.
   func wake(_ number: Int) {
-    executor.eventLoop.execute {
+    eventLoop.execute {
       guard self.generation == number, let outbox = self.call.outbox, let parked = outbox.parked, self.state.woken()
       else {
         return

@@ -6,7 +6,14 @@ internal import Synchronization
 ///
 /// What waits costs a file and some kilobytes of the kernel.
 final class WaitingRoom: Sendable {
-  private let share: Mutex<FairShare<NetworkAddress?>>
+  private enum Holder: Hashable {
+    case source(NetworkAddress?)
+    case proxy(NetworkAddress?)
+
+    var isProxy: Bool { if case .proxy = self { true } else { false } }
+  }
+
+  private let share: Mutex<FairShare<Holder>>
 
   /// - Parameter capacity: of several sources none has more than stays free, and one alone leaves a quarter. A proxy's
   ///   connections are anybody's: they have all places.
@@ -28,15 +35,19 @@ final class WaitingRoom: Sendable {
   /// - Parameter isShared: the source is a proxy.
   func enter(_ source: NetworkAddress?, isShared: Bool) -> Verdict {
     share.withLock { share in
-      let held = share.held(by: source)
+      let holder = isShared ? Holder.proxy(source) : .source(source)
+      let held = share.held(by: holder)
       let isAlone = share.total == held && held < share.capacity / 4 * 3
-      let mayEnter = isShared ? share.total < share.capacity : share.mayKeep(for: source) || isAlone
-      if mayEnter { return share.take(for: source) == .granted ? .granted : .full }
-      return isShared || held == 0 ? .full : .refused
+      let mayEnter = isShared ? share.total < share.capacity : share.mayKeep(for: holder) || isAlone
+      if mayEnter { return share.take(for: holder) == .granted ? .granted : .full }
+      // Where a proxy has the most it is nobody's fault.
+      return isShared || held == 0 || share.largest?.holder.isProxy == true ? .full : .refused
     }
   }
 
-  func leave(_ source: NetworkAddress?) { share.withLock { $0.giveBack(of: source) } }
+  func leave(_ source: NetworkAddress?, isShared: Bool) {
+    share.withLock { $0.giveBack(of: isShared ? .proxy(source) : .source(source)) }
+  }
 }
 
 /// The connections of one event loop that were accepted and not set up yet.
@@ -49,7 +60,7 @@ final class Arrivals: @unchecked Sendable {
   private let turns: LoopTurns
   private let table: ConnectionTable
   private let room: WaitingRoom
-  private var waiting: [ObjectIdentifier: AcceptedSocket] = [:]
+  private var waiting: [ObjectIdentifier: (socket: AcceptedSocket, isShared: Bool)] = [:]
   private var hasEnded = false
 
   /// - Parameter room: has a place for each that arrives.
@@ -64,23 +75,23 @@ final class Arrivals: @unchecked Sendable {
   /// - Parameter isShared: it is a proxy's, and so anybody's.
   func arrived(_ socket: AcceptedSocket, isShared: Bool, setUp: @escaping (CInt) -> Void) {
     let source = socket.address?.networkAddress?.source
-    guard !hasEnded else { return leave(socket, source) }
+    guard !hasEnded else { return leave(socket, source, isShared) }
     let enter = { [self] in
-      leave(nil, source)
+      leave(nil, source, isShared)
       if let descriptor = socket.take() { setUp(descriptor) }
     }
     // Who comes when others wait does so as well.
     if waiting.isEmpty, turns.promptly(enter) { return }
     if !isShared, table.hasLittle(source), turns.beyond(enter) { return }
-    waiting[ObjectIdentifier(socket)] = socket
+    waiting[ObjectIdentifier(socket)] = (socket, isShared)
     turns.soonForNewcomer(of: .address(source)) { [self] in
       // Unless all were closed.
       if waiting.removeValue(forKey: ObjectIdentifier(socket)) != nil { enter() }
     }
   }
 
-  private func leave(_ socket: AcceptedSocket?, _ source: NetworkAddress?) {
-    room.leave(source)
+  private func leave(_ socket: AcceptedSocket?, _ source: NetworkAddress?, _ isShared: Bool) {
+    room.leave(source, isShared: isShared)
     socket?.close()
   }
 
@@ -89,7 +100,7 @@ final class Arrivals: @unchecked Sendable {
 
   func closeAll() {
     hasEnded = true
-    for socket in waiting.values { leave(socket, socket.address?.networkAddress?.source) }
+    for (socket, isShared) in waiting.values { leave(socket, socket.address?.networkAddress?.source, isShared) }
     waiting = [:]
   }
 }

@@ -192,6 +192,10 @@ enum Limits {
   /// is still done.
   static let sourceTurn = TimeAmount.microseconds(100)
 
+  /// Connections that a proxy shares between its clients and that have a turn between those of two sources, at most: as many as
+  /// carry a thousand requests, and little more than a millisecond.
+  static let sharedTurns = 16
+
   /// How long the turns of those who wait for theirs may take together before the loop looks at its sockets.
   static let round = TimeAmount.microseconds(500)
 

@@ -383,6 +383,10 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   func client(of request: HTTPRequestHead) -> Peer {
     let client = peer.client(of: { request.headers[$0] }, environment.configuration.proxies)
     account = peer.account(of: client, environment.budget)
+    // One request at a time, so that all that is done is its client's.
+    if peer.proxy != nil {
+      executor.source = account === peer.account ? .connection(ObjectIdentifier(executor)) : .address(account.source)
+    }
     return client
   }
 

@@ -148,6 +148,12 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
     )
   }
 
+  private func source(of peer: ConnectionPeer, isHTTP2: Bool) -> TurnSource {
+    guard peer.proxy != nil else { return .address(peer.account.source) }
+    let connection = ObjectIdentifier(executor)
+    return isHTTP2 && environment.configuration.proxies.field != .none ? .shared(connection) : .connection(connection)
+  }
+
   private func account(of address: NetworkAddress?) -> SourceAccount {
     isTurnedAway ? SourceAccount(isTurnedAway: true) : environment.budget.sources.account(of: address)
   }
@@ -156,9 +162,11 @@ final class ProtocolDetector: ChannelInboundHandler, RemovableChannelHandler {
     guard !isDecided else { return }
     isDecided = true
     let peer = peer(context.remoteAddress)
-    executor.source =
-      peer.proxy == nil ? .address(peer.account.source) : .connection(ObjectIdentifier(executor))
-    if peer.proxy != nil { environment.budget.table.share(context.channel) }
+    executor.source = source(of: peer, isHTTP2: isHTTP2)
+    if peer.proxy != nil {
+      environment.budget.table.share(context.channel)
+      peer.account.isProxys.store(true, ordering: .relaxed)
+    }
     do {
       let pipeline = context.pipeline.syncOperations
       if isHTTP2 {

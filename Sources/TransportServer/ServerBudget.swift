@@ -117,7 +117,11 @@ package final class ServerBudget: Sendable {
       let now = NIODeadline.now()
       if now - largest.lastLook >= Limits.shedInterval {
         largest.lastLook = now
-        largest.calls = sources.all.map { $0.calls.load(ordering: .relaxed) }.max() ?? 0
+        // What waits at a proxy is many people's: it makes nobody else's little.
+        let waiting = sources.all.filter { !$0.isProxys.load(ordering: .relaxed) }.map {
+          $0.calls.load(ordering: .relaxed)
+        }
+        largest.calls = waiting.max() ?? 0
       }
       return largest.calls
     }

@@ -37,7 +37,7 @@ extension ServerConnection {
   func hasTooManyHandlers(_ account: SourceAccount) -> Bool {
     guard streams.working > Limits.handlersPerConnection else { return false }
     guard isShared, streams.working <= 2 * Limits.handlersPerConnection else { return true }
-    let own = streams.all.reduce(0) { $1.account === account ? $0 + 1 : $0 }
+    let own = streams.all.reduce(0) { $1.request?.account === account ? $0 + 1 : $0 }
     return own > Limits.handlersPerConnection / Limits.partOfSharedConnection
   }
 

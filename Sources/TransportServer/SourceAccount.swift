@@ -13,6 +13,8 @@ final class SourceAccount: Sendable {
   let essentialCalls = Atomic<Int>(0)
   /// Bytes of requests and answers that wait, on connections of the source's own.
   let bytes = Atomic<Int>(0)
+  /// Whether it is a proxy's own, and so what waits on behalf of many.
+  let isProxys = Atomic<Bool>(false)
   /// Of a connection for which there is no place: nothing that waits has room here.
   let isTurnedAway: Bool
   /// Calls that it has cancelled among others' calls, on the connections of a proxy.

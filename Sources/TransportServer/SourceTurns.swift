@@ -4,8 +4,8 @@ internal import NIOCore
 /// that nobody waits behind all that another has. What one source has goes in the order in which it came. Where each has as
 /// much as a connection has at a time, its bytes and its tasks, the sources go in the order in which they came.
 ///
-/// Connections that a proxy shares between its clients have a turn each before the next source has its: what those clients ask for
-/// is in them, and is the clients' own only once it is read.
+/// Connections that a proxy shares between its clients have a turn each before the next source has its, if they are not too many:
+/// what those clients ask for is in them, and is the clients' own only once it is read.
 ///
 /// Each operation costs a look or two into a hash table.
 struct SourceTurns<Element> {
@@ -23,7 +23,7 @@ struct SourceTurns<Element> {
   /// The same, the next one first: sources, and connections that are shared.
   private var order = CircularBuffer<TurnSource>()
   private var shared = CircularBuffer<TurnSource>()
-  /// How many of those have a turn before the next source.
+  /// How many of those have a turn before the next source does.
   private var sharedLeft = 0
   private(set) var count = 0
   private let turn: TimeAmount
@@ -71,7 +71,7 @@ struct SourceTurns<Element> {
       sharedLeft = max(sharedLeft - 1, 0)
     } else {
       order.removeFirst()
-      sharedLeft = shared.count
+      sharedLeft = min(shared.count, Limits.sharedTurns)
     }
   }
 

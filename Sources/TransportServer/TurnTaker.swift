@@ -5,10 +5,12 @@ internal import NIOCore
 enum TurnSource: Hashable, Sendable {
   /// A source, or all of which none is known.
   case address(NetworkAddress?)
-  /// A connection that a proxy shares between its clients.
+  /// A proxy's connection, as long as nobody knows for whom it asks.
   case connection(ObjectIdentifier)
+  /// A connection on which a proxy carries the requests of many at a time.
+  case shared(ObjectIdentifier)
 
-  var isShared: Bool { if case .connection = self { true } else { false } }
+  var isShared: Bool { if case .shared = self { true } else { false } }
 }
 
 /// Has more to do than fits into one turn on its event loop.

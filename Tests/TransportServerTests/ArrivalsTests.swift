@@ -201,7 +201,10 @@ import Testing
     let (proxy, other) = (NetworkAddress("192.0.2.1"), NetworkAddress("192.0.2.2"))
     for _ in 0..<8 { #expect(room.enter(proxy, isShared: true) == .granted) }
     #expect(room.enter(proxy, isShared: true) == .full && room.enter(other, isShared: false) == .full)
-    room.leave(proxy)
+    for _ in 0..<2 { room.leave(proxy, isShared: true) }
+    #expect(room.enter(other, isShared: false) == .granted && room.count == 7)
+    // Nor is one closed of who has one already, while a proxy has the most.
+    #expect(room.enter(other, isShared: false) == .full)
     #expect(room.enter(proxy, isShared: true) == .granted && room.count == 8)
     // Where others have most of them as well.
     let shared = WaitingRoom(capacity: 8)

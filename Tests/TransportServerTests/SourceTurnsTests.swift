@@ -81,7 +81,7 @@ import Testing
     var turns = SourceTurns<String>(turn: .zero)
     var worked = TimeAmount.zero
     let connections = [Proxied(), Proxied()]
-    let sources = connections.map { TurnSource.connection(ObjectIdentifier($0)) }
+    let sources = connections.map { TurnSource.shared(ObjectIdentifier($0)) }
     for source in 1...20 {
       for _ in 0..<2 { turns.append("a", of: Self.source(source), at: worked) }
     }
@@ -99,11 +99,23 @@ import Testing
     withExtendedLifetime(connections) {}
   }
 
+  @Test("R50: however many connections are shared, the next source has its turn after some of them")
+  func manyShared() {
+    var turns = SourceTurns<String>(turn: .zero)
+    let connections = (0..<1000).map { _ in Proxied() }
+    turns.append("a", of: Self.source(1), at: .zero)
+    turns.append("a", of: Self.source(2), at: .zero)
+    for connection in connections { turns.append("x", of: .shared(ObjectIdentifier(connection)), at: .zero) }
+    let order = (0..<20).map { _ in turns.popFirst(at: .zero) ?? "-" }.joined()
+    #expect(order == "a" + String(repeating: "x", count: 16) + "axx")
+    withExtendedLifetime(connections) {}
+  }
+
   @Test("How long a shared connection waits goes by the others that are, and how long a source does by sources")
   func waits() {
     var turns = SourceTurns<String>(turn: .zero)
     let connections = [Proxied(), Proxied()]
-    let sources = connections.map { TurnSource.connection(ObjectIdentifier($0)) }
+    let sources = connections.map { TurnSource.shared(ObjectIdentifier($0)) }
     turns.append("a", of: Self.source(1), at: .zero)
     turns.append("x", of: sources[0], at: .milliseconds(3))
     let now = TimeAmount.milliseconds(5)

@@ -236,7 +236,7 @@ extension HTTP2ServerSession {
     guard !stream.isRemoteEnded else { return terminate(.streamClosed) }
     let count = end - start
     // Padding is no work, and neither is what nobody reads any more.
-    if stream.resetCode == nil, count > 0 || isEnd { idleFrames.earn() } else { receivedNothing(stream) }
+    if stream.resetCode == nil, count > 0 || isEnd { receivedWork(stream) } else { receivedNothing(stream) }
     guard failure == nil else { return }
     guard stream.resetCode == nil else { return grantConnection(payload.count) }
     stream.received += count
@@ -305,8 +305,8 @@ extension HTTP2ServerSession {
     case .closedByPeer: terminate(.streamClosed)
     case .neverOpened: terminate(.protocolError)
     case .open, .resetByUs, .forgotten:
-      // Of what many share, it is one client's, and the stream's window bounds it: but for frames without a byte.
-      if !limits.isShared || count == 0 { spendIdle() }
+      // Where many share the connection it is one client's, and what it costs is part of the connection's turn.
+      if !limits.isShared { spendIdle() }
       grantConnection(count)
     }
   }

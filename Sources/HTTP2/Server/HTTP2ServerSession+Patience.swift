@@ -39,6 +39,12 @@ extension HTTP2ServerSession {
     return excessResets.spend(now: now)
   }
 
+  /// A frame came that has something in it.
+  func receivedWork(_ stream: HTTP2Stream) {
+    idleFrames.earn()
+    if stream.emptyFrames > 0 { stream.emptyFrames -= 1 }
+  }
+
   /// A frame came that is no work: on a connection that many share its client's stream pays for it.
   func receivedNothing(_ stream: HTTP2Stream) {
     guard limits.isShared else { return spendIdle() }

@@ -150,4 +150,5 @@ def floor(kind):
 
 
 def latchkey_identity(tls, data=None):
-    return latchkey("identity", tls, data=data)
+    """Without the throttles of one address."""
+    return latchkey("identity", tls, "--limits-exempt", "127.0.0.0/8", data=data)

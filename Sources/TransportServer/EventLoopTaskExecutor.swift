@@ -3,8 +3,8 @@ internal import NIOCore
 internal import Synchronization
 internal import Transport
 
-/// Runs the tasks of one connection, or of one of the clients that share it, on its event loop, so that a call's handler, its connection and its timers never
-/// need a lock; in turns with those of other connections when there is much to do.
+/// Runs the tasks of one connection, or of one of the clients that share it, on its event loop, so that a call's handler,
+/// its connection and its timers never need a lock; in turns with those of others when there is much to do.
 ///
 ///     enqueued ──▶ run, until the turn is over ──▶ the rest waits for the next turn
 final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, ChoreQueue, @unchecked Sendable {
@@ -143,7 +143,6 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, ChoreQueue, @uncheck
     }
     guard turns.admits(at: now) else { return wait() }
     let hasMore = takeJobs(until: turns.end(ofTurnFrom: now))
-    // Of what several clients get at the same time one write is made, soon.
     hasRun?()
     let end = eventLoop.now
     taken = taken + (end - now)

@@ -29,8 +29,7 @@ extension ServerConnection {
     }
   }
 
-  /// Sources hold more than their share, and this connection may have some of it.
-  /// Answers whose calls had to go.
+  /// Sources hold more than their share, and this connection may have some of it. Answers which of its calls had to go.
   private func giveUp(_ shed: ServerShed) -> [ServerStream] {
     guard let session else { return [] }
     var gone: [ServerStream] = []

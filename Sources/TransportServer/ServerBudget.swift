@@ -148,20 +148,23 @@ package final class ServerBudget: Sendable {
 
   private func isGivenRoom(_ account: SourceAccount, _ calls: Int, _ bytes: Int) -> Bool {
     look()
-    let (isGiven, shed) = shortage.withLock { shortage -> (Bool, ServerShed?) in
-      if calls >= bounds.calls, account.calls.load(ordering: .relaxed) >= shortage.callLevel { return (false, nil) }
-      if bytes >= bounds.bufferedBytes, account.bytes.load(ordering: .relaxed) >= shortage.byteLevel {
-        return (false, nil)
-      }
+    let own = (calls: account.calls.load(ordering: .relaxed), bytes: account.bytes.load(ordering: .relaxed))
+    let (most, shed) = shortage.withLock { shortage -> ((calls: Int, bytes: Int)?, ServerShed?) in
+      if calls >= bounds.calls, own.calls >= shortage.callLevel { return (nil, nil) }
+      if bytes >= bounds.bufferedBytes, own.bytes >= shortage.byteLevel { return (nil, nil) }
+      let most = (shortage.callLevel, shortage.byteLevel)
       // Whoever is given room has it made, once a look.
-      guard let shed = shortage.shed else { return (true, nil) }
+      guard let shed = shortage.shed else { return (most, nil) }
       (shortage.shed, shortage.asked) = (nil, shed)
-      return (true, shed)
+      return (most, shed)
     }
     if let shed { table.ask(shed) }
-    // What others give up takes a moment to be free: so far all of it may grow meanwhile, and no further.
-    return isGiven && calls < bounds.calls + bounds.calls / 4 + Limits.callsAhead
-      && bytes < bounds.bufferedBytes + bounds.bufferedBytes / 4 + Limits.bytesAhead
+    guard let most else { return false }
+    // What others give up takes a moment to be free: so far all of it may grow meanwhile, and no further. The second half of
+    // that is for who has little, lest those who still come to their share take all of it.
+    let (moreCalls, moreBytes) = (bounds.calls / 4 + Limits.callsAhead, bounds.bufferedBytes / 4 + Limits.bytesAhead)
+    return calls < bounds.calls + (QueueShare.isLittle(own.calls, beside: most.calls) ? moreCalls : moreCalls / 2)
+      && bytes < bounds.bufferedBytes + (QueueShare.isLittle(own.bytes, beside: most.bytes) ? moreBytes : moreBytes / 2)
   }
 
   /// What connections were last asked to give up.

@@ -1,3 +1,4 @@
+import Callers
 import GRPC
 import HTTP2
 import NIOCore
@@ -251,6 +252,32 @@ struct ServerBudgetTests {
       #expect(try await honest.call("/t.T/Echo", Blob([1]).frame).status == .ok)
       await honest.close()
     }
+  }
+
+  @Test("Who comes to a share while others give up theirs leaves room for who has little", arguments: [true, false])
+  func roomOfFew(isOfCalls: Bool) {
+    var bounds = ServerBudget.Bounds()
+    (bounds.connectionBytes, bounds.bufferedBytes, bounds.calls) = (1 << 20, 64 << 20, 8000)
+    let budget = ServerBudget(bounds)
+    let (capacity, ahead) = isOfCalls ? (bounds.calls, Limits.callsAhead) : (bounds.bufferedBytes, Limits.bytesAhead)
+    let beyond = capacity / 4 + ahead
+    var total = 0
+    func hold(_ amount: Int, _ account: SourceAccount) {
+      total += amount
+      if isOfCalls { budget.callsWait(amount, account) } else { budget.buffered(amount, account) }
+    }
+    let accounts = (1...3).map { budget.sources.account(of: NetworkAddress("192.0.2.\($0)")) }
+    let (large, middling, little) = (accounts[0], accounts[1], accounts[2])
+    hold(1, little)
+    hold(capacity / 4, middling)
+    hold(capacity + beyond / 2 - 1 - total, large)
+    #expect(accounts.map(budget.hasRoom) == [false, true, true])
+    hold(1, large)
+    #expect(accounts.map(budget.hasRoom) == [false, false, true])
+    hold(beyond / 2 - 1, large)
+    #expect(accounts.map(budget.hasRoom) == [false, false, true])
+    hold(1, large)
+    #expect(accounts.map(budget.hasRoom) == [false, false, false])
   }
 
   @Test("A peer that takes none of its answers from the socket is given up")

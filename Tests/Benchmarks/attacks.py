@@ -361,6 +361,9 @@ def besieged(callers, attack, make, sources, seconds, quiet, target):
         f"{'holds' if row['holds'] else 'MISSED'}{again}{' DIED' if not row['alive'] else ''} {losses and f'not served: {losses}'}",
         flush=True,
     )
+    for each in rows:
+        for told, count in each["told"].items():
+            print(f"    {count} were told, {told}", flush=True)
     return row
 
 
@@ -378,7 +381,7 @@ def beside(callers, attack, make, sources, seconds, quiet, target):
         "attack": attack, "way": way.name, "service": callers.service, "sources": sources, "worst": " ".join(worst),
         "quiet_p99_ms": quiet.p99(worst) * 1e3, "p99_ms": percentile(busy[worst], 0.99) * 1e3,
         "ratio": ratios[worst], "calls": sum(map(len, busy.values())), "failed": failed, "alive": alive,
-        "rss_mib": target.resident / 2**20 if alive else 0,
+        "rss_mib": target.resident / 2**20 if alive else 0, "told": dict(callers.told),
         "holds": alive and ratios[worst] <= RATIO and not any(failed.values()),
     }  # fmt: skip
 

@@ -46,6 +46,8 @@ class Callers:
         self.world, self.service = world, service
         self.kinds = {"qr": ["issue", "poll", "watch"], "identity": ["refresh", "sign in"], "migrator": ["put", "list"]}[service]
         self.old = {kind: world.new_channel(service) for kind in self.kinds}
+        # What those were told since the last attack that were not served.
+        self.told = collections.Counter()
         if service != "qr":
             self.device = world.device()
             self.device.start_as_guest()
@@ -59,6 +61,7 @@ class Callers:
 
     def prepare(self):
         """Before what is measured: what the calls are about."""
+        self.told.clear()
         if self.service == "qr":
             # One for each caller: a session has only so many watches.
             self.codes = {age: eventually(self.issued, "no code is issued") for age in ("old", "new")}
@@ -90,8 +93,9 @@ class Callers:
             try:
                 self.call(kind, age, channel)
                 times.append(time.monotonic() - began)
-            except grpc.RpcError:
+            except grpc.RpcError as error:
                 times.append(float("inf"))
+                self.told[f"{kind}: {error.code().name}, {error.details()}"] += 1
             finally:
                 if age == "new":
                     channel.close()

@@ -36,6 +36,12 @@ extension JSONValue {
 
   private static func write(_ text: String, into output: inout [UInt8]) {
     output.append(UInt8(ascii: "\""))
+    defer { output.append(UInt8(ascii: "\"")) }
+    // Of most texts nothing has to be escaped.
+    guard hasEscaped(text.utf8.span) else {
+      output += text.utf8
+      return
+    }
     for byte in text.utf8 {
       switch byte {
       case UInt8(ascii: "\""): output += #"\""#.utf8
@@ -50,7 +56,14 @@ extension JSONValue {
       default: output.append(byte)
       }
     }
-    output.append(UInt8(ascii: "\""))
+  }
+
+  private static func hasEscaped(_ text: Span<UInt8>) -> Bool {
+    for index in text.indices {
+      let byte = text[index]
+      if byte < 0x20 || byte == 0x7F || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return true }
+    }
+    return false
   }
 
   private static let hexadecimal = Array("0123456789abcdef".utf8)

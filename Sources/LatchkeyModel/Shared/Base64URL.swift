@@ -1,30 +1,40 @@
 /// Base64 with the URL alphabet and without padding (RFC 4648 section 5): how bytes appear in tokens, keys and codes.
 package enum Base64URL {
-  private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+  private static let alphabet: InlineArray<64, UInt8> = {
+    var table = InlineArray<64, UInt8>(repeating: 0)
+    let characters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8
+    for (value, character) in characters.enumerated() { table[value] = character }
+    return table
+  }()
 
   private static let values: InlineArray<256, UInt8> = {
     var table = InlineArray<256, UInt8>(repeating: 0xFF)
-    for (value, character) in alphabet.enumerated() { table[Int(character)] = UInt8(value) }
+    for value in alphabet.indices { table[Int(alphabet[value])] = UInt8(value) }
     return table
   }()
 
   package static func encode(_ bytes: [UInt8]) -> String {
-    var text: [UInt8] = []
-    text.reserveCapacity((bytes.count * 4 + 2) / 3)
-    var index = 0
-    while index < bytes.count {
-      let left = bytes.count - index
-      let first = UInt32(bytes[index])
-      let second = left > 1 ? UInt32(bytes[index + 1]) : 0
-      let third = left > 2 ? UInt32(bytes[index + 2]) : 0
-      let group = first << 16 | second << 8 | third
-      text.append(alphabet[Int(group >> 18 & 63)])
-      text.append(alphabet[Int(group >> 12 & 63)])
-      if left > 1 { text.append(alphabet[Int(group >> 6 & 63)]) }
-      if left > 2 { text.append(alphabet[Int(group & 63)]) }
-      index += 3
+    let count = (bytes.count * 4 + 2) / 3
+    // Every character that is counted is written before the string has it.
+    return unsafe String(unsafeUninitializedCapacity: count) { text in
+      let alphabet = alphabet
+      var (start, index) = (0, 0)
+      while bytes.count - start >= 3 {
+        let group = Int(bytes[start]) << 16 | Int(bytes[start + 1]) << 8 | Int(bytes[start + 2])
+        unsafe text[index] = alphabet[group >> 18]
+        unsafe text[index + 1] = alphabet[group >> 12 & 63]
+        unsafe text[index + 2] = alphabet[group >> 6 & 63]
+        unsafe text[index + 3] = alphabet[group & 63]
+        (start, index) = (start + 3, index + 4)
+      }
+      guard start < bytes.count else { return count }
+      let second = start + 1 < bytes.count ? Int(bytes[start + 1]) : 0
+      let group = Int(bytes[start]) << 8 | second
+      unsafe text[index] = alphabet[group >> 10]
+      unsafe text[index + 1] = alphabet[group >> 4 & 63]
+      if start + 1 < bytes.count { unsafe text[index + 2] = alphabet[group << 2 & 63] }
+      return count
     }
-    return String(decoding: text, as: UTF8.self)
   }
 
   /// Nil for any character outside the alphabet, padding, an impossible length, or unused bits that are not zero:

@@ -27,6 +27,12 @@ package struct DisplayText: Sendable, Hashable, LosslessStringConvertible {
     let scalars = Array(text.unicodeScalars)
     var marks = 0
     for (index, scalar) in scalars.enumerated() {
+      if scalar.isASCII {
+        // Nothing else of it is unseen than what controls; its properties need not be looked up.
+        guard scalar.value >= 0x20, scalar.value != 0x7F else { return nil }
+        marks = 0
+        continue
+      }
       if Self.joinsEmoji(scalar) {
         guard !isPlain, Self.isInEmoji(scalars, at: index) else { return nil }
         continue

@@ -18,6 +18,27 @@ import Testing
     }
   }
 
+  @Test("Bytes of every count come back from their text, which has the characters of RFC 4648")
+  func everyCount() {
+    var random = SeededRandom(seed: 2)
+    for count in 0...100 {
+      let bytes = random.bytes(count)
+      let text = Base64URL.encode(bytes)
+      #expect(text.utf8.count == (count * 8 + 5) / 6)
+      #expect(Base64URL.decode(text) == bytes)
+    }
+    // Section 10, and all 64 characters.
+    for (bytes, text) in [
+      ("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"), ("fooba", "Zm9vYmE"),
+      ("foobar", "Zm9vYmFy"),
+    ] {
+      #expect(Base64URL.encode(Array(bytes.utf8)) == text)
+    }
+    let all = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    #expect(Base64URL.decode(all).map(Base64URL.encode) == all)
+    #expect(Base64URL.encode([0xFB, 0xEF, 0xFF]) == "--__")
+  }
+
   @Test("Whatever byte stands in whatever place, the way for 32 bytes decides as the general one does")
   func everyByte() {
     let text = Array(Base64URL.encode((0..<32).map { UInt8($0 * 7) }).utf8)

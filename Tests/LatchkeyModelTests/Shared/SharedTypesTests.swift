@@ -106,6 +106,17 @@ struct SharedTypesTests {
     #expect(DisplayText(text)?.description == text)
   }
 
+  @Test("Of ASCII only what controls something is in no display text, and a letter ends a heap of marks")
+  func displayTextOfASCII() {
+    for scalar in (0..<128).map({ Unicode.Scalar(UInt8($0)) }) {
+      let isControl = scalar.properties.generalCategory == .control
+      #expect((DisplayText("a\(scalar)b") == nil) == isControl, "\(scalar.value)")
+    }
+    let marks = String(repeating: "\u{301}", count: DisplayText.maximumMarks)
+    #expect(DisplayText("a\(marks)a\(marks)") != nil)
+    #expect(DisplayText("a\(marks)\(marks)") == nil)
+  }
+
   @Test(
     "Text that could pretend to be more is no display text",
     arguments: [

@@ -63,6 +63,19 @@ struct KeysTests {
       ),
     ] {
       #expect(throws: CryptographyError.self) { try P256PublicKey(x: x, y: y) }
+      #expect(throws: CryptographyError.self) { try P256Point(x: x, y: y) }
+    }
+  }
+
+  @Test("a point that is only named has the name of its key")
+  func point() throws {
+    for _ in 0..<20 {
+      let key = try P256PrivateKey().publicKey
+      #expect(try P256Point(x: key.x, y: key.y).thumbprint == key.thumbprint)
+      var x = key.x
+      x[Int.random(in: 0..<32)] ^= UInt8.random(in: 1...255)
+      // Half of all numbers are the first coordinate of a point, and hardly one with this second coordinate.
+      #expect(throws: CryptographyError.self) { try P256Point(x: x, y: key.y) }
     }
   }
 

@@ -11,12 +11,11 @@ package struct P256PublicKey: Sendable {
   private let key: EVPKey
 
   static let curve = "prime256v1"
-  static let coordinateByteCount = 32
   static let pointByteCount = 65
 
   /// Errors: ``CryptographyError/invalidKey(_:)`` for a coordinate of another length and for a point off the curve.
   package init(x: [UInt8], y: [UInt8]) throws(CryptographyError) {
-    guard x.count == Self.coordinateByteCount, y.count == Self.coordinateByteCount else {
+    guard x.count == P256Point.coordinateByteCount, y.count == P256Point.coordinateByteCount else {
       throw .invalidKey("a coordinate of P-256 has 32 bytes")
     }
     self.x = x
@@ -32,11 +31,7 @@ package struct P256PublicKey: Sendable {
   }
 
   /// The JWK thumbprint (RFC 7638), base64url of 32 bytes: `jkt` of RFC 9449.
-  package var thumbprint: String {
-    // The members that the RFC requires, in lexicographic order, without white space.
-    let json = #"{"crv":"P-256","kty":"EC","x":"\#(Base64URL.encode(x))","y":"\#(Base64URL.encode(y))"}"#
-    return Base64URL.encode(SHA256Hash.hash(Array(json.utf8)))
-  }
+  package var thumbprint: String { P256Point(known: x, y).thumbprint }
 
   /// Whether `signature` (64 bytes, r then s) is over SHA-256 of `message`. False for any other length.
   package func verify(signature: [UInt8], message: [UInt8]) -> Bool {

@@ -25,7 +25,7 @@ extension GuestHandlers {
   ) throws(RPCError) -> (String, workBits: Int) {
     switch request.purpose {
     case .unspecified, .deviceKey:
-      let key = try RequestFields.publicKey(request.deviceKey, "device_key")
+      let key = try RequestFields.keyPoint(request.deviceKey, "device_key")
       return (key.thumbprint, newGuests.admission.workBits(for: context.peer, at: now))
     case .idTokenNonce:
       guard request.deviceKey == nil else { throw .invalid("device_key", "goes with no nonce for an ID token") }

@@ -115,6 +115,19 @@ enum RequestFields {
   }
 
   static func publicKey(_ jwk: CommonV1.EcPublicJwk?, _ field: String) throws(RPCError) -> P256PublicKey {
+    try point(jwk, field) { x, y throws(CryptographyError) in try P256PublicKey(x: x, y: y) }
+  }
+
+  /// A key of which only the name is needed.
+  static func keyPoint(_ jwk: CommonV1.EcPublicJwk?, _ field: String) throws(RPCError) -> P256Point {
+    try point(jwk, field) { x, y throws(CryptographyError) in try P256Point(x: x, y: y) }
+  }
+
+  private static func point<Point>(
+    _ jwk: CommonV1.EcPublicJwk?,
+    _ field: String,
+    _ make: ([UInt8], [UInt8]) throws(CryptographyError) -> Point
+  ) throws(RPCError) -> Point {
     guard let jwk else { throw .invalid(field, "is missing") }
     guard jwk.kty == "EC" else { throw .invalid("\(field).kty", "must be EC") }
     guard jwk.crv == "P-256" else { throw .invalid("\(field).crv", "must be P-256") }
@@ -124,8 +137,8 @@ enum RequestFields {
     guard let y = Base64URL.decode(jwk.y), y.count == 32 else {
       throw .invalid("\(field).y", "must be 32 bytes as base64url without padding")
     }
-    do {
-      return try P256PublicKey(x: x, y: y)
+    do throws(CryptographyError) {
+      return try make(x, y)
     } catch {
       throw .invalid(field, "is no point on the curve P-256")
     }

@@ -161,10 +161,13 @@ package final class ServerBudget: Sendable {
     if let shed { table.ask(shed) }
     guard let most else { return false }
     // What others give up takes a moment to be free: so far all of it may grow meanwhile, and no further. The second half of
-    // that is for who has little, lest those who still come to their share take all of it.
+    // that is for who has little, lest those who still come to their share take all of it. What is told of in one step is
+    // little in any case, however many share.
+    let hasFewCalls = own.calls <= 1 || QueueShare.isLittle(own.calls, beside: most.calls)
+    let hasFewBytes = own.bytes <= Limits.budgetStep || QueueShare.isLittle(own.bytes, beside: most.bytes)
     let (moreCalls, moreBytes) = (bounds.calls / 4 + Limits.callsAhead, bounds.bufferedBytes / 4 + Limits.bytesAhead)
-    return calls < bounds.calls + (QueueShare.isLittle(own.calls, beside: most.calls) ? moreCalls : moreCalls / 2)
-      && bytes < bounds.bufferedBytes + (QueueShare.isLittle(own.bytes, beside: most.bytes) ? moreBytes : moreBytes / 2)
+    return calls < bounds.calls + (hasFewCalls ? moreCalls : moreCalls / 2)
+      && bytes < bounds.bufferedBytes + (hasFewBytes ? moreBytes : moreBytes / 2)
   }
 
   /// What connections were last asked to give up.

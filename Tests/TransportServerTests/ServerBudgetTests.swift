@@ -280,6 +280,25 @@ struct ServerBudgetTests {
     #expect(accounts.map(budget.hasRoom) == [false, false, false])
   }
 
+  @Test("However many share, one call and what is told of in one step are little")
+  func smallestShare() {
+    var bounds = ServerBudget.Bounds()
+    (bounds.connectionBytes, bounds.bufferedBytes, bounds.calls) = (8, 8, 8)
+    let budget = ServerBudget(bounds)
+    // A share of two calls and as many bytes, and more of each than half of what may come beyond.
+    let accounts = (1...3).map { budget.sources.account(of: NetworkAddress("192.0.2.\($0)")) }
+    for account in accounts {
+      budget.callsWait((bounds.calls + Limits.callsAhead) / 4, account)
+      budget.buffered((bounds.bufferedBytes + Limits.bytesAhead) / 4, account)
+    }
+    let newcomer = budget.sources.account(of: NetworkAddress("198.51.100.1"))
+    #expect(budget.hasRoom(for: newcomer))
+    budget.callsWait(1, newcomer)
+    budget.buffered(1, newcomer)
+    #expect(budget.hasRoom(for: newcomer))
+    #expect(accounts.allSatisfy { !budget.hasRoom(for: $0) })
+  }
+
   @Test("A peer that takes none of its answers from the socket is given up")
   func stalledWrite() async throws {
     try await TestServer.run({ $0.stalledWriteTimeout = .milliseconds(300) }) { server in

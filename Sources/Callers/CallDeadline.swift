@@ -7,11 +7,12 @@ package enum CallDeadline {
   @TaskLocal package static var current: ContinuousClock.Instant?
 
   /// Does what has to be done whatever becomes of the call: in a task of its own, which knows neither the call's deadline
-  /// nor its cancellation, and works in the name of the call's source all the same.
+  /// nor its cancellation, and works in the name of the call's source all the same. None of the
+  /// process's own queues refuses it since too much waits.
   package static func outliving<Value: Sendable, Failure: Error>(
     _ work: @escaping @Sendable () async throws(Failure) -> Value
   ) async throws(Failure) -> Value {
-    let place = CallPlace.current.map { CallPlace(holder: $0.holder) }
+    let place = CallPlace.current.map { CallPlace(holder: $0.holder, isOwed: true) } ?? CallPlace(isOwed: true)
     let result = await Task.detached {
       await CallPlace.$current.withValue(place) { () async -> Result<Value, Failure> in
         do throws(Failure) {

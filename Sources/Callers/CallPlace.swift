@@ -10,9 +10,13 @@ package struct CallPlace: Sendable {
   package var gate: CallGate?
   /// The source that the call comes from; nil for one without an address.
   package var holder: NetworkAddress?
+  /// It ends what the call has begun, such as a try that was counted: queues take it however much waits. Each call that
+  /// was let in has one or two of these.
+  package var isOwed: Bool
 
-  package init(gate: CallGate? = nil, holder: NetworkAddress? = nil) {
+  package init(gate: CallGate? = nil, holder: NetworkAddress? = nil, isOwed: Bool = false) {
     self.gate = gate
     self.holder = holder
+    self.isOwed = isOwed
   }
 }

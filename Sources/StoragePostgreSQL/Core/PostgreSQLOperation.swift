@@ -41,6 +41,8 @@ protocol QueuedOperation: AnyObject, Sendable {
   var deadline: ContinuousClock.Instant? { get }
   /// Goes before all others, and however many there are.
   var isUrgent: Bool { get }
+  /// Is taken however much waits; see ``CallPlace/isOwed``.
+  var isOwed: Bool { get }
   /// Whose it is; see ``CallPlace/holder``.
   var holder: NetworkAddress? { get }
   /// Does not change while it waits.
@@ -113,6 +115,7 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
   let asked = ContinuousClock.now
   let isUrgent: Bool
   let holder = CallPlace.current?.holder
+  let isOwed = CallPlace.current?.isOwed ?? false
   private let name: String
   private let isReading: Bool
   private let work: Work

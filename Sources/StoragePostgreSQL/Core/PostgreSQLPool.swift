@@ -74,10 +74,10 @@ final class PostgreSQLPool: Sendable {
     state.withLock { state in
       if state.isClosed { return .closed }
       if state.connected == 0 { return .unavailable }
-      if operation.isUrgent || state.queue.admits(at: .now) {
+      let isAdmitted = operation.isUrgent || state.queue.admits(at: .now)
+      if isAdmitted || !state.queue.appendOfFew(operation) {
+        guard isAdmitted || operation.isOwed else { return .overloaded }
         state.queue.append(operation)
-      } else if !state.queue.appendOfFew(operation) {
-        return .overloaded
       }
       Self.call(&state)
       return nil

@@ -74,18 +74,21 @@ import Glibc
 
   var isClosed: Bool { withLock { hasClosed } }
 
-  /// - Parameter holder: whose it is; see ``CallPlace/holder``.
+  /// - Parameters:
+  ///   - holder: whose it is; see ``CallPlace/holder``.
+  ///   - isOwed: it is taken however much waits; see ``CallPlace/isOwed``.
   func push(
-    _ element: Element, of holder: NetworkAddress? = nil, at now: ContinuousClock.Instant = .now
+    _ element: Element, of holder: NetworkAddress? = nil, isOwed: Bool = false, at now: ContinuousClock.Instant = .now
   ) -> Admission {
     withLock {
       if hasClosed { return .closed }
       let place = Place(element: element, holder: holder, since: now)
-      if admitsLocked(at: now) {
+      let isAdmitted = admitsLocked(at: now)
+      if !isAdmitted, rule != nil, backlog.enterOfFew(holder) {
+        few.append(place)
+      } else if isAdmitted || isOwed {
         elements.append(place)
         backlog.entered(holder)
-      } else if rule != nil, backlog.enterOfFew(holder) {
-        few.append(place)
       } else {
         return .full
       }

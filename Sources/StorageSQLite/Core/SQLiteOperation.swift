@@ -74,7 +74,7 @@ final class SQLiteOperation<Value: Sendable>: QueuedOperation {
     let now = ContinuousClock.now
     if isLate(at: now) { return finish(late) }
     let place = CallPlace.current
-    switch queue.push(self, of: place?.holder, at: now) {
+    switch queue.push(self, of: place?.holder, isOwed: place?.isOwed ?? false, at: now) {
     case .accepted: break
     case .full:
       // In the task of the call still.

@@ -480,6 +480,34 @@ private let schema = SQLiteSchema(versions: [
     await #expect(throws: StorageError.self) { try await waits.value }
   }
 
+  @Test(
+    "R46: what ends a call that was let in is taken however much waits, and the next call is not",
+    .timeLimit(.minutes(1)))
+  func owed() async throws {
+    let bounds = WaitingRule.Bounds(
+      longestWait: .milliseconds(250), shortWait: .milliseconds(50), calm: .seconds(2))
+    let queue = BlockingQueue<any QueuedOperation>(capacity: 1, bounds: bounds)
+    let operation = { @Sendable () async throws(StorageError) in
+      try await SQLiteOperation(name: "any", isInterruptible: false) { (_: SQLiteConnection) in }.perform(in: queue)
+    }
+    let door = CallGate()
+    let first = Task { try await operation() }
+    while queue.count < 1 { try await Task.sleep(for: .milliseconds(1)) }
+    let owed = Task {
+      try await CallPlace.$current.withValue(CallPlace(gate: door)) { try await CallDeadline.outliving(operation) }
+    }
+    while queue.count < 2 { try await Task.sleep(for: .milliseconds(1)) }
+    await CallPlace.$current.withValue(CallPlace(gate: door)) {
+      _ = await #expect(throws: StorageError.self) { try await operation() }
+    }
+    #expect(door.isShut)
+    let waiting = queue.popAvailable(upTo: 2)
+    #expect(waiting.count == 2)
+    for operation in waiting { operation.finish(StorageError(.closed, operation: "any")) }
+    await #expect(throws: StorageError.self) { try await first.value }
+    await #expect(throws: StorageError(.closed, operation: "any")) { try await owed.value }
+  }
+
   @Test("R50: what one source has waiting keeps no other from its few, which are served by turns with it")
   func shares() throws {
     let bounds = WaitingRule.Bounds(

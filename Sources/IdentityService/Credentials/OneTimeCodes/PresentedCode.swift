@@ -1,3 +1,4 @@
+import Callers
 import Domain
 import GRPC
 import LatchkeyModel
@@ -38,7 +39,7 @@ struct PresentedCode: Sendable {
       credential.code, for: identifier, purpose, handle: handle, account: found?.subject, by: requester,
       at: codes.clock.now())
     let code: OneTimeCode
-    switch try await codes.perform(presented) {
+    switch try await codes.look(at: presented, for: counted) {
     case .void: throw .codeVoid
     case .wrong(let attemptsLeft): throw .codeInvalid(attemptsLeft: attemptsLeft)
     case .holds(let kept): code = kept
@@ -47,5 +48,22 @@ struct PresentedCode: Sendable {
     self.identifier = identifier
     self.code = code
     account = found?.subject
+  }
+}
+
+extension OneTimeCodes {
+  /// Looks whether the code is right, for which a try was counted: it is looked at whatever becomes of the call, and where it
+  /// cannot be it was no try.
+  fileprivate func look(
+    at presented: PresentCode, for counted: CountedAttempt
+  ) async throws(RPCError) -> PresentCode.Outcome {
+    do throws(RPCError) {
+      return try await CallDeadline.outliving { () async throws(RPCError) in try await perform(presented) }
+    } catch {
+      await secrets.notMade { [domain] () async throws(StorageError) in
+        try await domain.perform(SettleAttempt(counted, .notMade))
+      }
+      throw error
+    }
   }
 }

@@ -217,6 +217,10 @@ enum Limits {
   static let partOfWait: Int64 = 40
   static let shortestWait = TimeAmount.milliseconds(25)
 
+  /// How many times longer something waits, of a source that has far less waiting than another, until it is refused. It has to
+  /// wait for the turns of some hundred sources with much, which may take longer than a call's patience and not much longer.
+  static let patienceOfLittle: Int64 = 4
+
   /// How long the loop works at most for others between going on with a socket and finding what waits in it: some looks.
   static let looksAfterHold = TimeAmount.milliseconds(5)
   static let longestWait = TimeAmount.seconds(1)

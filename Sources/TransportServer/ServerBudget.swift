@@ -113,17 +113,19 @@ package final class ServerBudget: Sendable {
 
   /// Whether a source has far fewer calls that wait than another: it is not its doing that there is too much to do.
   func hasLittle(_ account: SourceAccount) -> Bool {
-    let most = largest.withLock { largest in
-      let now = NIODeadline.now()
-      if now - largest.lastLook >= Limits.shedInterval {
-        largest.lastLook = now
-        // What waits at a proxy is many people's: it makes nobody else's little.
-        let waiting = sources.all.filter { !$0.isProxys.load(ordering: .relaxed) }.map {
-          $0.calls.load(ordering: .relaxed)
-        }
-        largest.calls = waiting.max() ?? 0
+    let now = NIODeadline.now()
+    var (most, isOld) = largest.withLock { largest in
+      let isOld = now - largest.lastLook >= Limits.shedInterval
+      if isOld { largest.lastLook = now }
+      return (largest.calls, isOld)
+    }
+    if isOld {
+      // Nobody waits for who looks. What waits at a proxy is many people's: it makes nobody else's little.
+      let waiting = sources.all.lazy.filter { !$0.isProxys.load(ordering: .relaxed) }.map {
+        $0.calls.load(ordering: .relaxed)
       }
-      return largest.calls
+      most = waiting.max() ?? 0
+      largest.withLock { [most] largest in largest.calls = most }
     }
     return QueueShare.isLittle(account.calls.load(ordering: .relaxed), beside: most)
   }

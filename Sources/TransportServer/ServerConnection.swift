@@ -379,7 +379,8 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   private var isServed: Bool { refusedCalls.inPass <= Limits.refusedForEachServed * served }
 
   /// How long what the peer sends, or what came of it, has waited for others, or will wait: where there is too much to do
-  /// all wait for the turns of those before them. That is not held against whose source has little of it.
+  /// all wait for the turns of those before them. Others' wait is not held against whose source has little of what waits, and
+  /// its own less than others'.
   private func measureLateness(_ session: HTTP2ServerSession) {
     let own = max(waitForOthers.length(executor.othersWork), executor.waited, readLate)
     isLate = own > Limits.shortestWait
@@ -387,9 +388,14 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     // Where many share it, each call is looked at by itself.
     guard !isShared else { return }
     session.lateness = own
-    let wait = executor.turns.wait(of: source)
-    guard wait > max(own, Limits.shortestWait), !environment.budget.hasLittle(peer.account) else { return }
-    session.lateness = wait
+    let wait = max(own, executor.turns.wait(of: source))
+    guard wait > Limits.shortestWait else { return }
+    if !environment.budget.hasLittle(peer.account) {
+      session.lateness = wait
+    } else if own <= Limits.longestWait {
+      // What piled up while its calls were refused stays late.
+      session.lateness = max(readLate, .nanoseconds(own.nanoseconds / Limits.patienceOfLittle))
+    }
   }
 
   func sessionIsOverrun(_ session: HTTP2ServerSession) {

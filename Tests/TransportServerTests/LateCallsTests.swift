@@ -248,6 +248,25 @@ struct LateCallsTests {
     }
   }
 
+  @Test(
+    "R50: Whose source has far fewer calls waiting than another's may wait four times as long for its turn",
+    arguments: [
+      (3, "1S", .milliseconds(26), false), (4, "1S", .milliseconds(100), true),
+      (4, "1S", .milliseconds(100) + .nanoseconds(4), false), (4, nil, Limits.longestWait, true),
+      (4, nil, Limits.longestWait + .nanoseconds(1), false),
+    ] as [(Int, String?, TimeAmount, Bool)])
+  func littleThatWaited(othersCalls: Int, timeout: String?, wait: TimeAmount, isServed: Bool) throws {
+    let harness = try Harness()
+    let large = harness.environment.budget.sources.account(of: NetworkAddress("192.0.2.9"))
+    for _ in 0..<othersCalls { harness.environment.budget.callWaits(large) }
+    harness.workForOthers(Limits.promptWork)
+    try harness.receive(harness.filler() + harness.call(1, timeout: timeout))
+    #expect(harness.handledNumbers == [])
+    harness.workForOthers(wait)
+    harness.letTurnsPass()
+    #expect(harness.handledNumbers == (isServed ? [1] : []))
+  }
+
   @Test("An answer goes out at the end of the turn in which it was made, before another's turn")
   func answerInItsTurn() throws {
     let harness = try Harness()

@@ -1,26 +1,5 @@
 /// What each frame does.
 extension HTTP2ServerSession {
-  /// A header block that takes more than one frame.
-  struct OpenBlock {
-    var streamID: Int32
-    var isEnd: Bool
-    var fate: BlockFate
-    var rules: RequestRules
-    var block: HTTP2RequestBlock
-    /// Bytes of the list, as RFC 9113 §6.5.2 counts them.
-    var listBytes = 0
-    var continuations = 0
-  }
-
-  /// What becomes of a header block. Whatever it is, the block is decoded: the compression table depends on it.
-  enum BlockFate {
-    case request
-    case trailers(HTTP2Stream)
-    /// One stream too many, before the peer can know better.
-    case refused
-    case ignored
-  }
-
   // MARK: HEADERS
 
   func receivedHeaders(_ header: FrameHeader, _ payload: UnsafeRawBufferPointer) {
@@ -37,16 +16,8 @@ extension HTTP2ServerSession {
     if isWhole, !isOwnParent, case .request = fate, let block = unsafe blocks.find(piece) {
       return begin(id, block, isEnd)
     }
-    var isTrailers = false
-    if case .trailers = fate { isTrailers = true }
-    var open = OpenBlock(
-      streamID: id,
-      isEnd: isEnd,
-      fate: fate,
-      rules: RequestRules(isTrailers: isTrailers, isMalformed: isOwnParent),
-      block: HTTP2RequestBlock()
-    )
-    // RFC 9113 §4.3: without the whole block the tables are apart. A string of over 64 KiB is decoded no further.
+    var open = OpenBlock(streamID: id, isEnd: isEnd, fate: fate, isMalformed: isOwnParent)
+    // RFC 9113 §4.3: without the whole block the tables are apart.
     guard unsafe decode(piece, isLast: isWhole, &open) else { return terminate(.compressionError) }
     guard isWhole else {
       openBlock = open
@@ -120,7 +91,7 @@ extension HTTP2ServerSession {
   }
 
   /// What a block on this stream is. Nil when it ended the session.
-  private func fate(_ id: Int32, _ isEnd: Bool) -> BlockFate? {
+  private func fate(_ id: Int32, _ isEnd: Bool) -> OpenBlock.Fate? {
     if id > highestPeerStream {
       guard accepts(id) else { return .ignored }
       highestPeerStream = id
@@ -155,14 +126,8 @@ extension HTTP2ServerSession {
   }
 
   private func decode(_ piece: UnsafeRawBufferPointer, isLast: Bool, _ open: inout OpenBlock) -> Bool {
-    let limit = Int(limits.headerListBytes)
-    // The fields are copied or checked before `decode` goes on.
-    return unsafe decoder.decode(piece, isLast: isLast) { name, value in
-      open.listBytes += name.count + value.count + 32
-      guard open.listBytes <= limit else { return }
-      unsafe open.rules.check(name, value)
-      unsafe open.block.fields.append(name, value)
-    }
+    // Read before the call returns.
+    unsafe open.decode(piece, isLast: isLast, by: &decoder, limit: Int(limits.headerListBytes))
   }
 
   /// - Parameter wire: the bytes of the block, if they stand for the same fields from now on.

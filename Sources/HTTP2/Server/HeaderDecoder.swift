@@ -2,6 +2,9 @@ internal import CNghttp2
 
 /// The HPACK decoder of a connection. Source: RFC 7541.
 @safe struct HeaderDecoder: ~Copyable {
+  /// What the peer's table may have: the protocol's default, which we leave (RFC 7540 §6.5.2).
+  static let tableBytes = 4096
+
   /// Owned: freed in `deinit`, never handed out.
   private let raw: OpaquePointer
 

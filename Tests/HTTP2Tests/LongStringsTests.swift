@@ -280,4 +280,20 @@ struct LongStringsTests {
     }
     #expect(taken > 1000)
   }
+
+  @Test("What counts as held is what is held: a field of the table that comes again and again is not, half a string is")
+  func held() throws {
+    let limit = Int(Limits().headerListBytes)
+    let peer = try ScriptedPeer()
+    let field = literal(0x40, [0x6e], many(4000))
+    peer.send(.headers, stream: 1, usual + field + [UInt8](repeating: 0x80 | 62, count: 12_000))
+    for _ in 0..<7 { peer.send(.continuation, stream: 1, [UInt8](repeating: 0x80 | 62, count: 16_384)) }
+    #expect(peer.server.partialBytes <= limit + 1 + field.count)
+    peer.send(.continuation, flags: FrameFlag.endHeaders, stream: 1)
+    #expect(refusal(of: 1, peer) == .enhanceYourCalm && peer.server.partialBytes == 0)
+    let half = usual + literal(0, many(60_000), many(60_000))
+    peer.send(.headers, stream: 3, Array(half[..<16_384]))
+    for start in [16_384, 32_768, 49_152] { peer.send(.continuation, stream: 3, Array(half[start..<start + 16_384])) }
+    #expect(peer.server.failure == nil && (65_000...66_500).contains(peer.server.partialBytes))
+  }
 }

@@ -7,7 +7,7 @@ extension HTTP2ServerSession {
   package var bufferedBytes: Int { queued + outstanding - consumed + output.readableBytes + partialBytes }
 
   /// Those of a frame that has begun and not ended, and the fields of a header block that has not.
-  package var partialBytes: Int { partial.count + (openBlock?.listBytes ?? 0) }
+  package var partialBytes: Int { partial.count + (openBlock?.heldBytes ?? 0) }
 
   /// When the frame began to come that has not ended; nil between two frames.
   package var frameBegan: NIODeadline? { partial.isEmpty ? nil : partialBegan }

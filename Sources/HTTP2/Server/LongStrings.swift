@@ -27,6 +27,8 @@ struct LongStrings {
   private var value = 0
   /// Whether any string was taken out.
   private(set) var hasTakenOut = false
+  /// Bytes of the strings of the field that has begun and not ended: the decoder holds them.
+  private(set) var heldBytes = 0
 
   init(longest: Int = Self.nghttp2Takes) { self.longest = longest }
 
@@ -42,7 +44,10 @@ struct LongStrings {
       if left > 0 {
         // Never beyond the piece.
         let end = index + min(left, piece.count - index)
-        if !isTakingOut { unsafe kept.append(contentsOf: piece[index..<end]) }
+        if !isTakingOut {
+          unsafe kept.append(contentsOf: piece[index..<end])
+          heldBytes += end - index
+        }
         left -= end - index
         index = end
         if left == 0 { isTakingOut = false }
@@ -91,6 +96,7 @@ struct LongStrings {
       left = value
     } else {
       strings = Self.strings(after: first, value)
+      heldBytes = 0
     }
   }
 

@@ -14,10 +14,13 @@ struct OpenBlock {
   let fate: Fate
   var rules: RequestRules
   var block = HTTP2RequestBlock()
-  /// Bytes of the list, as RFC 9113 §6.5.2 counts them.
+  /// Bytes of the list, as RFC 9113 §6.5.2 counts them; what is beyond the limit counts as one.
   private(set) var listBytes = 0
   var continuations = 0
   private var strings = LongStrings()
+
+  /// What is held of it: its fields up to the limit, and what the decoder has of one that has not ended.
+  var heldBytes: Int { listBytes + strings.heldBytes }
 
   init(streamID: Int32, isEnd: Bool, fate: Fate, isMalformed: Bool) {
     self.streamID = streamID
@@ -37,7 +40,7 @@ struct OpenBlock {
     // Every pointer is read before the call returns.
     if isLast, continuations == 0 { return unsafe decodeAll(piece, isLast: true, by: &decoder, limit: limit) }
     guard let kept = unsafe strings.without(piece, isLast: isLast) else { return false }
-    if strings.hasTakenOut { listBytes = max(listBytes, limit + 1) }
+    if strings.hasTakenOut { listBytes = limit + 1 }
     return unsafe kept.withUnsafeBytes { unsafe decodeAll($0, isLast: isLast, by: &decoder, limit: limit) }
   }
 
@@ -46,7 +49,8 @@ struct OpenBlock {
   ) -> Bool {
     // The fields are copied or checked before `decode` goes on.
     unsafe decoder.decode(piece, isLast: isLast) { name, value in
-      listBytes += name.count + value.count + 32
+      // A byte of the block may stand for four thousand of the list: nothing is held of those, and they are nobody's load.
+      listBytes = min(listBytes + name.count + value.count + 32, limit + 1)
       guard listBytes <= limit else { return }
       unsafe rules.check(name, value)
       unsafe block.fields.append(name, value)

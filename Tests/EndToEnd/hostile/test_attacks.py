@@ -247,6 +247,20 @@ def test_string_that_is_not_decoded(target):
             assert attacker.goaway is None, (attacker.goaway, attacker.debug)
 
 
+def test_unfinished_block_that_stands_for_much(target):
+    """RFC 7541 §7.3: a block that has not ended counts as what is held of it, not as the hundreds of megabytes that it stands for"""
+    # A field of the table, which each byte that follows stands for.
+    start = block(fields()) + b"\x40" + literal(b"n", b"v" * 3900)[1:]
+    with contextlib.ExitStack() as connections:
+        with beside(target):
+            for _ in range(3):
+                attacker = connections.enter_context(target.connect())
+                attacker.send(headers(1, raw=start + b"\xbe" * (16384 - len(start)), flags=0))
+                attacker.send(*[frame(CONTINUATION, 0, 1, b"\xbe" * 16384)] * 7)
+                for _ in range(50):
+                    target.issue()
+
+
 def test_tiny_data_frames(target):
     """A message that arrives in thousands of one-byte frames ends the connection that sends it, and costs nobody else"""
     body = message(bytes(14_000))

@@ -30,6 +30,8 @@ package enum NetworkAddress: Sendable, Hashable {
 
   /// Reads what proxies write: an address, or one with a port, where that of IPv6 is in brackets (RFC 7239 section 6).
   init?(node text: String) {
+    // A letter of another script may take a mark beside it to itself.
+    guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else { return nil }
     var text = text[...]
     if text.first == "[" {
       guard let end = text.firstIndex(of: "]"), Self.isPort(text[text.index(after: end)...]) else { return nil }
@@ -42,12 +44,13 @@ package enum NetworkAddress: Sendable, Hashable {
     self.init(String(text))
   }
 
-  /// Nothing, or a colon and a port, which may be hidden (`_` and letters).
+  /// Nothing, or a colon and a port, which may be hidden: `_` and letters, digits or `._-` (RFC 7239 section 6.3). ASCII.
   private static func isPort(_ text: Substring) -> Bool {
     guard let colon = text.first else { return true }
     let port = text.dropFirst()
     guard colon == ":", !port.isEmpty, port.utf8.count <= 32 else { return false }
-    return port.first == "_" || port.allSatisfy { $0.isASCII && $0.isNumber }
+    guard port.first == "_" else { return port.allSatisfy(\.isNumber) }
+    return port.allSatisfy { $0.isLetter || $0.isNumber || "._-".contains($0) }
   }
 
   /// What one subscriber usually has: the address itself, or the /64. Limits count by it.

@@ -49,42 +49,46 @@ package struct TrustedProxies: Sendable, Equatable {
 
 /// The entries of one field, from the last to the first: so a quotation that a client left open swallows nothing that
 /// a proxy wrote behind it.
+///
+/// Bytes are looked at and no characters: a client may end its part with one that takes what the proxy writes next, such as its
+/// comma, to itself (U+0600 and others that stand before what they belong to).
 struct ForwardedEntries: Sequence, IteratorProtocol {
-  private var rest: Substring?
+  private var rest: Substring.UTF8View?
 
   init(_ value: String) {
-    rest = value[...]
+    rest = value[...].utf8
   }
 
   mutating func next() -> Substring? {
     guard let text = rest else { return nil }
-    let comma = Self.last(",", in: text)
+    let comma = Self.last(UInt8(ascii: ","), in: text)
     rest = comma.map { text[..<$0] }
-    return Self.trimmed(comma.map { text[text.index(after: $0)...] } ?? text)
+    return Substring(Self.trimmed(comma.map { text[text.index(after: $0)...] } ?? text))
   }
 
   /// The node that the `for` of an entry names; nil where there is no such, or more than one (RFC 7239 section 4).
   static func node(of entry: Substring) -> String? {
-    var rest: Substring? = entry
+    var rest: Substring.UTF8View? = entry.utf8
     var node: String?
+    let quote = UInt8(ascii: "\"")
     while let text = rest {
-      let semicolon = last(";", in: text)
+      let semicolon = last(UInt8(ascii: ";"), in: text)
       let pair = trimmed(semicolon.map { text[text.index(after: $0)...] } ?? text)
       rest = semicolon.map { text[..<$0] }
-      guard pair.prefix(4).lowercased() == "for=" else { continue }
+      guard Substring(pair.prefix(4)).lowercased() == "for=" else { continue }
       guard node == nil else { return nil }
       let value = pair.dropFirst(4)
-      let isQuoted = value.count >= 2 && value.first == "\"" && value.last == "\""
-      node = String(isQuoted ? value.dropFirst().dropLast() : value)
+      let isQuoted = value.count >= 2 && value.first == quote && value.last == quote
+      node = String(Substring(isQuoted ? value.dropFirst().dropLast() : value))
     }
     return node
   }
 
   /// The last place of a mark that is in no quotation.
-  private static func last(_ mark: Character, in text: Substring) -> Substring.Index? {
+  private static func last(_ mark: UInt8, in text: Substring.UTF8View) -> Substring.Index? {
     var isQuoted = false
     for index in text.indices.reversed() {
-      if text[index] == "\"" {
+      if text[index] == UInt8(ascii: "\"") {
         isQuoted.toggle()
       } else if text[index] == mark, !isQuoted {
         return index
@@ -93,9 +97,10 @@ struct ForwardedEntries: Sequence, IteratorProtocol {
     return nil
   }
 
-  private static func trimmed(_ text: Substring) -> Substring {
-    let start = text.drop { $0 == " " || $0 == "\t" }
-    guard let end = start.lastIndex(where: { $0 != " " && $0 != "\t" }) else { return start.prefix(0) }
+  private static func trimmed(_ text: Substring.UTF8View) -> Substring.UTF8View {
+    let blanks = Set(" \t".utf8)
+    let start = text.drop { blanks.contains($0) }
+    guard let end = start.lastIndex(where: { !blanks.contains($0) }) else { return start.prefix(0) }
     return start[...end]
   }
 }

@@ -24,6 +24,7 @@ struct TrustedProxiesTests {
       (["203.0.113.7, unknown"], "127.0.0.1"), (["203.0.113.7, _x, 10.1.1.1"], "10.1.1.1"), ([""], "127.0.0.1"),
       (["203.0.113.7,"], "127.0.0.1"), (["[203.0.113.7]"], "127.0.0.1"), (["203.0.113.7:x"], "127.0.0.1"),
       (["fe80::1%eth0"], "127.0.0.1"), (["10.0.0.1, 10.0.0.2"], "10.0.0.1"),
+      (["203.0.113.7:_a.b-c_1"], "203.0.113.7"), (["203.0.113.7:_"], "203.0.113.7"), (["203.0.113.7:_a/"], "127.0.0.1"),
     ])
   func forwardedFor(values: [String], expected: String) throws {
     #expect(try client(.forwardedFor, values) == expected)
@@ -44,6 +45,25 @@ struct TrustedProxiesTests {
     ])
   func forwarded(values: [String], expected: String) throws {
     #expect(try client(.forwarded, values) == expected)
+  }
+
+  @Test(
+    "R53: a client's last letter takes no mark to itself that the proxy writes behind it",
+    arguments: ["\u{600}", "\u{6DD}", "\u{110BD}", "\u{200D}", "\u{1F1E6}", "e\u{301}", "\u{D4E}", "\0", "\r"])
+  func lettersThatJoin(_ letter: String) throws {
+    for (field, start) in [
+      (TrustedProxies.Field.forwardedFor, "9.9.9.9:_"), (.forwardedFor, ""), (.forwardedFor, "[2001:db8::1]:_"),
+      (.forwardedFor, "9.9.9.9"), (.forwarded, "for=9.9.9.9;x="), (.forwarded, "for=9.9.9.9;x=\""),
+    ] {
+      for end in [",", ", ", "\u{301},", ",\u{301}"] {
+        let honest = field == .forwarded ? "for=203.0.113.7" : "203.0.113.7"
+        // Where the client's letter stands behind the comma, the proxy wrote what is no address.
+        let expected = end.last == "\u{301}" || end == ",\u{301}" ? "127.0.0.1" : "203.0.113.7"
+        #expect(try client(field, ["\(start)\(letter)\(end)\(honest)"]) == expected, "\(start) \(end)")
+      }
+    }
+    let node = "9.9.9.9:_\(letter)"
+    #expect(NetworkAddress(node: node) == nil && NetworkAddress(node: "9.9.9.9\(letter)") == nil)
   }
 
   @Test("R53: a row of proxies has an end, however long the field is")

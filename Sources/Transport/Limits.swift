@@ -5,6 +5,10 @@ enum Limits {
   /// Bytes of a handshake that may wait for its turn: as many as one read brings.
   static let waitingHandshakeBytes = 64 * 1024
 
+  /// Bytes of one message of a client's handshake: a hello is two thousand with the keys of tomorrow, a chain of certificates
+  /// some more.
+  static let handshakeMessageBytes = 32 * 1024
+
   /// Bytes that TLS answers below the application's sight may wait for a peer that does not read: over a thousand key
   /// updates.
   static let unreadOutput = 64 * 1024

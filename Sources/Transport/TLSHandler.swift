@@ -23,6 +23,7 @@ package final class TLSHandler: ChannelDuplexHandler {
   /// How many bytes of that the handlers behind this one were last told of.
   private var toldEarly = 0
   private var isHandshakeComing = false
+  private var handshakeLengths = HandshakeLengths()
   /// Calls off the end of a handshake that takes too long.
   private var cancelTimer: (() -> Void)?
   private var socket: SocketWriter?
@@ -109,8 +110,9 @@ package final class TLSHandler: ChannelDuplexHandler {
     early.writeBuffer(&bytes)
     // A peer that sends more than a handshake while it waits has no patience of ours.
     guard !isHandshakeComing else {
-      if early.readableBytes > Limits.waitingHandshakeBytes { receiveEarly(context) } else { tellEarly(context) }
-      return
+      if early.readableBytes <= Limits.waitingHandshakeBytes { return tellEarly(context) }
+      let reason = TLSError.Reason.protocolViolation("more than a handshake came before its turn")
+      return fail(TLSError(.handshake, .peer, reason), context)
     }
     // A signature and a key exchange: a hundred short calls.
     isHandshakeComing = true
@@ -141,6 +143,12 @@ package final class TLSHandler: ChannelDuplexHandler {
   private func receive(_ ciphertext: ByteBuffer, _ context: ChannelHandlerContext) {
     var plaintext = ByteBuffer()
     let progress: TLSSession.Progress
+    if !isClient, !session.isHandshakeFinished,
+      !handshakeLengths.allow(ciphertext, isOldVersion: session.version == .tls12)
+    {
+      let reason = TLSError.Reason.protocolViolation("a handshake message is too long")
+      return fail(TLSError(.handshake, .peer, reason), context)
+    }
     do throws(TLSError) {
       progress = try session.receive(ciphertext, into: &plaintext)
     } catch {

@@ -137,6 +137,68 @@ struct TLSHandlerTests {
     #expect(server.recorder.finished.isEmpty && !server.channel.isActive)
   }
 
+  @Test("bytes beyond a handshake that come before its turn end the connection, and run no handshake")
+  func tooEarly() throws {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    loop.advanceTime(by: .seconds(1))
+    let client = try makeClient()
+    let executor = EventLoopTaskExecutor(turns)
+    let server = try Side(TLSHandler(server: servers, handshakeTimeout: .seconds(5), turns: executor), loop: loop)
+    turns.worked(from: loop.now - Limits.promptWork, until: loop.now)
+    let hello = try #require(try client.channel.readOutbound(as: ByteBuffer.self))
+    try server.channel.writeInbound(hello)
+    #expect(server.channel.isActive)
+    try server.channel.writeInbound(ByteBuffer(repeating: 23, count: 65 * 1024))
+    #expect(try server.channel.readOutbound(as: ByteBuffer.self) == nil)
+    #expect(!server.channel.isActive && server.recorder.errors.count == 1)
+  }
+
+  /// A record of the handshake, and what comes of it when a server gets it in pieces of `count` bytes.
+  private func errors(after records: [UInt8], inPiecesOf count: Int) throws -> [TLSError] {
+    let server = try makeServer()
+    for start in stride(from: 0, to: records.count, by: count) where server.channel.isActive {
+      let piece = Array(records[start..<min(start + count, records.count)])
+      try server.channel.writeInbound(ByteBuffer(bytes: piece))
+    }
+    return server.recorder.errors
+  }
+
+  @Test("a hello that says it is longer than any is ends the connection at once", arguments: [1, 3, 9, 100])
+  func longHello(_ count: Int) throws {
+    let reason = TLSError(.handshake, .peer, .protocolViolation("a handshake message is too long"))
+    let claims: [[UInt8]] = [
+      [22, 3, 1, 0, 6, 1, 1, 0xFF, 0xB8, 3, 3], [22, 3, 1, 0, 4, 1, 0, 0x80, 1],
+      // Its first bytes in several records, and behind another record.
+      [22, 3, 1, 0, 2, 1, 1, 22, 3, 1, 0, 2, 0xFF, 0xFF], [20, 3, 3, 0, 1, 1, 22, 3, 1, 0, 4, 1, 0xFF, 0xFF, 0xFF],
+    ]
+    for claim in claims {
+      let errors = try errors(after: claim, inPiecesOf: count)
+      // OpenSSL may have found another fault before.
+      #expect(errors == [reason] || errors.count == 1 && claim[0] == 20, "\(claim)")
+    }
+    #expect(try errors(after: [22, 3, 1, 0, 4, 1, 0, 0x80, 0], inPiecesOf: count).isEmpty)
+  }
+
+  @Test("lengths are followed through messages in one record, in several, and to the end of what can be read")
+  func lengths() {
+    func allows(_ bytes: [UInt8], isOldVersion: Bool = false) -> Bool {
+      var lengths = HandshakeLengths()
+      return bytes.allSatisfy { lengths.allow(ByteBuffer(bytes: [$0]), isOldVersion: isOldVersion) }
+    }
+    let long: [UInt8] = [1, 1, 0, 0]
+    func record(_ type: UInt8, _ bytes: [UInt8]) -> [UInt8] { [type, 3, 3, 0, UInt8(bytes.count)] + bytes }
+    #expect(allows(record(22, [16, 0, 0, 2, 1, 1, 20, 0, 0, 1, 9])))
+    #expect(!allows(record(22, [16, 0, 0, 2, 1, 1] + long)))
+    // The rest of a message is no message.
+    #expect(allows(record(22, [11, 0, 0, 8] + long) + record(22, long)))
+    #expect(!allows(record(22, [11, 0, 0, 4] + long) + record(22, long)))
+    // Nor is what other records hold.
+    #expect(allows(record(23, long) + record(21, long)))
+    #expect(!allows(record(20, [1]) + record(22, long)))
+    #expect(allows(record(20, [1]) + record(22, long), isOldVersion: true))
+  }
+
   @Test("what is written before the handshake waits for it")
   func waits() throws {
     let (client, server) = (try makeClient(), try makeServer())

@@ -89,8 +89,10 @@ package struct Limits: Sendable {
   /// Header blocks that a session remembers by their bytes: a client alternates between few methods.
   static let rememberedBlocks = 4
 
-  /// The largest of those: fields and a token, already compressed. Others are decoded each time.
+  /// The largest of those: fields and a token, already compressed, and what they stand for, which is kept as well. Others are
+  /// decoded each time.
   static let rememberedBlockBytes = 1024
+  static let rememberedListBytes = 4096
 
   /// Bodies that the delegate is told of before their turn. Fetching a line of memory takes a fraction of the time of
   /// one request; two have to come one after the other.

@@ -205,8 +205,9 @@ package final class ServerBudget: Sendable {
     let aim = max(capacity - max(capacity / Limits.shedPart, 1), 1)
     let level = FairLevel.level(of: holdings.map(\.held), capacity: aim)
     let larger = holdings.filter { $0.held > level }.sorted { $0.held > $1.held }
-    // Where all have as much, nobody is in another's place.
-    guard !larger.isEmpty else { return (0, []) }
+    // Where all have as much, nobody is in another's place. Where there is no shortage everybody may have more: one that begins
+    // before the next look is not yet anybody's doing.
+    guard !larger.isEmpty else { return (level == .max ? .max : 0, []) }
     return (level, larger.prefix(Limits.shedSources).map { ServerShed.Excess($0.account, $0.held - level) })
   }
 

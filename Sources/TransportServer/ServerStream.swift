@@ -27,6 +27,8 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   private var owed = 0
   /// Bytes of the request that are kept although the peer was granted them again.
   private var held = 0
+  /// Those of the request's fields, where they are more than usual.
+  private var fieldBytes = 0
   /// DATA frames of a few bytes that completed no message.
   private var smallDataFrames = 0
   /// When the call has to be over.
@@ -91,6 +93,11 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     self.stream = stream
     self.request = request
     isInUse = true
+    let bytes = request.head.fields.byteCount
+    guard bytes > Limits.usualHeadBytes else { return }
+    // Of a call both the block and what was made of it.
+    fieldBytes = 2 * bytes
+    connection.heldBytes += fieldBytes
   }
 
   func recycleIfOver() {
@@ -107,6 +114,8 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     refusal = nil
     web = nil
     letGo()
+    release(fieldBytes)
+    fieldBytes = 0
     connection.recycle(self)
   }
 
@@ -123,9 +132,13 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   }
 
   private func letGo() {
-    guard held > 0 else { return }
-    connection.heldBytes -= held
+    release(held)
     held = 0
+  }
+
+  private func release(_ bytes: Int) {
+    guard bytes > 0 else { return }
+    connection.heldBytes -= bytes
     // Which tells the server's budget as well.
     connection.wantOutput()
   }
@@ -145,7 +158,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   /// Bytes that wait here for a reader or a window.
   var heldBytes: Int {
     // Of a client's stream the same bytes are held and owed; those of a request that is whole are a small part of its call.
-    held + (content == .call && runner.isReceiving ? owed : 0) + (stream?.pendingBytes ?? 0)
+    held + fieldBytes + (content == .call && runner.isReceiving ? owed : 0) + (stream?.pendingBytes ?? 0)
   }
 
   /// Ends the call because others have less than its source does.
@@ -164,9 +177,11 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   }
 
   /// Ends a call whose request is kept while its connection, or the server, has no room.
-  private func shedIfFull() {
-    guard held > 0 || owed > 0 && !runner.isBetweenMessages, !runner.isEssential, !connection.hasRoomForBytes(account)
-    else { return }
+  ///
+  /// - Parameter hasMore: messages came, and a stream of them may bring as many answers.
+  private func shedIfFull(hasMore: Bool) {
+    let holds = held > 0 || owed > 0 && !runner.isBetweenMessages || hasMore && runner.hasInbox
+    guard holds, !runner.isEssential, !connection.hasRoomForBytes(account) else { return }
     runner.end(connection.environment.budget.refusal())
   }
 
@@ -207,7 +222,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     }
     watchMessage(isNew: isNew)
     settle()
-    shedIfFull()
+    shedIfFull(hasMore: isNew)
   }
 
   private func receivePage(_ stream: HTTP2Stream, _ bytes: UnsafeRawBufferPointer) {
@@ -216,8 +231,11 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     hold(bytes.count)
     if let web {
       guard connection.hasRoomForBytes(account) else { return web.end(connection.environment.budget.refusal()) }
-      // The call reads it before it returns, and keeps no more than a message.
-      return unsafe web.receive(bytes)
+      // The call reads it before it returns, and keeps no more than a message, which may be longer than what came of it.
+      let before = web.heldBytes
+      unsafe web.receive(bytes)
+      if self.web === web { hold(max(0, web.heldBytes - before - bytes.count)) }
+      return
     }
     guard connection.hasRoomForBytes(account) else { return answerPage(.noRoom, isHead: false) }
     guard pageBody.count + bytes.count <= Limits.pageBodyBytes else { return answerPage(.tooLarge, isHead: false) }
@@ -331,6 +349,8 @@ extension ServerStream: CallCarrier {
   }
 
   func callTookMessages() { settle() }
+
+  func callKeeps(_ bytes: Int) { hold(bytes) }
 
   func callKeepsLittle() { letGo() }
 

@@ -236,6 +236,15 @@ struct LongStringsTests {
     }
   }
 
+  @Test("Of a block that stands for more than is usual nothing is remembered", arguments: [300, 3900])
+  func notRemembered(_ count: Int) throws {
+    let peer = try ScriptedPeer()
+    send(usual + literal(0x40, [0x61], many(count)), stream: 1, to: peer)
+    for stream: Int32 in [3, 5, 7] { send(usual + [0x80 | 62, 0x80 | 62], stream: stream, to: peer) }
+    #expect(peer.events.opened.count == 4 && peer.server.failure == nil)
+    #expect(peer.events.blocks == (count == 300 ? 2 : 4))
+  }
+
   @Test("What was taken out leaves the table as it is without that, for whatever blocks and cuts")
   func tables() throws {
     var random = SeededRandom(seed: 11)

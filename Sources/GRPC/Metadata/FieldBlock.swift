@@ -9,6 +9,9 @@ package struct FieldBlock: Sendable {
 
   package var isEmpty: Bool { bytes.isEmpty }
 
+  /// What it takes in memory.
+  package var byteCount: Int { bytes.count }
+
   package mutating func removeAll() {
     bytes.removeAll(keepingCapacity: true)
   }

@@ -148,7 +148,7 @@ extension HTTP2ServerSession {
       open.block.contentLength = open.rules.contentLength
       delegate?.session(self, received: open.block)
       // Copied before the call returns.
-      if let wire = unsafe wire { unsafe blocks.insert(wire, open.block) }
+      if let wire = unsafe wire, open.listBytes <= Limits.rememberedListBytes { unsafe blocks.insert(wire, open.block) }
       begin(id, open.block, open.isEnd)
     }
   }

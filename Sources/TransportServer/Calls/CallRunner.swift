@@ -211,6 +211,8 @@ final class CallRunner: CallWaker.Target, @unchecked Sendable {
     case .keep where message.isCompressed:
       call.request = try message.expanded(limit: request?.route.messageLimit ?? 0)
       call.context?.wasRequestCompressed = true
+      // What came was a small part of it.
+      carrier?.callKeeps(call.request.readableBytes)
     case .keep: swap(&call.request, &message.bytes)
     }
   }
@@ -386,6 +388,9 @@ protocol CallCarrier: AnyObject {
 
   /// The reader of a client's stream has taken messages.
   func callTookMessages()
+
+  /// So many bytes of the request are kept besides those that came.
+  func callKeeps(_ bytes: Int)
 
   /// The call waits without its request.
   func callKeepsLittle()

@@ -192,6 +192,8 @@ final class InProcessCall: CallCarrier, @unchecked Sendable {
   func callTookMessages() {}
 
   /// Nothing is kept here.
+  func callKeeps(_ bytes: Int) {}
+
   func callKeepsLittle() {}
 
   func send(_ frames: [ByteBuffer]) {

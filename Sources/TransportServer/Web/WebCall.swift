@@ -111,6 +111,8 @@ final class WebCall: CallCarrier, @unchecked Sendable {
   /// There are no streams of requests.
   func callTookMessages() {}
 
+  func callKeeps(_ bytes: Int) { heldBytes += bytes }
+
   func callKeepsLittle() { heldBytes = 0 }
 
   func handlerReturned() {
@@ -132,8 +134,7 @@ final class WebCall: CallCarrier, @unchecked Sendable {
   func send(_ frames: [ByteBuffer]) {
     for frame in frames {
       sendHead()
-      send(frame)
-      unwritten.append((end: sentBytes, bytes: frame.readableBytes))
+      send(frame, ofOutbox: frame.readableBytes)
     }
   }
 
@@ -148,7 +149,8 @@ final class WebCall: CallCarrier, @unchecked Sendable {
     sink?.webCall(self, answers: headers)
   }
 
-  private func send(_ bytes: ByteBuffer) {
+  /// - Parameter count: the bytes that the outbox hears of when they have left.
+  private func send(_ bytes: ByteBuffer, ofOutbox count: Int = 0) {
     let body: ByteBuffer
     switch format {
     case .binary: body = bytes
@@ -157,6 +159,8 @@ final class WebCall: CallCarrier, @unchecked Sendable {
       body = ByteBuffer(bytes: letters + [UInt8](repeating: UInt8(ascii: "="), count: -letters.count & 3))
     }
     sentBytes += body.readableBytes
+    // They may have left by the time that the call below returns.
+    if count > 0 { unwritten.append((end: sentBytes, bytes: count)) }
     sink?.webCall(self, sends: body)
   }
 

@@ -28,7 +28,11 @@ extension HTTPRequestHead {
       return PageResponse(status: 400, text: "one host must be named\n")
     }
     guard originForm != nil else { return PageResponse(status: 400, text: "the target is not understood\n") }
-    // RFC 9112 §6.1: what else the body is coded in would be taken for the body.
+    // RFC 9112 §6.1: a reader of HTTP/1.0 sees another body.
+    guard version != .http1_0 || !headers.contains(name: "transfer-encoding") else {
+      return PageResponse(status: 400, text: "HTTP/1.0 has no transfer codings\n")
+    }
+    // The same: what else the body is coded in would be taken for the body.
     guard headers["transfer-encoding"].allSatisfy({ $0.lowercased() == "chunked" }) else {
       return PageResponse(status: 501, text: "the transfer coding is not supported\n")
     }

@@ -46,6 +46,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   /// The answer under way is the last one.
   private var isDraining = false
   private var timer: LoopTimer?
+  /// Ends the connection when a drain has lasted long enough, whatever it does.
+  private var drainTimer: LoopTimer?
   /// Whether the connection was asked to give something up, and has not looked yet.
   private var isAsked = false
   /// Called when the next request may come.
@@ -95,6 +97,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
 
   func handlerRemoved(context: ChannelHandlerContext) {
     abandon()
+    drainTimer?.cancel()
+    drainTimer = nil
     writer.end()
     environment.budget.buffered(-reportedBytes, peer.account)
     reportedBytes = 0
@@ -173,7 +177,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     switch event {
     case .part(.head(let head)): begin(head)
     case .part(.body(let bytes)): takeBody(bytes)
-    case .part(.end): takeEnd()
+    case .part(.end(let trailers)): takeEnd(trailers)
     case .unreadable: refuseUnreadable()
     case .inputClosed: takeInputClosed()
     }
@@ -187,6 +191,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     if let target = head.originForm { head.uri = target }
     if head.waitsForContinue { writer.sendContinue() }
     guard !exchange.isOver, !beginWeb(head) else { return }
+    // Whose bytes come next.
+    if peer.proxy != nil { _ = client(of: head) }
     self.head = head
     body = []
     heldBody = 0
@@ -211,8 +217,12 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     heldBody = body.count
   }
 
-  private func takeEnd() {
+  private func takeEnd(_ trailers: HTTPHeaders?) {
     isReceiving = false
+    // The parser takes them for the head's, and what follows for another protocol.
+    if let trailers, ["connection", "proxy-connection"].contains(where: { trailers.contains(name: $0) }) {
+      isDraining = true
+    }
     // What keeps a call open is not taken away for a head of the usual size.
     if heldHead <= Limits.usualHeadBytes { heldHead = 0 }
     timer?.cancel()
@@ -285,8 +295,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     } else if event is ServerDisplacement {
       close()
     } else if event is ServerDrain {
-      isDraining = true
-      if exchange.isIdle { closeWhenWritten() }
+      drain()
     } else if event is ServerPressure {
       // Others want this connection's place.
       if exchange.isIdle, !isReceiving, .now() - lastAnswer >= Limits.pressureIdleTime { closeWhenWritten() }
@@ -295,6 +304,15 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     } else {
       context.fireUserInboundEventTriggered(event)
     }
+  }
+
+  /// Ends the connection with the answer that is under way, or when the server waits no longer.
+  private func drain() {
+    isDraining = true
+    guard drainTimer == nil else { return }
+    let end = executor.eventLoop.now + environment.configuration.drainGrace
+    drainTimer = executor.schedule(at: end) { [weak self] in self?.close() }
+    if exchange.isIdle { closeWhenWritten() }
   }
 
   func channelWritabilityChanged(context: ChannelHandlerContext) {

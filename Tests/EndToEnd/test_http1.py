@@ -221,6 +221,23 @@ def test_wrong_length(world, fields):
     refused(world, b"POST /none HTTP/1.1\r\n" + HOST + fields + b"\r\n" + b"0\r\n\r\n")
 
 
+def test_coding_of_an_old_version(world):
+    """H7: HTTP/1.0 has no transfer codings: another reader sees another body (RFC 9112 §6.1)"""
+    sent = b"POST /none HTTP/1.0\r\nconnection: keep-alive\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n"
+    refused(world, sent, statuses=(400,))
+
+
+def test_trailers_that_end_the_connection(world):
+    """H7: the next request is nobody's whose connection the trailers before it ended: it is said with the answer"""
+    for name in (b"connection", b"Proxy-Connection"):
+        with Raw(world) as connection:
+            head = b"POST /none HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n"
+            connection.send(head + b"0\r\n" + name + b": close\r\n\r\n")
+            status, fields, _ = connection.answer()
+            assert (status, fields["connection"]) == (404, "close")
+            assert connection.rest() == b""
+
+
 def test_unknown_coding(world):
     """H7: a body in a coding that is unknown is refused (RFC 9112 §6.1)"""
     for coding in (b"gzip, chunked", b"x-unheard-of, chunked"):

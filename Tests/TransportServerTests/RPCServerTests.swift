@@ -350,6 +350,31 @@ import TransportTestSupport
     try await eventually { server.counters.cancelled.load(ordering: .relaxed) == 1 }
   }
 
+  @Test("A stream of large answers goes on to its end over HTTP/1.1, where a write is over when it is made")
+  func largeAnswersToPages() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      let head =
+        "POST /t.T/Large HTTP/1.1\r\nhost: x\r\ncontent-type: application/grpc-web\r\ncontent-length: 5\r\n\r\n"
+      try await peer.send(raw: Array(head.utf8) + [0, 0, 0, 0, 0])
+      try await eventually { peer.rawBytes.count > 350_000 }
+      let end = peer.rawBytes.suffix(100)
+      #expect(String(decoding: end, as: UTF8.self).contains("grpc-status: 0"))
+      await peer.close()
+    }
+  }
+
+  @Test("R42: a drain waits no longer for a call of gRPC-Web over HTTP/1.1", arguments: ["/t.T/Listen", "/t.T/Wait"])
+  func drainGraceOfPages(_ path: String) async throws {
+    let server = try await TestServer.start { $0.drainGrace = .milliseconds(100) }
+    let peer = try await TestPeer.connect(server.address)
+    let head = "POST \(path) HTTP/1.1\r\nhost: x\r\ncontent-type: application/grpc-web\r\ncontent-length: 5\r\n\r\n"
+    try await peer.send(raw: Array(head.utf8) + [0, 0, 0, 0, 0])
+    try await eventually { server.server.usage.calls == 1 }
+    await server.server.shutDown()
+    #expect(await peer.isClosed())
+  }
+
   @Test("Pings while an answer streams in are no abuse, pings on an idle connection are")
   func pings() async throws {
     try await TestServer.run { server in

@@ -124,6 +124,12 @@ package struct TestServer {
         }
         if request.bytes.first == 1 { throw RPCError(.dataLoss, "after all") }
       },
+      .serverStreaming(RPCMethod(path: "/t.T/Large", kind: .serverStreaming)) {
+        (_: Blob, writer: ResponseWriter<Blob>, _) async throws(RPCError) in
+        // Each more than an outbox takes beside another one.
+        for index in 0..<5 { try await writer.write(Blob([UInt8](repeating: UInt8(index), count: 70_000))) }
+        try await writer.taken()
+      },
       .serverStreaming(RPCMethod(path: "/t.T/Listen", kind: .serverStreaming)) {
         (_: Blob, writer: ResponseWriter<Blob>, _) async throws(RPCError) in
         try await writer.serve(Bell.Listener(counters.bell, writer))

@@ -253,8 +253,8 @@ let package = Package(
     tests(
       "ServiceRuntime",
       [
-        "GRPC", "TransportServer", "TLS", "JSON", "LatchkeyProtos", "LatchkeyModel", "Cryptography", "Storage",
-        "StoragePostgreSQL", nio, nioPosix, logging, metrics,
+        "Callers", "GRPC", "TransportServer", "TLS", "JSON", "LatchkeyProtos", "LatchkeyModel", "Cryptography",
+        "Storage", "StoragePostgreSQL", nio, nioPosix, logging, metrics,
       ]),
     tests("Transfers", ["LatchkeyModel", nio, nioPosix]),
     tests(

@@ -5,24 +5,17 @@ internal import Synchronization
 /// part of them.
 ///
 /// One number a key (the generic cell rate algorithm): the time at which the key would be back to nothing spent. Keys
-/// that are back to nothing say nothing and are dropped, so memory follows who is active; past `capacity` active keys,
-/// further ones are refused rather than remembered.
-package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
-  private struct State {
-    var spentUntil: [Key: Int64] = [:]
-    var nextSweep: Int64 = .min
-  }
-
+/// that are back to nothing say nothing and are dropped, so memory follows who is active. ``SpentTable`` says what
+/// becomes of those that come when `capacity` keys are active: they are served, and no key gets more than its rate.
+package final class RateLimiter<Key: LimitedKey>: Sendable {
   private let rate: Rate
   private let instances: InstanceCount
-  private let capacity: Int
-  private let state = Mutex(State())
+  private let state: Mutex<SpentTable<Key>>
 
   package init(_ rate: Rate, among instances: InstanceCount = .one, capacity: Int = Limits.limitedKeys) {
-    precondition(capacity > 0, "somebody is remembered")
     self.rate = rate
     self.instances = instances
-    self.capacity = capacity
+    state = Mutex(SpentTable(capacity: capacity))
   }
 
   /// What one event takes, and all that are allowed at once.
@@ -37,13 +30,11 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
     let now = now.millisecondsSinceEpoch
     let (step, window) = times
     return state.withLock { state in
+      state.makeRoom(for: key, at: now, window: window)
       // A clock set back leaves keys spent into the future, by no more than one window.
-      let spent = min(max(state.spentUntil[key] ?? now, now), now + window)
+      let spent = min(state.until(key, at: now), now + window)
       guard spent + step <= now + window else { return .milliseconds(spent + step - window - now) }
-      if state.spentUntil[key] == nil, state.spentUntil.count >= capacity {
-        guard makeRoom(&state, at: now) else { return rate.window }
-      }
-      state.spentUntil[key] = spent + step
+      state.set(key, until: spent + step, at: now)
       return nil
     }
   }
@@ -54,10 +45,10 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
     let now = now.millisecondsSinceEpoch
     let (step, window) = times
     return state.withLock { state in
-      if state.spentUntil[key] == nil, state.spentUntil.count >= capacity, !makeRoom(&state, at: now) { return 1 }
-      let spent = max(state.spentUntil[key] ?? now, now) + step
+      guard state.findPlace(for: key, at: now) else { return 1 }
+      let spent = state.until(key, at: now) + step
       // What is owed is bounded, so that a key is not held above its rate for long after a flood ends.
-      state.spentUntil[key] = min(spent, now + 2 * window)
+      state.set(key, until: min(spent, now + 2 * window), at: now)
       let whole = max(1, rate.window.wholeMilliseconds / Int64(rate.count))
       return max(0, (spent - now - window + whole - 1) / whole)
     }
@@ -66,19 +57,9 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
   /// Gives back an event that turned out not to count.
   package func refund(_ key: Key, at now: Timestamp) {
     let step = times.step
-    state.withLock { state in
-      guard let spent = state.spentUntil[key] else { return }
-      state.spentUntil[key] = spent - step > now.millisecondsSinceEpoch ? spent - step : nil
-    }
+    state.withLock { state in state.refund(key, step, at: now.millisecondsSinceEpoch) }
   }
 
-  package var rememberedKeys: Int { state.withLock { $0.spentUntil.count } }
-
-  /// Drops the keys that are back to nothing: at most one pass over all of them a second.
-  private func makeRoom(_ state: inout State, at now: Int64) -> Bool {
-    guard now >= state.nextSweep || state.nextSweep - now > 1000 else { return false }
-    state.nextSweep = now + 1000
-    state.spentUntil = state.spentUntil.filter { $0.value > now }
-    return state.spentUntil.count < capacity
-  }
+  /// No more than the capacity. Networks that count as one are none of them; of those there are no more either.
+  package var rememberedKeys: Int { state.withLock { $0.count } }
 }

@@ -172,7 +172,10 @@ import Testing
     #expect(deaf.risk?.signals == ["no_beacon"] && deaf.needsCheckCode)
     let wrong = try await harness.scan(issued, beacons: [other.beacon, "noise"])
     #expect(wrong.risk?.signals == ["wrong_beacon"])
-    let scanned = try await harness.scan(issued, beacons: ["noise", other.beacon, issued.beacon], as: away)
+    let heard = ["noise", other.beacon, issued.beacon]
+    // What a scan asked for stays asked for.
+    #expect(try await harness.scan(issued, beacons: heard, as: away).needsCheckCode)
+    let scanned = try await harness.scan(other, beacons: heard, as: away)
     #expect(scanned.risk?.distance == .nearby && scanned.risk?.verdict == .allow && !scanned.needsCheckCode)
     try await harness.confirm(scanned, as: away)
     let many = [String](repeating: issued.beacon, count: 17)

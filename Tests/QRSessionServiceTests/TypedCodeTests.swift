@@ -115,6 +115,23 @@ import Testing
     #expect(!byCamera.needsCheckCode)
   }
 
+  @Test("S27: who has to type the screen's digits has to when they type the code again, however long they wait")
+  func digitsStay() async throws {
+    let harness = try Harness()
+    for _ in 0..<3 { #expect(await type("BCDF-GHJK", as: "thief", in: harness) == .noSuchCode) }
+    harness.clock.move(by: .seconds(70))
+    let issued = try await harness.issue()
+    // A code may be typed without digits again 160 seconds after the wrong ones.
+    for wait in [30, 61] {
+      harness.clock.move(by: .seconds(wait))
+      let scanned = try await harness.api.scanSession(
+        QRV1.ScanSessionRequest(code: .userCode(issued.userCode)), context: .phone("thief"))
+      #expect(scanned.needsCheckCode)
+      let unread = await refusal { try await harness.confirm(scanned, as: .phone("thief")) }
+      #expect(unread?.details.fieldViolations.first?.field == "check_code")
+    }
+  }
+
   @Test("S27: past the bound for all sources a typed code holds on its screen's own network only")
   func ownNetworkOnly() async throws {
     let harness = try Harness()

@@ -12,4 +12,13 @@ package struct QRRequirements: Sendable, Equatable {
     self.reauthentication = reauthentication
     self.isDenied = isDenied
   }
+
+  /// What either takes.
+  func joined(with other: QRRequirements) -> QRRequirements {
+    QRRequirements(
+      checkCode: checkCode || other.checkCode,
+      reauthentication: reauthentication || other.reauthentication,
+      isDenied: isDenied || other.isDenied
+    )
+  }
 }

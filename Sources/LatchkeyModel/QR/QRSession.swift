@@ -160,7 +160,7 @@ package struct QRSession: Sendable, Equatable {
     case riskDenied
   }
 
-  /// The code was read by `confirmer`. Grants nothing (S7).
+  /// The code was read by `confirmer`. Grants nothing (S7). What an earlier scan asked for stays asked for.
   package mutating func scan(
     by confirmer: QRConfirmer,
     ticket: Digest256,
@@ -169,6 +169,7 @@ package struct QRSession: Sendable, Equatable {
     mask: DisplayText? = nil,
     at now: Timestamp
   ) -> ScanOutcome {
+    var requirements = requirements
     switch (state(at: now), phase) {
     case (.pending, _):
       break
@@ -176,6 +177,7 @@ package struct QRSession: Sendable, Equatable {
       guard claim.subject == confirmer.subject else { return .claimedByAnother }
       // The same person scanning again may go back to the confirm screen, but a decision stands.
       guard case .scanned = phase else { return .unavailable }
+      requirements = requirements.joined(with: claim.requirements)
     default:
       return .unavailable
     }

@@ -1,3 +1,4 @@
+import Callers
 import GRPC
 import LatchkeyModel
 import ServiceRuntime
@@ -36,29 +37,41 @@ struct SharedTypedCodes: Sendable {
     }
   }
 
-  /// Takes a try before the code is looked at, so that guesses at the same time count like any others.
+  /// Takes a try before the code is looked at, so that guesses at the same time count like any others. A try that is
+  /// not taken as a whole is not taken.
   func spend(
     by subject: SubjectID, _ source: String, at now: Timestamp
   ) async throws(RPCError) -> TypedCodes.Terms {
-    if let wait = try await spend(.account(subject), at: now) {
-      throw .rateLimited("codes typed", retryAfter: wait)
+    var spent: [Count] = []
+    do throws(RPCError) {
+      if let wait = try await spend(.account(subject), at: now) {
+        throw RPCError.rateLimited("codes typed", retryAfter: wait)
+      }
+      spent.append(.account(subject))
+      if let wait = try await spend(.source(source), at: now) {
+        throw RPCError.rateLimited("wrong codes typed on this network", retryAfter: wait)
+      }
+      spent.append(.source(source))
+      if try await spend(.unaided, at: now) == nil {
+        return TypedCodes.Terms(takesDigits: false, takesOwnNetwork: false)
+      }
+      let isBeyondAll = try await spend(.all, at: now) != nil
+      return TypedCodes.Terms(takesDigits: true, takesOwnNetwork: isBeyondAll)
+    } catch {
+      await refund(spent, at: now)
+      throw error
     }
-    if let wait = try await spend(.source(source), at: now) {
-      await refund(.account(subject), at: now)
-      throw .rateLimited("wrong codes typed on this network", retryAfter: wait)
-    }
-    if try await spend(.unaided, at: now) == nil {
-      return TypedCodes.Terms(takesDigits: false, takesOwnNetwork: false)
-    }
-    return TypedCodes.Terms(takesDigits: true, takesOwnNetwork: try await spend(.all, at: now) != nil)
   }
 
   /// The code was right, or was not looked at.
   func refund(_ terms: TypedCodes.Terms, by subject: SubjectID, _ source: String, at now: Timestamp) async {
-    await refund(.account(subject), at: now)
-    await refund(.source(source), at: now)
-    guard terms.takesDigits else { return await refund(.unaided, at: now) }
-    if !terms.takesOwnNetwork { await refund(.all, at: now) }
+    var spent: [Count] = [.account(subject), .source(source)]
+    if !terms.takesDigits {
+      spent.append(.unaided)
+    } else if !terms.takesOwnNetwork {
+      spent.append(.all)
+    }
+    await refund(spent, at: now)
   }
 
   private func spend(_ count: Count, at now: Timestamp) async throws(RPCError) -> Duration? {
@@ -67,6 +80,14 @@ struct SharedTypedCodes: Sendable {
       return try await counts.spend(count.name, of: rate.count, per: rate.window, at: now)
     } catch {
       throw RPCError(storage: error)
+    }
+  }
+
+  /// In a task of its own: the call may have been cancelled, or be late, and too much may wait.
+  private func refund(_ spent: [Count], at now: Timestamp) async {
+    guard !spent.isEmpty else { return }
+    await CallDeadline.outliving { () async throws(Never) in
+      for count in spent { await refund(count, at: now) }
     }
   }
 

@@ -30,7 +30,7 @@ extension QRSessionAPI {
     if !settle(&risk, attempt.typed, found, context.peer) { found = nobodys }
     let (scanner, mask) = (confirmer, description.mask)
     let requirements = risk.requirements
-    let (outcome, session) = try await decide(on: found) { session, now in
+    let (outcome, session) = try await claim(found, attempt) { session, now in
       session.scan(
         by: scanner,
         ticket: ticketHash,
@@ -42,6 +42,8 @@ extension QRSessionAPI {
     }
     try await check(outcome, session, attempt, confirmer, context)
     record(.scanned, session, subject: confirmer.subject, address: context.peer.address)
+    // What an earlier scan asked for as well.
+    risk.requirements = session.claim?.requirements ?? requirements
     var answer = response(session, ConfirmTicket(session: session.id, secret: secret, in: cell), risk, confirmer)
     answer.needsStepUp = answer.needsReauth && !description.provesByKey
     return answer
@@ -85,6 +87,21 @@ extension QRSessionAPI {
     } catch {
       // Whoever hangs up during the look-up may have been told by how long it took.
       if error.code != .cancelled { await admission.wasNotWrong(attempt, at: clock.now()) }
+      throw error
+    }
+  }
+
+  /// Decides on a code that was looked up. Only one that becomes the scanner's is stored: where that fails the code
+  /// was right, and the try is given back (S26).
+  private func claim(
+    _ found: QRSession,
+    _ attempt: Admission.Try,
+    _ decision: (inout QRSession, Timestamp) -> QRSession.ScanOutcome
+  ) async throws(RPCError) -> (outcome: QRSession.ScanOutcome, session: QRSession) {
+    do throws(RPCError) {
+      return try await decide(on: found, decision)
+    } catch {
+      await admission.wasNotWrong(attempt, at: clock.now())
       throw error
     }
   }

@@ -99,6 +99,23 @@ struct AttemptTests {
     #expect(try await count(ada.subject, by: Requester(source: "192.0.2.1")).counted == nil)
   }
 
+  @Test("R24: a try that was right begins anew what it counted for, although its network is known by then")
+  func knownMeanwhile() async throws {
+    let ada = try await world.account("ada").session.subject
+    let network = "203.0.113.9"
+    let counted = try #require(try await count(ada, by: Requester(source: network)).counted)
+    let identifier = try AccountIdentifier("ada").orThrow()
+    let outcome = try await world.domain.perform(
+      SignIn(
+        proof: .password(account: ada, identifier: identifier, hash: "hash of ada"), guest: nil,
+        draft: try world.draft(.password), source: network))
+    guard case .signedIn = outcome else { throw Unexpected() }
+    try await world.domain.perform(SettleAttempt(counted, .succeeded))
+    var made = 0
+    for number in 0..<5 { made += try await allowed(ada, by: Requester(source: "198.51.100.\(number)")) }
+    #expect(made == 50)
+  }
+
   // MARK: Codes
 
   private let policy = OneTimeCodePolicy()

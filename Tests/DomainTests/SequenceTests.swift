@@ -265,9 +265,10 @@ struct Sequence {
       if world.below(3) == 0 { try await world.domain.perform(WithdrawCode(code, under: policy, at: world.now)) }
       return "\(outcome)"
     default:
-      let present = PresentCode(
+      var present = PresentCode(
         identifierHash: [1], codeHash: code.codeHash, handleHash: nil, account: account, requester: requester,
         at: world.now)
+      present.counted = try await world.domain.perform(CountAttempt(attempt, under: AttemptPolicy())).counted
       return "\(try await world.domain.perform(present))"
     }
   }

@@ -28,8 +28,34 @@ package struct SignInAttempt: Sendable, Equatable {
 /// A try that was counted.
 package struct CountedAttempt: Sendable, Equatable {
   package let attempt: SignInAttempt
+  fileprivate let policy: AttemptPolicy
+  /// What it counts for, the widest last. It is settled there, whatever is known of its device and network by then.
+  fileprivate let shares: [String]
   /// What was counted before it, by what it counts for: all of it holds again when the try was not made after all.
   fileprivate let before: [String: CountedTries]
+
+  /// Counts more tries of the same, which go with it: at most so many, and as many as are free of the known device's or
+  /// network's, or of all strangers'. A stranger's network may have to wait the longer for its next. Returns how many.
+  func countMore(
+    atMost most: Int64, in rows: some IdentityTransaction
+  ) async throws(StorageError) -> Int64 {
+    guard most > 0 else { return 0 }
+    var counted: [(share: String, tries: CountedTries)] = []
+    for share in shares {
+      let tries =
+        try await rows.attempts.lock(attempt.targetHash, share) ?? CountedTries(failures: 0, lastAt: attempt.now)
+      counted.append((share: share, tries: tries))
+    }
+    // The last is the widest: it bounds what all may guess who count for it.
+    guard let widest = counted.last else { return 0 }
+    let more = min(most, policy.of(widest.share).free - widest.tries.failures)
+    guard more > 0 else { return 0 }
+    for (share, tries) in counted {
+      let sum = CountedTries(failures: tries.failures + more, lastAt: max(tries.lastAt, attempt.now))
+      try await rows.attempts.put(sum, attempt.targetHash, share)
+    }
+    return more
+  }
 
   /// What of a share's count the try leaves when it was not made. Those that came since stay, with their time.
   fileprivate func taken(offShare share: String, _ counted: CountedTries) -> CountedTries? {
@@ -39,6 +65,11 @@ package struct CountedAttempt: Sendable, Equatable {
     if counted.lastAt == attempt.now, let before = before[share] { left.lastAt = before.lastAt }
     return left
   }
+}
+
+extension AttemptPolicy {
+  /// What a share is held to.
+  fileprivate func of(_ share: String) -> AttemptPolicy { share == RequesterShare.everybody ? together : self }
 }
 
 /// Counts a try before it is made, so that tries at the same time count as well, or says how long to wait.
@@ -70,8 +101,7 @@ package struct CountAttempt: IdentityCommand {
       // the rows it may be another's clock, and calls to both by turns would wait for neither.
       let isAhead = !rows.isShared && counted.map { $0.lastAt > attempt.now + Limits.attemptAhead } ?? false
       if isAhead { counted?.lastAt = attempt.now }
-      let policy = share == RequesterShare.everybody ? policy.together : policy
-      if let counted, let wait = policy.wait(after: counted.failures, last: counted.lastAt, at: attempt.now) {
+      if let counted, let wait = policy.of(share).wait(after: counted.failures, last: counted.lastAt, at: attempt.now) {
         if isAhead { try await rows.attempts.put(counted, attempt.targetHash, share) }
         return .wait(wait)
       }
@@ -83,7 +113,7 @@ package struct CountAttempt: IdentityCommand {
       try await rows.attempts.put(
         CountedTries(failures: (before[share]?.failures ?? 0) + 1, lastAt: lastAt), attempt.targetHash, share)
     }
-    return .allowed(CountedAttempt(attempt: attempt, before: before))
+    return .allowed(CountedAttempt(attempt: attempt, policy: policy, shares: shares, before: before))
   }
 }
 
@@ -108,7 +138,7 @@ package struct SettleAttempt: IdentityCommand {
     in rows: some IdentityTransaction, noting changes: inout SessionChanges
   ) async throws(StorageError) {
     let target = counted.attempt.targetHash
-    for share in try await counted.attempt.shares(in: rows) {
+    for share in counted.shares {
       switch result {
       case .succeeded: try await rows.attempts.remove(target, share)
       case .notMade:
@@ -119,6 +149,20 @@ package struct SettleAttempt: IdentityCommand {
           try await rows.attempts.remove(target, share)
         }
       }
+    }
+  }
+}
+
+extension SettleAttempt {
+  /// Gives a try back at which nothing could be looked at because of an error. Nil where the error may say what was
+  /// tried: of a wrong secret more is written down than of a right one, and where there is no room for that each guess
+  /// would be answered by it, and free. Such a try stays counted.
+  package init?(_ counted: CountedAttempt, after error: StorageError) {
+    switch error.fault {
+    case .overloaded, .cancelled, .closed, .unavailable: self.init(counted, .notMade)
+    case .constraint, .superseded, .outcomeUnknown, .full, .corrupt, .newerSchema, .olderSchema, .oldInstances,
+      .forbidden, .otherCell, .misuse:
+      return nil
     }
   }
 }

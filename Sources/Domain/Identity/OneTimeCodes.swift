@@ -120,6 +120,8 @@ package struct PresentCode: IdentityCommand {
   package var account: SubjectID?
   package var requester: Requester
   package var now: Timestamp
+  /// The try that was counted for it. Without one a code from elsewhere is compared with one that was sent.
+  package var counted: CountedAttempt?
 
   package init(
     identifierHash: [UInt8], codeHash: [UInt8], handleHash: [UInt8]?, account: SubjectID?, requester: Requester,
@@ -155,16 +157,35 @@ package struct PresentCode: IdentityCommand {
       try await rows.codes.put(own)
       return .wrong(attemptsLeft: own.attemptsLeft)
     }
-    // Who says no handle may have come to another network since. Wrong tries from there are counted apart, so that
-    // whoever asked for a code keeps theirs.
-    let others = live.filter { $0.elsewhereLeft > 0 }
-    guard handleHash == nil, let left = others.map(\.elsewhereLeft).max() else { return .void }
-    if let match = others.first(where: holds) { return .holds(match.code) }
-    for var other in others {
+    guard handleHash == nil else { return .void }
+    return try await presentElsewhere(live.filter { $0.elsewhereLeft > 0 }, in: rows)
+  }
+
+  /// Who says no handle may have come to another network since. Wrong tries from there are counted apart, so that
+  /// whoever asked for a code keeps theirs.
+  private func presentElsewhere(
+    _ others: [StoredCode], in rows: some IdentityTransaction
+  ) async throws(StorageError) -> Outcome {
+    guard let left = others.map(\.elsewhereLeft).max() else { return .void }
+    // Each code that it is compared with makes a guess of it: whoever had twenty sent would have twenty for one try.
+    var more: Int64 = 0
+    if let counted { more = try await counted.countMore(atMost: Int64(others.count - 1), in: rows) }
+    let compared = others.sorted(by: isFirst).prefix(1 + Int(more))
+    // Taken before it is looked at, so that where nothing can be written that says nothing of the code.
+    for var other in compared {
       other.elsewhereLeft -= 1
       try await rows.codes.put(other)
     }
-    return .wrong(attemptsLeft: left - 1)
+    guard let match = compared.first(where: holds) else { return .wrong(attemptsLeft: left - 1) }
+    for other in compared { try await rows.codes.put(other) }
+    return .holds(match.code)
+  }
+
+  /// What a device or network asked for that the account is known on comes first, and of the rest what was sent last.
+  private func isFirst(_ one: StoredCode, before other: StoredCode) -> Bool {
+    let isStrangers = RequesterShare.isStranger(one.share)
+    if isStrangers != RequesterShare.isStranger(other.share) { return !isStrangers }
+    return (other.sentAt, one.share) < (one.sentAt, other.share)
   }
 
   /// Both are keyed hashes: where they differ tells nothing about the code.

@@ -44,6 +44,15 @@ struct GuessesAtOnceTests {
     #expect(elsewhere.filter { $0 == .void }.count == 35)
   }
 
+  @Test("C3: of guesses at twenty strangers' codes at once fifty are compared", arguments: WorldEngine.allCases)
+  func strangersCodes(_ engine: WorldEngine) async throws {
+    let world = try await engine.world()
+    for number in 0..<20 { _ = try await world.sendCode(1, to: "198.51.100.\(number)") }
+    let guesses = try await world.forty { number in try await world.guessCode(7, from: "203.0.113.\(number)") }
+    #expect(guesses.contains { $0 != nil })
+    #expect(try await world.triesElsewhere() == 50)
+  }
+
   @Test(
     "C3: of forty codes asked for at once one requester gets one, strangers twenty", arguments: WorldEngine.allCases)
   func sends(_ engine: WorldEngine) async throws {

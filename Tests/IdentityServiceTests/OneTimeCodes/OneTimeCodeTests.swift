@@ -148,6 +148,24 @@ struct OneTimeCodeTests {
     }
   }
 
+  @Test("R24: a wrong code that cannot be noted down is a try like any other", .timeLimit(.minutes(1)))
+  func notNoted() async throws {
+    try await with { harness, box in
+      _ = try await send(harness)
+      let code = try await box.code()
+      try await harness.database.write { db throws(StorageError) in
+        _ = try db.execute(
+          "CREATE TRIGGER no_room BEFORE INSERT ON one_time_codes BEGIN SELECT RAISE(ABORT, 'no room'); END")
+      }
+      for _ in 0..<10 { await expectRefusal(.internal) { try await signIn(harness, other(than: code)) } }
+      for _ in 0..<10 {
+        await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") {
+          try await signIn(harness, other(than: code))
+        }
+      }
+    }
+  }
+
   @Test("R25: an address without an account is answered alike, is throttled alike, and is sent nothing")
   func unknown() async throws {
     try await with { harness, box in

@@ -35,9 +35,10 @@ struct PresentedCode: Sendable {
       account: found?.subject,
       by: requester
     )
-    let presented = codes.mint.presented(
+    var presented = codes.mint.presented(
       credential.code, for: identifier, purpose, handle: handle, account: found?.subject, by: requester,
       at: codes.clock.now())
+    presented.counted = counted
     let code: OneTimeCode
     switch try await codes.look(at: presented, for: counted) {
     case .void: throw .codeVoid
@@ -52,18 +53,22 @@ struct PresentedCode: Sendable {
 }
 
 extension OneTimeCodes {
-  /// Looks whether the code is right, for which a try was counted: it is looked at whatever becomes of the call, and where it
-  /// cannot be it was no try.
+  /// Looks whether the code is right, for which a try was counted: it is looked at whatever becomes of the call. Where
+  /// no code could be looked at, whichever it was, it was no try.
   fileprivate func look(
     at presented: PresentCode, for counted: CountedAttempt
   ) async throws(RPCError) -> PresentCode.Outcome {
-    do throws(RPCError) {
-      return try await CallDeadline.outliving { () async throws(RPCError) in try await perform(presented) }
-    } catch {
-      await secrets.notMade { [domain] () async throws(StorageError) in
-        try await domain.perform(SettleAttempt(counted, .notMade))
+    try await stored { () async throws(StorageError) -> PresentCode.Outcome in
+      do throws(StorageError) {
+        return try await CallDeadline.outliving { [domain] () async throws(StorageError) in
+          try await domain.perform(presented)
+        }
+      } catch {
+        if let settle = SettleAttempt(counted, after: error) {
+          await secrets.notMade { [domain] () async throws(StorageError) in try await domain.perform(settle) }
+        }
+        throw error
       }
-      throw error
     }
   }
 }

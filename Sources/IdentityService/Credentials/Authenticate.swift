@@ -43,22 +43,31 @@ extension AuthHandlers {
     _ = try RequestFields.locale(request.locale)
     let guest = try callers.guest(of: request.guestToken, provenKey: boundKey, in: context, at: clock.now())
     let choice = try Self.choice(request.onConflict)
+    let work = try CallAdmission.Work(challenge: request.challenge, solution: request.powSolution)
     let replay = try replay(request, context)
     let issuing = try tokens.issuing()
     let asked = Asked(
-      message: request, client: client, label: label, guest: guest?.session, guestKey: guest?.boundKey,
+      message: request, work: work, client: client, label: label, guest: guest?.session, guestKey: guest?.boundKey,
       boundKey: boundKey, choice: choice, replay: replay, issuing: issuing)
-    guard let replay else { return try await begin(asked, context) }
-    // What can be guessed is looked at first, where tries count: the record of an earlier answer tells as much.
-    let isGuessable = Self.isGuessable(request)
-    if !isGuessable, let first = try await answered(replay, asked) { return first }
+    guard let replay else { return try await begin(by: try await present(asked, context), asked, context) }
+    // What somebody may come to by trying is looked at first, where tries count: the record of an earlier answer tells
+    // as much.
+    let canBeTried = Self.canBeTried(request)
+    if !canBeTried, let first = try await answered(replay, asked) { return first }
+    let shown: Shown
     do throws(RPCError) {
-      return try await begin(asked, context)
+      shown = try await present(asked, context)
     } catch {
-      if isGuessable, Self.isAboutTheCredential(error) { throw error }
+      // A look at the record after anything else would be a try that nobody counts.
+      guard !canBeTried || error.isOfCountedCode, let first = try await answered(replay, asked) else { throw error }
+      return first
+    }
+    do throws(RPCError) {
+      return try await begin(by: shown, asked, context)
+    } catch {
       // An equal request may have finished while this one was looked at, and have spent what it presents.
-      if let first = try await answered(replay, asked) { return first }
-      throw error
+      guard let first = try await answered(replay, asked) else { throw error }
+      return first
     }
   }
 
@@ -66,14 +75,15 @@ extension AuthHandlers {
     request.method.map(LoginMethods.isGuessable) ?? false
   }
 
-  private static func isAboutTheCredential(_ error: RPCError) -> Bool {
-    error.details.reason == "INVALID_CREDENTIALS" || error.code == .resourceExhausted
-      || error.details.reason == "CHALLENGE_REQUIRED"
+  /// Whether somebody may come to what is presented by trying: nobody thought of a code, but it is short.
+  private static func canBeTried(_ request: IdentityV1.AuthenticateRequest) -> Bool {
+    if case .otp? = request.method { true } else { isGuessable(request) }
   }
 
   /// A request that was read.
   private struct Asked: Sendable {
     let message: IdentityV1.AuthenticateRequest
+    let work: CallAdmission.Work
     let client: ClientID
     let label: DisplayText?
     let guest: SessionID?
@@ -89,21 +99,37 @@ extension AuthHandlers {
     var reportedTo: SessionID? { choice == .report && message.linkTicket.isEmpty ? guest : nil }
   }
 
-  private func begin(
+  /// What a request presents, which held.
+  private enum Shown: Sendable {
+    case ticket(SignIn.Proof, SignInMethod)
+    case credential(LoginFinding)
+  }
+
+  /// Looks at what is presented. Once that was done, whatever somebody may come to by trying was counted.
+  private func present(
     _ asked: Asked,
     _ context: ServerContext
-  ) async throws(RPCError) -> Answer {
-    try admit(asked.message, asked.client, context)
+  ) async throws(RPCError) -> Shown {
+    try admit(asked, context)
     guard asked.message.linkTicket.isEmpty else {
       let (proof, method) = try await ticket(asked)
-      return try await signIn(asked, by: proof, method, nil, context)
+      return .ticket(proof, method)
     }
     guard let presented = asked.message.method else { throw .invalid("method", "is missing") }
     let attempt = LoginAttempt(
       client: asked.client, guest: asked.guest, provenKey: asked.boundKey, source: context.source)
-    switch try await methods.verify(presented, attempt) {
-    case .newcomer(let newcomer): return try await welcome(newcomer, asked, context)
-    case .account(let login):
+    return .credential(try await methods.verify(presented, attempt))
+  }
+
+  private func begin(
+    by shown: Shown,
+    _ asked: Asked,
+    _ context: ServerContext
+  ) async throws(RPCError) -> Answer {
+    switch shown {
+    case .ticket(let proof, let method): return try await signIn(asked, by: proof, method, nil, context)
+    case .credential(.newcomer(let newcomer)): return try await welcome(newcomer, asked, context)
+    case .credential(.account(let login)):
       if let guest = asked.guest, asked.choice == .report { return try await conflict(login, guest, asked) }
       return try await signIn(asked, by: login.proof, login.method, login, context)
     }
@@ -208,16 +234,11 @@ extension AuthHandlers {
   }
 
   /// A network that signs in often does work for more.
-  private func admit(
-    _ request: IdentityV1.AuthenticateRequest,
-    _ client: ClientID,
-    _ context: ServerContext
-  ) throws(RPCError) {
-    let work = try CallAdmission.Work(challenge: request.challenge, solution: request.powSolution)
+  private func admit(_ asked: Asked, _ context: ServerContext) throws(RPCError) {
     try admission.signIns.admit(
-      work,
-      about: try Self.withoutWork(request).encoded(),
-      client: client,
+      asked.work,
+      about: try Self.withoutWork(asked.message).encoded(),
+      client: asked.client,
       from: context.peer,
       at: clock.now()
     )

@@ -41,13 +41,12 @@ extension AuthHandlers {
       message: plain, boundKey: boundKey, work: work, client: client, nickname: nickname, avatar: avatar,
       locale: locale, replay: replay)
     guard let replay else { return try await register(asked, context) }
-    if let first = try await answered(replay) { return first }
     do throws(RPCError) {
       return try await register(asked, context)
     } catch {
-      // An equal request may have finished while this one was looked at, and have taken what it asks for.
-      if let first = try await answered(replay) { return first }
-      throw error
+      // An equal request may have come before, and have taken what this one asks for.
+      guard let first = try await answered(replay, after: error, asked, context) else { throw error }
+      return first
     }
   }
 
@@ -113,6 +112,44 @@ extension AuthHandlers {
     case .guestGone: throw .sessionRevoked
     case .guestMerging: throw .migrationRunning
     }
+  }
+
+  /// What an equal request was answered that took what this one was refused for. The record of it tells as much as a
+  /// look at the secret would, so it is a try at that account like any other; one that is answered was none.
+  private func answered(
+    _ replay: SignIn.Replay,
+    after error: RPCError,
+    _ asked: Asked,
+    _ context: ServerContext
+  ) async throws(RPCError) -> IdentityV1.RegisterResponse? {
+    if error.isOfCountedCode { return try await answered(replay) }
+    guard error.details.reason == "IDENTITY_IN_USE" else { return nil }
+    let identifier = try Self.identifier(of: asked.message)
+    let taken = try await look(FindAccount(for: identifier))
+    let secrets = methods.evidence.secrets
+    let counted = try await secrets.countAttempt(
+      "\(identifier.kind.rawValue) \(identifier.canonical)",
+      account: taken?.subject,
+      by: Requester(provenKey: asked.boundKey, source: context.source)
+    )
+    guard let first = try await answered(replay) else { return nil }
+    await secrets.notMade { [domain] () async throws(StorageError) in
+      try await domain.perform(SettleAttempt(counted, .notMade))
+    }
+    return first
+  }
+
+  /// What would lead to the account.
+  private static func identifier(
+    of request: IdentityV1.RegisterRequest
+  ) throws(RPCError) -> AccountIdentifier {
+    if let custom = request.customSecret {
+      return .customID(try RequestFields.customID(custom.id, "custom_secret.id"))
+    }
+    if let password = request.password {
+      return try RequestFields.identifier(password.identifier, "password.identifier")
+    }
+    return try RequestFields.address(request.otp?.identifier ?? "", "otp.identifier")
   }
 
   private func answered(_ replay: SignIn.Replay) async throws(RPCError) -> IdentityV1.RegisterResponse? {

@@ -19,7 +19,10 @@ extension AuthHandlers {
       caller.isGuest
       ? try deviceProof(presented, client)
       : try await accountProof(
-        presented, LoginAttempt(client: client, provenKey: caller.keyThumbprint, source: context.source))
+        presented,
+        LoginAttempt(
+          client: client, provenKey: caller.keyThumbprint, source: context.source,
+          account: try context.callerSubject()))
     let stepUp = StepUp(
       session: try context.callerSession(), proof: proven.proof, challenge: proven.challenge,
       lifetimes: tokens.lifetimes, address: context.peer.address, now: clock.now())
@@ -61,7 +64,7 @@ extension AuthHandlers {
       case .customSecret(let credential): .customSecret(credential)
       }
     // Whoever it leads to elsewhere is as wrong as nobody.
-    guard case .account(let login) = try await methods.verify(method, attempt) else {
+    guard case .account(let login) = try await methods.verify(method, attempt), attempt.admits(login.account) else {
       throw .invalidCredentials
     }
     return (.credential(login.proof), login.challenge)

@@ -204,6 +204,23 @@ struct AccountServiceTests {
     }
   }
 
+  @Test("R24: a network that presents codes to recover as often as it may sign in waits; one that mistypes does not")
+  func recoveryTries() async throws {
+    let harness = try await IdentityHarness(signInsPerHour: 12)
+    func finish(_ number: Int) async throws -> IdentityV1.FinishRecoveryResponse {
+      try await harness.accounts.finishRecovery(
+        IdentityV1.FinishRecoveryRequest(
+          otp: IdentityV1.OtpCredential(identifier: "nobody\(number)@example.com", code: "000000"),
+          newPassword: Self.newPassword))
+    }
+    // Each for another address, so that none waits for its own tries.
+    for number in 0..<12 { await expectRefusal(.unauthenticated, "CODE_VOID") { try await finish(number) } }
+    let wait = await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") { try await finish(12) }
+    #expect(wait?.details.retryAfter == .seconds(300))
+    harness.clock.advance(by: .seconds(300))
+    await expectRefusal(.unauthenticated, "CODE_VOID") { try await finish(12) }
+  }
+
   @Test("R48: an address is verified by its code, for the account that has it and for no other")
   func verify() async throws {
     try await with { scene in

@@ -204,6 +204,51 @@ struct RegisterTests {
     }
   }
 
+  @Test("R24: under a key that leaked what registered is guessed as slowly as by signing in")
+  func guessesUnderAKey() async throws {
+    let harness = try await IdentityHarness()
+    func ask(_ text: String, from address: String = "192.0.2.7") async throws -> String {
+      let credential = IdentityV1.PasswordCredential(identifier: "ada@example.com", password: text)
+      return try await harness.auth(from: address).register(
+        IdentityV1.RegisterRequest(clientID: "app.test", password: credential),
+        options: CallOptions(metadata: ["idempotency-key": "tap"])
+      ).tokens.orThrow().sid
+    }
+    let first = try await ask(IdentityHarness.password)
+    // However often whoever lost the answer asks, none of it is a wrong try.
+    for _ in 0..<12 { #expect(try await ask(IdentityHarness.password) == first) }
+    let stranger = "198.51.100.9"
+    for number in 0..<10 {
+      await expectRefusal(.alreadyExists, "IDENTITY_IN_USE") { try await ask("wrong horse \(number)", from: stranger) }
+    }
+    await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") {
+      try await ask(IdentityHarness.password, from: stranger)
+    }
+    #expect(try await ask(IdentityHarness.password) == first)
+  }
+
+  @Test("R24: under a key that leaked the code that registered is guessed as slowly", .timeLimit(.minutes(1)))
+  func codesUnderAKey() async throws {
+    try await with { harness, box in
+      let right = try await code(harness, box, for: "ada@example.com")
+      func ask(_ code: String, from address: String = "192.0.2.7") async throws -> String {
+        let credential = IdentityV1.OtpCredential(identifier: "ada@example.com", code: code)
+        return try await harness.auth(from: address).register(
+          IdentityV1.RegisterRequest(clientID: "app.test", otp: credential),
+          options: CallOptions(metadata: ["idempotency-key": "tap"])
+        ).tokens.orThrow().sid
+      }
+      let first = try await ask(right.code)
+      #expect(try await ask(right.code) == first)
+      let (stranger, wrong) = ("198.51.100.9", right.code == "000000" ? "000001" : "000000")
+      for _ in 0..<10 {
+        await expectRefusal(.unauthenticated, "CODE_VOID") { try await ask(wrong, from: stranger) }
+      }
+      await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") { try await ask(right.code, from: stranger) }
+      #expect(try await ask(right.code) == first)
+    }
+  }
+
   @Test("G23: a network that makes many accounts does work for more, each for itself", .timeLimit(.minutes(1)))
   func work() async throws {
     try await with(registrationsPerHour: 2) { harness, _ in

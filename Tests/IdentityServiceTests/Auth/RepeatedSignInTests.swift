@@ -6,6 +6,8 @@ import Testing
 
 @Suite("Repeated sign-ins")
 struct RepeatedSignInTests {
+  private static let stranger = "198.51.100.9"
+
   private func signIn(
     _ harness: IdentityHarness, key: String, password: String = IdentityHarness.password,
     guest: CommonV1.TokenSet? = nil, onConflict: IdentityV1.OnConflict = .unspecified
@@ -68,6 +70,62 @@ struct RepeatedSignInTests {
     // The right one tells nothing while tries are throttled.
     let guessed = try? await signIn(harness, key: "tap")
     #expect(guessed?.tokens?.sid != first.tokens?.sid)
+  }
+
+  @Test("R24: under a key that leaked a code is guessed as slowly as without one", .timeLimit(.minutes(1)))
+  func codesUnderAKey() async throws {
+    let box = Postbox()
+    let harness = try await IdentityHarness(codeSink: box)
+    let courier = Task { await harness.core.courier.run() }
+    defer { courier.cancel() }
+    _ = try await harness.register("ada@example.com")
+    try await harness.proveAddresses()
+    _ = try await harness.auth.sendOtp(
+      IdentityV1.SendOtpRequest(clientID: "app.test", identifier: "ada@example.com"))
+    let code = try await box.code()
+    func signIn(_ code: String, from address: String = "192.0.2.7") async throws -> String {
+      let credential = IdentityV1.OtpCredential(identifier: "ada@example.com", code: code)
+      return try await harness.auth(from: address).authenticate(
+        IdentityV1.AuthenticateRequest(clientID: "app.test", method: .otp(credential)),
+        options: CallOptions(metadata: ["idempotency-key": "tap"])
+      ).tokens.orThrow().sid
+    }
+    let first = try await signIn(code)
+    // Whose answer was lost asks again.
+    for _ in 0..<3 { #expect(try await signIn(code) == first) }
+    let wrong = code == "000000" ? "000001" : "000000"
+    for _ in 0..<10 {
+      await expectRefusal(.unauthenticated, "CODE_VOID") { try await signIn(wrong, from: Self.stranger) }
+    }
+    await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") { try await signIn(code, from: Self.stranger) }
+    #expect(try await signIn(code) == first)
+  }
+
+  @Test("R24: what is refused before a try is counted tells nothing of what a key that leaked was answered")
+  func uncounted() async throws {
+    let harness = try await IdentityHarness()
+    let device = try TestDevice()
+    let guest = try await harness.issueGuest(device)
+    let tokens = try await harness.register("ada@example.com", guest: guest.tokens).tokens
+    _ = try await harness.enrolPattern("1234", on: device, tokens)
+    _ = try await signIn(harness, key: "tap")
+    for password in ["wrong horse battery", IdentityHarness.password] {
+      let credential = IdentityV1.PasswordCredential(identifier: "ada@example.com", password: password)
+      await expectRefusal(.invalidArgument, field: "pow_solution") {
+        try await harness.authenticate(.password(credential), key: "tap", solution: [UInt8](repeating: 0, count: 33))
+      }
+    }
+    let proof = try await harness.proof(by: device.key, for: "latchkey-pattern-v1")
+    func unlock(_ pattern: String) async throws -> IdentityV1.AuthenticateResponse {
+      try await harness.authenticate(
+        .pattern(IdentityV1.PatternCredential(proof: proof, pattern: pattern)), key: "unlock")
+    }
+    let first = try await unlock("1234")
+    #expect(try await unlock("1234").tokens?.sid == first.tokens?.sid)
+    harness.clock.advance(by: .seconds(301))
+    for pattern in ["0000", "1234"] {
+      await expectRefusal(.failedPrecondition, "CHALLENGE_INVALID") { try await unlock(pattern) }
+    }
   }
 
   @Test("G24: a key alone opens nothing: another credential under it is looked at by itself")

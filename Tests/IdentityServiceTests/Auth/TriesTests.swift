@@ -87,6 +87,40 @@ struct TriesTests {
     }
   }
 
+  @Test("R49: a step-up by somebody else tries nobody's secret and clears nobody's tries", .timeLimit(.minutes(1)))
+  func stepUpByAnother() async throws {
+    try await with { harness, box in
+      _ = try await account(harness, box)
+      let bob = try await harness.register("bob@example.com").tokens
+      func stepUp(_ method: IdentityV1.StepUpRequest.Method) async throws -> IdentityV1.StepUpResponse {
+        try await harness.auth(from: stranger).stepUp(
+          IdentityV1.StepUpRequest(method: method), options: .bearer(bob))
+      }
+      let sent = try await self.code(harness, box, from: "192.0.2.7")
+      for _ in 0..<9 {
+        await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") {
+          try await attempt(harness, password("ada@example.com", "wrong"), from: stranger)
+        }
+      }
+      let right = IdentityV1.PasswordCredential(identifier: "ada@example.com", password: IdentityHarness.password)
+      await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") { try await stepUp(.password(right)) }
+      // A code that was sent to her is none to him, right or wrong, and loses none of its tries.
+      for code in [sent] + Array(repeating: other(than: sent), count: 6) {
+        await expectRefusal(.unauthenticated, "CODE_VOID") {
+          try await stepUp(.otp(IdentityV1.OtpCredential(identifier: "ada@example.com", code: code)))
+        }
+      }
+      await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") {
+        try await attempt(harness, password("ada@example.com", "wrong"), from: stranger)
+      }
+      await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") {
+        try await attempt(harness, password("ada@example.com", "wrong"), from: stranger)
+      }
+      let credential = IdentityV1.OtpCredential(identifier: "ada@example.com", code: sent)
+      _ = try await attempt(harness, .otp(credential), from: "192.0.2.7")
+    }
+  }
+
   @Test("R49, R24: of a thousand tries from everywhere at once a few are looked at", .timeLimit(.minutes(1)))
   func everywhere() async throws {
     try await with { harness, box in

@@ -127,6 +127,34 @@ struct StepUpTests {
     await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") { try await stepUp(owner.tokens, .password(wrong)) }
   }
 
+  @Test("R46, R24: somebody else's guesses, and what unlocks for somebody else, count for who calls")
+  func othersTries() async throws {
+    let bob = try await harness.register("bob@example.com").tokens
+    _ = try await harness.enrolPattern("1234", on: phone, owner.tokens)
+    let key = try P256PrivateKey()
+    _ = try await harness.enrolKey(key, owner.tokens)
+    func pattern(_ text: String) async throws -> IdentityV1.PatternCredential {
+      let proof = try await harness.proof(by: phone.key, for: "latchkey-pattern-v1")
+      return IdentityV1.PatternCredential(proof: proof, pattern: text)
+    }
+    func guess() async throws {
+      let wrong = try await pattern("0000")
+      await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") { try await harness.authenticate(.pattern(wrong)) }
+    }
+    for _ in 0..<2 { try await guess() }
+    let (right, others) = (try await pattern("1234"), try await deviceKey(key))
+    await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") { try await stepUp(bob, .pattern(right)) }
+    await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") { try await stepUp(bob, others) }
+    // The third wrong one still, and then the wait: nothing of it was begun anew.
+    try await guess()
+    await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") { try await stepUp(owner.tokens, .pattern(right)) }
+    for _ in 0..<8 {
+      await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") { try await stepUp(bob, password()) }
+    }
+    await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") { try await stepUp(bob, password("bob@example.com")) }
+    _ = try await stepUp(owner.tokens, password())
+  }
+
   @Test("R46, S18: what a code began is confirmed by a proof of its owner's in it, and lets others in only then")
   func confirms() async throws {
     let screen = try await code("qr-1", by: owner.tokens)

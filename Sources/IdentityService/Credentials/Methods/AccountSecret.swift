@@ -16,12 +16,13 @@ struct AccountSecret: Deciding {
 
   func verify(_ attempt: LoginAttempt) async throws(RPCError) -> VerifiedLogin {
     try secrets.checkRoom()
-    let found = try await look(FindAccount(for: identifier))
+    let known = try await look(FindAccount(for: identifier))
+    let found = known.flatMap { attempt.admits($0.subject) ? $0 : nil }
     // Counted before the secret is looked at, for accounts that do not exist as well: guesses at the same time count
     // like any others, and a wait tells nothing about which accounts there are.
     let counted = try await secrets.countAttempt(
       "\(identifier.kind.rawValue) \(identifier.canonical)",
-      account: found?.subject,
+      account: attempt.account ?? found?.subject,
       by: attempt.requester
     )
     let giveBack = { @Sendable [domain] () async throws(StorageError) in

@@ -25,10 +25,11 @@ struct DeviceKeyLoginMethod: LoginMethod, Deciding {
       challenges,
       at: clock.now()
     )
-    let found = try await look(FindUnlock(byKey: proof.keyThumbprint))
+    let known = try await look(FindUnlock(byKey: proof.keyThumbprint))
+    let found = known.flatMap { attempt.admits($0.unlock.account) ? $0 : nil }
     let counted = try await secrets.countAttempt(
       "unlock \(proof.keyThumbprint)",
-      account: found?.unlock.account,
+      account: attempt.account ?? found?.unlock.account,
       by: attempt.requester
     )
     guard proof.holds, let found else { throw .invalidCredentials }

@@ -10,13 +10,22 @@ struct LoginAttempt: Sendable {
   let provenKey: String?
   /// The network that the call comes from.
   let source: String
+  /// The only account that may be proven: its owner calls. What leads to another one is looked at no further than what
+  /// leads nowhere, and each try counts for this one. Nil for any account.
+  let account: SubjectID?
 
-  init(client: ClientID, guest: SessionID? = nil, provenKey: String? = nil, source: String) {
+  init(
+    client: ClientID, guest: SessionID? = nil, provenKey: String? = nil, source: String, account: SubjectID? = nil
+  ) {
     self.client = client
     self.guest = guest
     self.provenKey = provenKey
     self.source = source
+    self.account = account
   }
 
   var requester: Requester { Requester(guestSession: guest, provenKey: provenKey, source: source) }
+
+  /// Whether an account that something leads to may be proven.
+  func admits(_ found: SubjectID) -> Bool { account == nil || account == found }
 }

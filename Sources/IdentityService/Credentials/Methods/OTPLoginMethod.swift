@@ -1,3 +1,4 @@
+import Domain
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
@@ -9,6 +10,7 @@ struct OTPLoginMethod: LoginMethod {
   let codes: OneTimeCodes
 
   func verify(_ credential: IdentityV1.OtpCredential, _ attempt: LoginAttempt) async throws(RPCError) -> LoginFinding {
+    if let account = attempt.account { try await requireAddress(credential.identifier, of: account, attempt) }
     let shown = try await PresentedCode(credential, "otp", codes, by: attempt.requester)
     // To an address without an account a code was sent only to make one.
     guard let account = shown.account else { throw .codeVoid }
@@ -19,5 +21,22 @@ struct OTPLoginMethod: LoginMethod {
         mask: shown.identifier.mask,
         proof: .code(account: account, identifier: shown.identifier, code: shown.code)
       ))
+  }
+
+  /// Refuses an address that does not lead to the account before any code is looked at.
+  private func requireAddress(
+    _ text: String,
+    of account: SubjectID,
+    _ attempt: LoginAttempt
+  ) async throws(RPCError) {
+    let identifier = try RequestFields.address(text, "otp.identifier")
+    let found = try await codes.look(FindAccount(for: identifier))
+    if let found, found.isProven, found.subject == account { return }
+    _ = try await codes.secrets.countAttempt(
+      "otp \(identifier.kind.rawValue) \(identifier.canonical)",
+      account: account,
+      by: attempt.requester
+    )
+    throw .codeVoid
   }
 }

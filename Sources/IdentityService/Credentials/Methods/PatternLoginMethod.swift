@@ -38,13 +38,14 @@ struct PatternLoginMethod: LoginMethod, Deciding {
       }
       throw .invalidCredentials
     }
+    let leadsElsewhere = try await isOfAnother(proof.keyThumbprint, attempt)
     let counted = try await secrets.countAttempt(
       "pattern \(proof.keyThumbprint)",
-      account: nil,
+      account: leadsElsewhere ? attempt.account : nil,
       by: attempt.requester,
-      under: .pattern
+      under: leadsElsewhere ? AttemptPolicy() : .pattern
     )
-    let found = try await pattern(of: proof.keyThumbprint, for: counted)
+    let found: FoundUnlock? = leadsElsewhere ? nil : try await pattern(of: proof.keyThumbprint, for: counted)
     let giveBack = { @Sendable [domain] () async throws(StorageError) in
       // Each for itself: the other is given back although one could not be.
       if found != nil { _ = try? await domain.perform(SettlePattern(of: proof.keyThumbprint, .notTried)) }
@@ -73,6 +74,13 @@ struct PatternLoginMethod: LoginMethod, Deciding {
           account: found.unlock.account, kind: .pattern, keyThumbprint: proof.keyThumbprint, mask: found.mask),
         challenge: proof.challenge
       ))
+  }
+
+  /// Whether only one account may be proven, and the device's pattern is none of its.
+  private func isOfAnother(_ keyThumbprint: String, _ attempt: LoginAttempt) async throws(RPCError) -> Bool {
+    guard let account = attempt.account else { return false }
+    let own = try await look(ListUnlocks(of: account))
+    return !own.contains { $0.kind == .pattern && $0.keyThumbprint == keyThumbprint }
   }
 
   /// The pattern of a device for one try.

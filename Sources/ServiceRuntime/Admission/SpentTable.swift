@@ -7,14 +7,22 @@
 /// Frequent and Top-k Elements in Data Streams" (2005), whose counts are never too low either.
 ///
 /// Where that would leave less than half to who comes anew, somebody has very many keys. The network that most of
-/// those are of counts as one then, with what the most of its keys had spent, until that is earned back.
+/// those are of counts as one then, with what the most of its keys had spent, until each of them would have earned that back,
+/// and whatever is spent meanwhile: who comes of it then is held to have spent what it had, and earns that back by itself.
 ///
 /// Plain data under its owner's lock. A look at all keys makes room for a 64th of as many.
 struct SpentTable<Key: LimitedKey>: Sendable {
+  /// A network that counts as one.
+  private struct Crowd: Sendable {
+    /// Until when it has spent.
+    var until: Int64
+    /// Until when it counts as one.
+    let end: Int64
+  }
+
   private let capacity: Int
   private var times: [Key: Int64] = [:]
-  /// Of the networks that count as one.
-  private var merged: [Key: Int64] = [:]
+  private var merged: [Key: Crowd] = [:]
   /// Of each key that has no place.
   private var forgotten = Int64.min
   private var nextSweep = Int64.min
@@ -28,16 +36,19 @@ struct SpentTable<Key: LimitedKey>: Sendable {
 
   /// Until when a key has spent, or is held to have; `now` for one that is back to nothing.
   func until(_ key: Key, at now: Int64) -> Int64 {
-    guard network(of: key, at: now) == nil else {
-      return max(now, key.wider.compactMap { merged[$0] }.max() ?? now)
-    }
-    return max(now, times[key] ?? forgotten)
+    if network(of: key, at: now) != nil { return max(now, ofNetworks(key)) }
+    return max(now, times[key] ?? max(forgotten, ofNetworks(key)))
+  }
+
+  /// Until when the networks of a key have spent that count as one, or did not long ago.
+  private func ofNetworks(_ key: Key) -> Int64 {
+    merged.isEmpty ? .min : key.wider.compactMap { merged[$0]?.until }.max() ?? .min
   }
 
   /// Keeps until when a key has spent, for which there is a place.
   mutating func set(_ key: Key, until time: Int64, at now: Int64) {
     if let network = network(of: key, at: now) {
-      merged[network] = time
+      merged[network]?.until = time
     } else {
       times[key] = time
     }
@@ -47,7 +58,7 @@ struct SpentTable<Key: LimitedKey>: Sendable {
   /// back only: it may be another's.
   mutating func refund(_ key: Key, _ step: Int64, at now: Int64) {
     guard let time = times[key] else { return }
-    times[key] = time - step > max(now, forgotten) ? time - step : nil
+    times[key] = time - step > max(now, forgotten, ofNetworks(key)) ? time - step : nil
   }
 
   /// Makes sure that a key has a place, whoever loses one.
@@ -56,7 +67,7 @@ struct SpentTable<Key: LimitedKey>: Sendable {
     forgotten = min(forgotten, now + window)
     guard !hasPlace(for: key, at: now) else { return }
     let nothing = max(now, forgotten)
-    merged = merged.filter { $0.value > now }
+    merged = merged.filter { max($0.value.until, $0.value.end) > now }
     times = times.filter { $0.value > nothing }
     let most = capacity - max(1, capacity / 8)
     guard times.count > most else { return }
@@ -64,7 +75,7 @@ struct SpentTable<Key: LimitedKey>: Sendable {
     ordered.sort()
     let least = ordered[times.count - most - 1]
     let half = now + window / 2
-    if least > half, merge(above: half) { return }
+    if least > half, merge(above: half, until: now + window) { return }
     // Says as much of those that have spent until then as their own times did.
     forgotten = min(least, now + window)
     times = times.filter { $0.value > least }
@@ -86,19 +97,20 @@ struct SpentTable<Key: LimitedKey>: Sendable {
   /// The widest network that a key is counted with; nil for one that is counted by itself.
   private func network(of key: Key, at now: Int64) -> Key? {
     guard !merged.isEmpty else { return nil }
-    return key.wider.last(where: { merged[$0, default: .min] > now })
+    return key.wider.last(where: { merged[$0].map { $0.end > now } ?? false })
   }
 
   /// False where no network has enough of the keys that have spent until later than `half`.
-  private mutating func merge(above half: Int64) -> Bool {
+  private mutating func merge(above half: Int64, until latest: Int64) -> Bool {
     guard merged.count < capacity, let network = crowded(above: half) else { return false }
     let members = times.filter { $0.key.wider.contains(network) }
-    merged[network] = members.values.max()
+    let until = members.values.max() ?? half
+    merged[network] = Crowd(until: max(until, merged[network]?.until ?? until), end: min(until, latest))
     for key in members.keys { times[key] = nil }
     return true
   }
 
-  /// The network that most of these keys are of; of the narrowest networks that has a 64th of all places.
+  /// The network that most of these keys are of, if it has a 64th of all places; a narrower one where that has half as many.
   private func crowded(above half: Int64) -> Key? {
     var crowds: [[Key: Int]] = []
     for (key, time) in times where time > half {
@@ -107,10 +119,12 @@ struct SpentTable<Key: LimitedKey>: Sendable {
         crowds[level][network, default: 0] += 1
       }
     }
-    let share = max(2, capacity / 64)
-    for crowd in crowds {
-      if let largest = crowd.max(by: { $0.value < $1.value }), largest.value >= share { return largest.key }
+    var chosen: (key: Key, value: Int)?
+    for crowd in crowds.reversed() {
+      guard let largest = crowd.max(by: { $0.value < $1.value }) else { continue }
+      if 2 * largest.value >= chosen?.value ?? 0 { chosen = largest }
     }
-    return nil
+    guard let chosen, chosen.value >= max(2, capacity / 64) else { return nil }
+    return chosen.key
   }
 }

@@ -72,6 +72,26 @@ import Testing
     #expect(four.spend(.v4(0x0A01_0000), at: start) == nil)
   }
 
+  @Test("R26: a network counts as one no longer than each of its keys would have waited, however it is used")
+  func split() {
+    let limiter = RateLimiter<NetworkAddress>(Rate(60, per: .seconds(3600)), capacity: 400)
+    #expect(allowed((0..<1000).map { subnet($0) }, limiter, at: start) <= 400 * 60)
+    #expect(limiter.spend(subnet(60_000), at: start) == .seconds(60))
+    for minute in 1..<180 { _ = limiter.spend(subnet(minute), at: start + .seconds(60 * minute)) }
+    #expect(allowed([subnet(7000), subnet(7001)], limiter, at: start + .seconds(3 * 3600)) == 120)
+  }
+
+  @Test("R26: of a crowd that fills a table the one that has most of it counts as one, and not a small one beside it")
+  func largestCrowd() {
+    let limiter = RateLimiter<NetworkAddress>(Rate(60, per: .seconds(3600)), capacity: 1024)
+    // Sixteen subnets of each of sixty sites of a /32, and twenty addresses of a carrier's /16, have used up what they had.
+    let large = (0..<60).flatMap { site in (0..<16).map { subnet(site << 16 + $0) } }
+    let carrier = (0..<20).map { NetworkAddress.v4(0x0A00_0000 + UInt32($0)) }
+    #expect(allowed(large + carrier, limiter, at: start) == 60 * 980)
+    #expect(allowed((960..<1100).map { subnet($0 << 16) }, limiter, at: start) < 60 * 140)
+    #expect(limiter.spend(.v4(0x0A00_FFFF), at: start) == nil)
+  }
+
   @Test("S15: accounts that take all places leave others their tries, and get none by being driven out")
   func accounts() {
     let limiter = RateLimiter<String>(Rate(5, per: .seconds(600)), capacity: 100)

@@ -75,9 +75,10 @@ extension AuthHandlers {
     request.method.map(LoginMethods.isGuessable) ?? false
   }
 
-  /// Whether somebody may come to what is presented by trying: nobody thought of a code, but it is short.
+  /// Whether somebody may come to what is presented by trying: nobody thought of a code, but it is short. Its handle is not, and
+  /// what is on record had the right one.
   private static func canBeTried(_ request: IdentityV1.AuthenticateRequest) -> Bool {
-    if case .otp? = request.method { true } else { isGuessable(request) }
+    if case .otp(let code)? = request.method { code.handle.isEmpty } else { isGuessable(request) }
   }
 
   /// A request that was read.

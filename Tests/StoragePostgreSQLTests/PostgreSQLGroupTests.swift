@@ -16,7 +16,7 @@ struct PostgreSQLGroupTests {
     """
 
   /// Does all of `works` once they wait, in their order, for the one connection of `test`.
-  private func together(in test: TestDatabase, _ works: [Work]) async throws -> [Result<Int64, any Error>] {
+  func together(in test: TestDatabase, _ works: [Work]) async throws -> [Result<Int64, any Error>] {
     let (entered, gate) = (Counter(), ThreadGate())
     let holder = Task {
       try await test.database.write("hold") { _ in
@@ -73,7 +73,7 @@ struct PostgreSQLGroupTests {
     if case .failure(let error) = result { (error as? StorageError)?.operation } else { nil }
   }
 
-  private func fault(_ result: Result<Int64, any Error>) -> StorageError.Fault? {
+  func fault(_ result: Result<Int64, any Error>) -> StorageError.Fault? {
     if case .failure(let error) = result { (error as? StorageError)?.fault } else { nil }
   }
 

@@ -24,7 +24,7 @@ enum LockKey {
     case .text(let value): Array(value.utf8)
     case .bytes(let value): value
     case .bool(let value): [value ? 1 : 0]
-    case .integers, .texts, .byteArrays, .uuids: preconditionFailure("a key is one value of each column")
+    case .column: preconditionFailure("an array is no key")
     }
   }
 }

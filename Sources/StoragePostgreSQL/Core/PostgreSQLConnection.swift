@@ -160,6 +160,13 @@ package final class PostgreSQLConnection {
     try send(sql, values)
   }
 
+  /// Has rows added, without waiting for it; where operations run side by side, those of all together. Errors: as of `execute`.
+  func add(_ rows: [[PostgreSQLValue]], by insert: PostgreSQLInsert) async throws(StorageError) {
+    if let rounds { return try rounds.add(rows, by: insert) }
+    let (sql, values) = insert.statement(for: rows)
+    try send(sql, values)
+  }
+
   /// Runs a statement. Returns how many rows it changed.
   package func change(_ sql: String, _ values: PostgreSQLValue...) async throws(StorageError) -> Int {
     try await rows(sql, values).changes
@@ -207,11 +214,6 @@ package final class PostgreSQLConnection {
   /// What is asked next sees what they did before.
   package func lock(_ table: StaticString, _ key: PostgreSQLValue...) async throws(StorageError) {
     try send("SELECT pg_advisory_xact_lock($1)", [.integer(LockKey.number(table, [.text(part)] + key))])
-  }
-
-  private func send(_ sql: String, _ values: [PostgreSQLValue]) throws(StorageError) {
-    try sendBeginning()
-    try wire.send(sql, values)
   }
 
   private func sendBeginning() throws(StorageError) {
@@ -344,8 +346,9 @@ package final class PostgreSQLConnection {
 
   /// Asks for something whose answer `receive` gets when it is settled, unless anything fails.
   func send(
-    _ sql: String, _ values: [PostgreSQLValue], _ receive: @escaping PostgreSQLWire.Receiver
+    _ sql: String, _ values: [PostgreSQLValue], _ receive: PostgreSQLWire.Receiver? = nil
   ) throws(StorageError) {
+    try rounds?.sendAdditions()
     try sendBeginning()
     try wire.send(sql, values, receive)
   }

@@ -20,10 +20,7 @@ struct PostgreSQLParameters {
     case .text(let value): add(value.utf8, isText: false)
     case .bytes(let value): add(value, isText: false)
     case .bool(let value): add((value ? "t" : "f").utf8, isText: true)
-    case .integers(let values): add(Self.array(values.map(String.init)), isText: true)
-    case .texts(let values): add(Self.array(values.map(Self.quoted)), isText: true)
-    case .byteArrays(let values): add(Self.array(values.map { "\"\\\\x\(Self.hexadecimal($0))\"" }), isText: true)
-    case .uuids(let values): add(Self.array(values.map(Self.hexadecimal)), isText: true)
+    case .column(let kind, let values): addArray(of: kind, values)
     }
   }
 
@@ -41,26 +38,40 @@ struct PostgreSQLParameters {
     formats.append(0)
   }
 
-  private static func array(_ elements: [String]) -> String.UTF8View { "{\(elements.joined(separator: ","))}".utf8 }
-
-  private static func quoted(_ text: String) -> String {
-    var quoted = "\""
-    for character in text.unicodeScalars {
-      if character == "\"" || character == "\\" { quoted.unicodeScalars.append("\\") }
-      quoted.unicodeScalars.append(character)
+  /// An array of one dimension in PostgreSQL's binary form: how many dimensions, whether there are NULLs, the elements' type, how
+  /// many they are and the first one's number; then each with its length before it, which is -1 for NULL.
+  private mutating func addArray(of column: PostgreSQLColumn, _ values: [PostgreSQLValue]) {
+    var array: [UInt8] = []
+    array.reserveCapacity(20 + 24 * values.count)
+    for number in [values.isEmpty ? 0 : 1, values.contains(.null) ? 1 : 0, column.number] {
+      array += Self.bytes(number)
     }
-    return quoted + "\""
+    if !values.isEmpty {
+      array += Self.bytes(Int32(values.count)) + Self.bytes(1 as Int32)
+      for value in values { Self.add(value, to: &array) }
+    }
+    add(array, isText: false)
   }
 
-  private static func hexadecimal(_ bytes: [UInt8]) -> String {
-    let digits = Array("0123456789abcdef".utf8)
-    var text: [UInt8] = []
-    text.reserveCapacity(bytes.count * 2)
-    for byte in bytes {
-      text.append(digits[Int(byte >> 4)])
-      text.append(digits[Int(byte & 15)])
+  private static func add(_ value: PostgreSQLValue, to array: inout [UInt8]) {
+    func add(_ bytes: some Collection<UInt8>) {
+      array += Self.bytes(Int32(bytes.count))
+      array += bytes
     }
-    return String(decoding: text, as: UTF8.self)
+    switch value {
+    case .null: array += bytes(-1 as Int32)
+    case .integer(let value): add(bytes(value))
+    case .text(let value): add(value.utf8)
+    case .bytes(let value): add(value)
+    case .bool(let value): add([value ? 1 : 0])
+    case .column: preconditionFailure("a column of columns")
+    }
+  }
+
+  /// As it is on the wire.
+  private static func bytes<Number: FixedWidthInteger>(_ number: Number) -> [UInt8] {
+    // Read before the call returns.
+    unsafe withUnsafeBytes(of: number.bigEndian) { unsafe Array($0) }
   }
 
   /// Hands them to `body` as libpq takes them: how many, pointers, lengths and formats. They hold for the call.

@@ -11,6 +11,9 @@ import Synchronization
 /// ```
 /// Those that are about the same rows run one after the other, each seeing those before it.
 ///
+/// Rows that several add to the same table are one statement. They are held back until anything else is sent, so that whoever asks
+/// finds them; an operation's own come in its order.
+///
 /// All of it happens on the connection's thread, within `run`: each operation is a task that stops where it asks, and that
 /// nobody else ever runs. The server gets the statements in the order in which they were asked.
 final class PostgreSQLRounds: TaskExecutor, @unchecked Sendable {
@@ -32,6 +35,10 @@ final class PostgreSQLRounds: TaskExecutor, @unchecked Sendable {
   private var held: Set<String> = []
   private var running = 0
   private var questions: [Question] = []
+  /// Rows that are to be added, by the statement that adds them.
+  private var additions: [(insert: PostgreSQLInsert, rows: [[PostgreSQLValue]])] = []
+  /// The first of them that what the running operation adds next may join: its own are sent in its order.
+  private var nextAddition = 0
   /// The first of an operation, or of what was asked: then nobody waits for answers any more, and nobody begins.
   private var failure: StorageError?
   private let jobs = Mutex<[UnownedJob]>([])
@@ -66,6 +73,7 @@ final class PostgreSQLRounds: TaskExecutor, @unchecked Sendable {
       repeat { rounds.runJobs() } while rounds.beginSome()
     } while !rounds.questions.isEmpty
     precondition(rounds.running == 0, "an operation awaited something besides its transaction")
+    rounds.sendLastAdditions()
     return End(begun: rounds.begun, left: rounds.waiting, failure: rounds.failure)
   }
 
@@ -98,6 +106,7 @@ final class PostgreSQLRounds: TaskExecutor, @unchecked Sendable {
     // Nobody else has the connection while its thread is in `run`.
     nonisolated(unsafe) let connection = connection
     Task(executorPreference: self) { [self] in
+      nextAddition = 0
       do throws(StorageError) {
         if let failure { throw failure }
         try await operation.join(unsafe connection)
@@ -127,13 +136,52 @@ final class PostgreSQLRounds: TaskExecutor, @unchecked Sendable {
     try connection.send(sql, values) { question.answer = $0 }
     questions.append(question)
     await withCheckedContinuation { question.asker = $0 }
-    // Others have used it meanwhile.
+    // Others have used them meanwhile.
     connection.operation = name
+    nextAddition = 0
     if let failure { throw failure }
     guard let answer = question.answer else {
       throw StorageError(.unavailable, operation: name, detail: "its answer is lost")
     }
     return answer
+  }
+
+  /// Has rows added, together with those of others, before anything else is sent.
+  func add(_ rows: [[PostgreSQLValue]], by insert: PostgreSQLInsert) throws(StorageError) {
+    if let failure { throw failure }
+    // The last one, so that rows of a table come in the order in which they were added, whoever added them.
+    if let place = additions.indices[nextAddition...].last(where: { additions[$0].insert === insert }),
+      !insert.collides(rows, with: additions[place].rows)
+    {
+      additions[place].rows += rows
+      nextAddition = place + 1
+    } else {
+      additions.append((insert, rows))
+      nextAddition = additions.count
+    }
+  }
+
+  /// Writes down what adds the rows of all, unless there are none.
+  func sendAdditions() throws(StorageError) {
+    guard !additions.isEmpty else { return }
+    let all = additions
+    (additions, nextAddition) = ([], 0)
+    do throws(StorageError) {
+      for (insert, rows) in all {
+        let (sql, values) = insert.statement(for: rows)
+        try connection.send(sql, values)
+      }
+    } catch {
+      // They are others' rows as well.
+      failure = failure ?? error
+      throw error
+    }
+  }
+
+  private func sendLastAdditions() {
+    guard failure == nil else { return }
+    // What fails is kept.
+    try? sendAdditions()
   }
 
   /// Sends what is asked and takes the answers to all of it.

@@ -10,14 +10,17 @@ package enum PostgreSQLValue: Sendable, Equatable {
   case text(String)
   case bytes([UInt8])
   case bool(Bool)
-  /// `$1::bigint[]`
-  case integers([Int64])
-  /// `$1::text[]`
-  case texts([String])
-  /// `$1::bytea[]`
-  case byteArrays([[UInt8]])
-  /// `$1::uuid[]`: sixteen bytes each.
-  case uuids([[UInt8]])
+  /// An array of a column's values, each of its kind or NULL: `$1::bigint[]`.
+  case column(PostgreSQLColumn, [PostgreSQLValue])
+
+  package static func integers(_ values: [Int64]) -> PostgreSQLValue { .column(.integer, values.map { .integer($0) }) }
+
+  package static func texts(_ values: [String]) -> PostgreSQLValue { .column(.text, values.map { .text($0) }) }
+
+  package static func byteArrays(_ values: [[UInt8]]) -> PostgreSQLValue { .column(.bytes, values.map { .bytes($0) }) }
+
+  /// Sixteen bytes each.
+  package static func uuids(_ values: [[UInt8]]) -> PostgreSQLValue { .column(.id, values.map { .bytes($0) }) }
 
   package static func integer(_ value: Int) -> PostgreSQLValue { .integer(Int64(value)) }
 
@@ -37,4 +40,24 @@ package enum PostgreSQLValue: Sendable, Equatable {
   package static func time(_ time: Timestamp) -> PostgreSQLValue { .integer(time.millisecondsSinceEpoch) }
 
   package static func id(_ id: some OpaqueID) -> PostgreSQLValue { .bytes(id.bytes) }
+}
+
+/// What a column holds. Raw values are PostgreSQL's names of the types.
+package enum PostgreSQLColumn: String, Sendable {
+  case integer = "bigint"
+  case text
+  case bytes = "bytea"
+  case id = "uuid"
+  case flag = "boolean"
+
+  /// The type's number, the same in every installation.
+  var number: Int32 {
+    switch self {
+    case .integer: 20
+    case .text: 25
+    case .bytes: 17
+    case .id: 2950
+    case .flag: 16
+    }
+  }
 }

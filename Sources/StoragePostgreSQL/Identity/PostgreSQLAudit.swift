@@ -22,43 +22,27 @@ struct PostgreSQLAudit: AuditRows {
     return db.knownChainEnd ?? end
   }
 
-  /// Nobody's id: arrays hold no NULL.
-  private static let nobody = [UInt8](repeating: 0, count: 16)
-
-  private static let insertAll = """
-    INSERT INTO audit_events (chain, seq, kind, at, sub, sid, address, detail, link)
-    SELECT $10, seq, kind, at, nullif(sub, $9), nullif(sid, $9), address, detail, link
-    FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::uuid[], $5::uuid[], $6::text[], $7::text[], $8::bytea[])
-      AS new (seq, kind, at, sub, sid, address, detail, link)
-    ORDER BY seq
-    """
-
-  // Most operations are one event; arrays cost twice as much.
-  private static let insertOne = """
-    INSERT INTO audit_events (chain, seq, kind, at, sub, sid, address, detail, link)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-    """
-
-  private func insert(_ event: AuditEvent) async throws(StorageError) {
-    let note = event.note
-    try await db.execute(
-      Self.insertOne, .integer(event.chain), .integer(event.number), .text(note.kind.rawValue), .time(note.at),
-      .optional(note.subject?.bytes), .optional(note.session?.bytes), .text(note.address), .text(note.detail),
-      .bytes(event.link))
-  }
+  // In the order of the chain, which that of the places is then as well.
+  private static let insert = PostgreSQLInsert(
+    into: "audit_events",
+    [
+      "chain": .integer, "seq": .integer, "kind": .text, "at": .integer, "sub": .id, "sid": .id, "address": .text,
+      "detail": .text, "link": .bytes,
+    ],
+    by: "chain, seq")
 
   func insert(_ events: [AuditEvent]) async throws(StorageError) {
-    guard let chain = events.first?.chain, let last = events.last else { return }
+    guard let last = events.last else { return }
     db.chainEnds(at: AuditEnd(last))
-    if events.count == 1 { return try await insert(last) }
-    try await db.execute(
-      Self.insertAll,
-      .integers(events.map(\.number)), .texts(events.map(\.note.kind.rawValue)),
-      .integers(events.map(\.note.at.millisecondsSinceEpoch)),
-      .uuids(events.map { $0.note.subject?.bytes ?? Self.nobody }),
-      .uuids(events.map { $0.note.session?.bytes ?? Self.nobody }), .texts(events.map(\.note.address)),
-      .texts(events.map(\.note.detail)), .byteArrays(events.map(\.link)), .bytes(Self.nobody), .integer(chain)
-    )
+    try await db.add(
+      events.map { event in
+        let note = event.note
+        return [
+          .integer(event.chain), .integer(event.number), .text(note.kind.rawValue), .time(note.at),
+          .optional(note.subject?.bytes), .optional(note.session?.bytes), .text(note.address), .text(note.detail),
+          .bytes(event.link),
+        ]
+      }, by: Self.insert)
   }
 
   // From chain to chain by the index, and of each the last row.

@@ -80,14 +80,15 @@ struct PostgreSQLDevices: DeviceRows {
     return label?.flatMap { DisplayText($0) }
   }
 
-  func put(
-    _ device: DeviceRegistration, counter: ProofCounter?, newGuest guest: SubjectID?, at now: Timestamp
-  ) async throws(StorageError) {
-    try await db.execute(
-      """
-      INSERT INTO devices (key_thumbprint, public_key_x, public_key_y, device_id, label, platform, os_version,
-        app_version, reinstalled_at, proof_counter, proof_window, created_at, last_seen_at, guest_sub)
-      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+  private static let put = PostgreSQLInsert(
+    into: "devices",
+    [
+      "key_thumbprint": .text, "public_key_x": .bytes, "public_key_y": .bytes, "device_id": .text, "label": .text,
+      "platform": .text, "os_version": .text, "app_version": .text, "reinstalled_at": .integer,
+      "proof_counter": .integer, "proof_window": .integer, "created_at": .integer, "last_seen_at": .integer,
+      "guest_sub": .id,
+    ],
+    orElse: """
       ON CONFLICT (key_thumbprint) DO UPDATE SET
         device_id = excluded.device_id,
         label = coalesce(excluded.label, devices.label),
@@ -99,7 +100,12 @@ struct PostgreSQLDevices: DeviceRows {
         proof_window = coalesce(excluded.proof_window, devices.proof_window),
         last_seen_at = excluded.last_seen_at,
         guest_sub = coalesce(excluded.guest_sub, devices.guest_sub)
-      """,
+      """)
+
+  func put(
+    _ device: DeviceRegistration, counter: ProofCounter?, newGuest guest: SubjectID?, at now: Timestamp
+  ) async throws(StorageError) {
+    let row: [PostgreSQLValue] = [
       .text(device.keyThumbprint),
       .bytes(device.publicKeyX),
       .bytes(device.publicKeyY),
@@ -108,9 +114,14 @@ struct PostgreSQLDevices: DeviceRows {
       .optional(device.platform?.description),
       .optional(device.osVersion?.description),
       .optional(device.appVersion?.description),
-      device.isReinstalled ? .time(now) : .null, .optional(counter?.highest),
-      .optional(counter.map { Int64(bitPattern: $0.seen) }), .time(now), .time(now), .optional(guest?.bytes)
-    )
+      device.isReinstalled ? .time(now) : .null,
+      .optional(counter?.highest),
+      .optional(counter.map { Int64(bitPattern: $0.seen) }),
+      .time(now),
+      .time(now),
+      .optional(guest?.bytes),
+    ]
+    try await db.add([row], by: Self.put)
   }
 
   func change(_ keyThumbprint: String, guest: SubjectID?) async throws(StorageError) {

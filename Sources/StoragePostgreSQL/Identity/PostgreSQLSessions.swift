@@ -16,11 +16,15 @@ struct PostgreSQLSessions: SessionRows {
     WHERE sub = $1 AND ended_at IS NULL AND idle_expires_at > $2 AND absolute_expires_at > $2
     ORDER BY began_at DESC, sid DESC LIMIT $3
     """
-  private static let insertOne = """
-    INSERT INTO sessions (\(columns), ended_in)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-      CASE WHEN $17::bigint IS NOT NULL THEN \(thisTransaction) END)
-    """
+  private static let insert = PostgreSQLInsert(
+    into: "sessions",
+    [
+      "sid": .id, "sub": .id, "is_guest": .flag, "client_id": .text, "scope": .text, "method": .text,
+      "device_key": .text, "device_label": .text, "device_platform": .text, "bound_key": .text,
+      "refresh_seed": .bytes, "authenticated_at": .integer, "generation": .integer, "rotated_at": .integer,
+      "idle_expires_at": .integer, "absolute_expires_at": .integer, "confirmed_at": .integer, "began_at": .integer,
+      "proven_by": .text,
+    ])
   private static let thisTransaction = PostgreSQLConnection.thisTransaction
   private static let setEnded = "UPDATE sessions SET ended_at = $1, end_reason = $2, ended_in = \(thisTransaction)"
 
@@ -51,17 +55,19 @@ struct PostgreSQLSessions: SessionRows {
   }
 
   func insert(_ session: Session) async throws(StorageError) {
-    try await db.execute(
-      Self.insertOne,
+    let row: [PostgreSQLValue] = [
       .id(session.id), .id(session.subject), .boolean(session.isGuest), .text(session.client.description),
       .text(session.scope.description), .text(session.method.rawValue), .optional(session.device.keyThumbprint),
       .optional(session.device.label?.description), .optional(session.device.platform?.description),
       .optional(session.boundKeyThumbprint), .bytes(session.refreshSeed.exposed), .time(session.authenticatedAt),
       .integer(session.family.generation), .time(session.family.rotatedAt), .time(session.family.idleExpiry),
-      .time(session.family.absoluteExpiry), .optional(session.ended?.at.millisecondsSinceEpoch),
-      .optional(session.ended?.why.rawValue), .optional(session.confirmedAt?.millisecondsSinceEpoch),
-      .time(session.beganAt), .optional(session.provenBy?.rawValue)
-    )
+      .time(session.family.absoluteExpiry), .optional(session.confirmedAt?.millisecondsSinceEpoch),
+      .time(session.beganAt), .optional(session.provenBy?.rawValue),
+    ]
+    try await db.add([row], by: Self.insert)
+    guard let ending = session.ended else { return }
+    try await db.execute(
+      "\(Self.setEnded) WHERE sid = $3", .time(ending.at), .integer(ending.why.rawValue), .id(session.id))
   }
 
   func changeFamily(of session: Session) async throws(StorageError) {

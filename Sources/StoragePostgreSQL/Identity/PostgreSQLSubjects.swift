@@ -40,12 +40,15 @@ struct PostgreSQLSubjects: SubjectRows {
     )
   }
 
+  private static let insert = PostgreSQLInsert(
+    into: "subjects",
+    [
+      "sub": .id, "kind": .integer, "merged_into": .id, "nickname": .text, "avatar_url": .text, "locale": .text,
+      "created_at": .integer, "last_seen_at": .integer,
+    ])
+
   func insert(_ subject: Subject) async throws(StorageError) {
-    try await db.execute(
-      """
-      INSERT INTO subjects (sub, kind, merged_into, nickname, avatar_url, locale, created_at, last_seen_at)
-      VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-      """,
+    let row: [PostgreSQLValue] = [
       .bytes(subject.id.bytes),
       .integer(Self.code(subject.kind)),
       .optional(Self.mergedInto(subject.kind)?.bytes),
@@ -53,8 +56,9 @@ struct PostgreSQLSubjects: SubjectRows {
       .optional(subject.profile.avatarURL),
       .optional(subject.profile.locale?.description),
       .time(subject.createdAt),
-      .time(subject.createdAt)
-    )
+      .time(subject.createdAt),
+    ]
+    try await db.add([row], by: Self.insert)
   }
 
   func change(_ subject: Subject, usedAt now: Timestamp) async throws(StorageError) {

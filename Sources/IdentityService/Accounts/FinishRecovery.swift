@@ -26,8 +26,9 @@ extension AccountHandlers {
     guard let otp = request.otp else { throw .invalid("otp", "is missing") }
     let new = try RequestFields.newPassword(request.newPassword, "new_password")
     let endsOthers = try endsOthers(request.otherSessions)
-    // A handle cannot be guessed, and its code has its own tries.
-    if otp.handle.isEmpty { try countTry(context) }
+    // Each code has its own tries, and a handle cannot be guessed; a network that presents codes without theirs for many addresses
+    // waits as well. It may do so as often as it may sign in.
+    if otp.handle.isEmpty { try recoveryTries.countCode(from: context.peer, at: clock.now()) }
     let requester = Requester(provenKey: provenKey, source: context.source)
     let shown = try await PresentedCode(otp, "otp", evidence.codes, by: requester, for: .recovery)
     guard let account = shown.account else { throw .codeVoid }
@@ -42,17 +43,5 @@ extension AccountHandlers {
         now: clock.now()
       ))
     return IdentityV1.FinishRecoveryResponse(sessionsEnded: ended)
-  }
-
-  /// Each code has its own tries; a network that presents codes for many addresses, without the handle that each was sent with,
-  /// waits as well. It may do so as often as it may sign in.
-  private func countTry(_ context: ServerContext) throws(RPCError) {
-    guard let wait = recoveryTries.wait(from: context.peer, at: clock.now()) else { return }
-    throw RPCError(
-      .resourceExhausted,
-      "too many codes were presented from this network",
-      reason: "TOO_MANY_ATTEMPTS",
-      retryAfter: wait
-    )
   }
 }

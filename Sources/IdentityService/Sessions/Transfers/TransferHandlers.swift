@@ -33,13 +33,7 @@ package struct TransferHandlers: IdentityV1.TransferService, Deciding {
 
   /// Counts somebody who presents a code: those who are not signed in may only guess so often.
   func countTry(_ context: ServerContext) throws(RPCError) {
-    guard let wait = transferTries.wait(from: context.peer, at: clock.now()) else { return }
-    throw RPCError(
-      .resourceExhausted,
-      "too many codes were presented from this network",
-      reason: "TOO_MANY_ATTEMPTS",
-      retryAfter: wait
-    )
+    try transferTries.countCode(from: context.peer, at: clock.now())
   }
 }
 

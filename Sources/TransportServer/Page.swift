@@ -132,6 +132,10 @@ struct PageTable: Sendable {
   /// Answers a request, also one that no page is for.
   func answer(_ request: PageRequest) async -> PageResponse {
     if let preflight = cors.preflight(request) { return preflight }
+    // What only reads is read as any link is followed.
+    guard ["GET", "HEAD"].contains(request.method) || !cors.isForeign(request) else {
+      return PageResponse(status: 403, text: "another site's page may not ask for this\n")
+    }
     var response = await pageAnswer(request)
     response.headers += cors.fields(origin: request.header("origin"))
     return response

@@ -52,4 +52,30 @@ struct CORSPolicyTests {
     #expect(ask("x", method: "DELETE")?.status == 403)
     #expect(policy.preflight(PageRequest(method: "GET", path: "/", peerAddress: "")) == nil)
   }
+
+  @Test("What another site's page sends is not taken, unless that site is listed; what it links to is read")
+  func foreign() async throws {
+    let policy = try #require(CORSPolicy(allowing: ["https://a.example"]))
+    let pages = [
+      Page("POST", "/x") { _ in PageResponse(text: "taken") }, Page("GET", "/x") { _ in PageResponse(text: "read") },
+    ]
+    func status(_ method: String, _ site: String?, _ origin: String?, _ policy: CORSPolicy) async -> Int {
+      let fields = [("sec-fetch-site", site), ("origin", origin)]
+      let headers = fields.compactMap { name, value in value.map { (name: name, value: $0) } }
+      let request = PageRequest(method: method, path: "/x", headers: headers, peerAddress: "")
+      return await PageTable(pages, cors: policy).answer(request).status
+    }
+    for site in ["cross-site", "same-site", "anything"] {
+      #expect(await status("POST", site, "https://evil.example", policy) == 403)
+      #expect(await status("POST", site, "null", policy) == 403)
+      #expect(await status("POST", site, nil, policy) == 403)
+      #expect(await status("POST", site, "https://a.example", policy) == 200)
+      #expect(await status("POST", site, "https://a.example", .none) == 403)
+      #expect(await status("GET", site, "https://evil.example", policy) == 200)
+      #expect(await status("HEAD", site, nil, policy) == 200)
+    }
+    for site in ["same-origin", "none", nil] {
+      #expect(await status("POST", site, "https://own.example", policy) == 200)
+    }
+  }
 }

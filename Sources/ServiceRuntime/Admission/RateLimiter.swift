@@ -1,3 +1,4 @@
+internal import Callers
 package import LatchkeyModel
 internal import Synchronization
 
@@ -7,6 +8,9 @@ internal import Synchronization
 /// One number a key (the generic cell rate algorithm): the time at which the key would be back to nothing spent. Keys
 /// that are back to nothing say nothing and are dropped, so memory follows who is active. ``SpentTable`` says what
 /// becomes of those that come when `capacity` keys are active: they are served, and no key gets more than its rate.
+///
+/// What other modules call is compiled for each kind of key that many come with: what is compiled for any kind takes
+/// five times as long, while all others wait.
 package final class RateLimiter<Key: LimitedKey>: Sendable {
   private let rate: Rate
   private let instances: InstanceCount
@@ -26,6 +30,9 @@ package final class RateLimiter<Key: LimitedKey>: Sendable {
   }
 
   /// Spends one event of `key`. Returns how long to wait instead when there is none left; nothing is spent then.
+  @specialized(where Key == NetworkAddress)
+  @specialized(where Key == SubjectID)
+  @specialized(where Key == String)
   package func spend(_ key: Key, at now: Timestamp) -> Duration? {
     let now = now.millisecondsSinceEpoch
     let (step, window) = times
@@ -41,6 +48,9 @@ package final class RateLimiter<Key: LimitedKey>: Sendable {
 
   /// Counts an event whether it is allowed or not. Returns how many events above its rate the key is, of the rate of all
   /// instances, so that it does not get less for who asks one of many; 1 for one that cannot be remembered.
+  @specialized(where Key == NetworkAddress)
+  @specialized(where Key == SubjectID)
+  @specialized(where Key == String)
   package func excess(_ key: Key, at now: Timestamp) -> Int64 {
     let now = now.millisecondsSinceEpoch
     let (step, window) = times
@@ -55,6 +65,9 @@ package final class RateLimiter<Key: LimitedKey>: Sendable {
   }
 
   /// Gives back an event that turned out not to count.
+  @specialized(where Key == NetworkAddress)
+  @specialized(where Key == SubjectID)
+  @specialized(where Key == String)
   package func refund(_ key: Key, at now: Timestamp) {
     let step = times.step
     state.withLock { state in state.refund(key, step, at: now.millisecondsSinceEpoch) }

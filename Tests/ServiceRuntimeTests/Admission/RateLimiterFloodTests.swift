@@ -14,7 +14,7 @@ import Testing
     let row: Int
     let number: Int?
 
-    var wider: [Seat] { number == nil ? [] : [Seat(row: row, number: nil)] }
+    func wider(_ level: Int) -> Seat? { number == nil || level > 0 ? nil : Seat(row: row, number: nil) }
   }
 
   /// An IPv6 /64: the first /48 of 2001:db8::/32 has those below 65,536.
@@ -90,6 +90,21 @@ import Testing
     #expect(allowed(large + carrier, limiter, at: start) == 60 * 980)
     #expect(allowed((960..<1100).map { subnet($0 << 16) }, limiter, at: start) < 60 * 140)
     #expect(limiter.spend(.v4(0x0A00_FFFF), at: start) == nil)
+  }
+
+  @Test("R26: a crowd that has a twentieth of a large table is found, and nobody beside it is counted with it")
+  func crowdOfMany() {
+    let limiter = RateLimiter<NetworkAddress>(Rate(2, per: .seconds(3600)), capacity: 16_384)
+    for number in 0..<16_384 {
+      // All others are of a /32 each.
+      let key = number % 20 == 0 ? subnet(number) : NetworkAddress.v6(UInt64(number) << 32, 0)
+      for _ in 0..<2 { _ = limiter.spend(key, at: start) }
+    }
+    #expect(limiter.rememberedKeys == 16_384)
+    #expect(limiter.spend(.v4(0x0A00_0000), at: start) == nil)
+    #expect(limiter.rememberedKeys == 16_384 - 820 + 1)
+    #expect(limiter.spend(subnet(60_001), at: start) == .seconds(1800))
+    #expect(limiter.spend(subnet(65_536), at: start) == nil)
   }
 
   @Test("S15: accounts that take all places leave others their tries, and get none by being driven out")

@@ -1,6 +1,22 @@
 import LatchkeyModel
 import Storage
 
+/// Whether there is an offer behind the hash of a code or reference, redeemed or not: a look that spares a change where
+/// there is none.
+package struct IsTransferKnown: IdentityOperation {
+  package static let name = "look for a transfer"
+
+  package var secretHash: [UInt8]
+
+  package init(_ secretHash: [UInt8]) {
+    self.secretHash = secretHash
+  }
+
+  package func run(in rows: some IdentityTransaction) async throws(StorageError) -> Bool {
+    try await rows.transfers.find(secretHash) != nil
+  }
+}
+
 /// A device that proved its key presents a code, and gets a session of whoever offered themselves. The same device with the
 /// same challenge is answered the same while the offer would hold.
 package struct RedeemTransfer: IdentityCommand {

@@ -30,6 +30,11 @@ package final class NetworkTally: Sendable {
     network(peer).flatMap { limiter.spend($0, at: now) }
   }
 
+  /// Takes back an event that turned out not to count.
+  package func refund(to peer: Peer, at now: Timestamp) {
+    if let network = network(peer) { limiter.refund(network, at: now) }
+  }
+
   package var countedNetworks: Int { limiter.rememberedKeys }
 
   private func network(_ peer: Peer) -> NetworkAddress? {

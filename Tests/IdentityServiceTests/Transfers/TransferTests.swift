@@ -2,6 +2,9 @@ import Cryptography
 import GRPC
 import LatchkeyModel
 import LatchkeyProtos
+import Storage
+import StorageSQLite
+import Synchronization
 import TestSupport
 import Testing
 
@@ -230,6 +233,87 @@ struct TransferTests {
     #expect(refusal?.details.retryAfter != nil)
   }
 
+  @Test("D8: who guesses codes keeps nobody of their network from a QR code's, and right codes count for nobody")
+  func sharedNetwork() async throws {
+    let harness = try await IdentityHarness()
+    let device = try TestDevice()
+    let guest = try await harness.issueGuest(device)
+    let offer = try await create(harness, guest.tokens)
+    func inspect(
+      _ secret: IdentityV1.InspectTransferRequest.Secret
+    ) async throws -> IdentityV1.InspectTransferResponse {
+      try await harness.transfers.inspectTransfer(IdentityV1.InspectTransferRequest(secret: secret))
+    }
+    for _ in 0...Limits.transferTriesPerHour {
+      _ = try await inspect(.code(offer.code))
+      await expectRefusal(.failedPrecondition, "TRANSFER_SAME_DEVICE") {
+        try await redeem(harness, device, code: offer.code, keepOld: true)
+      }
+    }
+    for _ in 0..<Limits.transferTriesPerHour {
+      await expectRefusal(.notFound, "TRANSFER_NOT_FOUND") { try await inspect(.code("BBBBBBBBBBBBBBBB")) }
+    }
+    await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") { try await inspect(.code(offer.code)) }
+    await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") {
+      try await redeem(harness, try TestDevice(), code: offer.code, keepOld: true)
+    }
+    let seen = try await inspect(.qrPayload(offer.qrPayload))
+    #expect(seen.isGuest)
+    let new = try await requestByQR(harness, try TestDevice(), offer.qrPayload)
+    let moved = try await harness.transfers.redeemTransfer(new)
+    #expect(moved.subject == guest.subject)
+  }
+
+  @Test("D8, R26: a QR code's content that nobody made is looked for as often as it comes, and changes nothing")
+  func unknownPayload() async throws {
+    let folder = try TemporaryFolder()
+    let database = try SQLiteDatabase.open(path: "\(folder.path)/identity.db", schema: .identity, isPatient: true)
+    let storage = CountedStorage(SQLiteIdentityStorage(database))
+    let harness = try await IdentityHarness(folder: folder, storage: storage)
+    let payload = TransferPayload(
+      issuer: harness.core.tokens.issuer, reference: QRReference(from: harness.core.random)
+    ).text
+    let made = try await requestByQR(harness, try TestDevice(), payload)
+    let before = storage.changes
+    for _ in 0...Limits.transferTriesPerHour {
+      await expectRefusal(.notFound, "TRANSFER_NOT_FOUND") {
+        try await harness.transfers.inspectTransfer(IdentityV1.InspectTransferRequest(secret: .qrPayload(payload)))
+      }
+      await expectRefusal(.notFound, "TRANSFER_NOT_FOUND") { try await harness.transfers.redeemTransfer(made) }
+    }
+    #expect(storage.changes == before)
+    await database.close()
+  }
+
+  @Test("D8: a typed code that comes as a QR code's content is none, so that each guess at one counts")
+  func typedAsPayload() async throws {
+    let harness = try await IdentityHarness()
+    let guest = try await harness.issueGuest(try TestDevice())
+    let offer = try await create(harness, guest.tokens)
+    let letters = offer.code.utf8.filter { $0 != UInt8(ascii: "-") }
+    let payload = "\(harness.core.tokens.issuer)/t/1/\(Base64URL.encode(Array(letters)))"
+    await expectRefusal(.notFound, "TRANSFER_NOT_FOUND") {
+      try await harness.transfers.inspectTransfer(IdentityV1.InspectTransferRequest(secret: .qrPayload(payload)))
+    }
+    let made = try await requestByQR(harness, try TestDevice(), payload)
+    await expectRefusal(.notFound, "TRANSFER_NOT_FOUND") { try await harness.transfers.redeemTransfer(made) }
+    let moved = try await redeem(harness, try TestDevice(), code: offer.code, keepOld: true)
+    #expect(moved.subject == guest.subject)
+  }
+
+  private func requestByQR(
+    _ harness: IdentityHarness, _ device: TestDevice, _ payload: String
+  ) async throws -> IdentityV1.RedeemTransferRequest {
+    let challenge = try await harness.challenge(for: device)
+    return IdentityV1.RedeemTransferRequest(
+      secret: .qrPayload(payload),
+      clientID: device.clientID,
+      device: try device.issueRequest(challenge).device,
+      challenge: challenge,
+      proof: try device.sign("latchkey-transfer-proof-v1", [device.clientID, device.deviceID, challenge, payload])
+    )
+  }
+
   @Test("S18: a moved account's session is unconfirmed where the old device stayed, and the owner's where it gave way")
   func unconfirmed() async throws {
     let harness = try await IdentityHarness()
@@ -268,5 +352,28 @@ struct TransferTests {
     }
     let moved = try await redeem(harness, try TestDevice(), code: offer.code, keepOld: false)
     #expect(moved.subject == guest.subject)
+  }
+}
+
+/// An engine that counts what is asked of it as a change.
+private final class CountedStorage: IdentityStorage {
+  private let near: SQLiteIdentityStorage
+  private let count = Mutex(0)
+
+  init(_ near: SQLiteIdentityStorage) { self.near = near }
+
+  var changes: Int { count.withLock { $0 } }
+
+  func write<Operation: IdentityOperation>(
+    _ operation: Operation
+  ) async throws(StorageError) -> Operation.Outcome {
+    count.withLock { $0 += 1 }
+    return try await near.write(operation)
+  }
+
+  func read<Operation: IdentityOperation>(
+    _ operation: Operation
+  ) async throws(StorageError) -> Operation.Outcome {
+    try await near.read(operation)
   }
 }

@@ -17,9 +17,11 @@ extension TransferHandlers {
       case .qrPayload(let payload): try hash(payload: payload)
       case nil: throw .invalid("secret", "is missing: send code or qr_payload")
       }
-    try countTry(context)
+    let isTyped = if case .code? = request.secret { true } else { false }
+    if isTyped { try countTry(context) }
     let now = clock.now()
     guard let found = try await look(FindTransfer(hash, at: now)) else { throw .transferNotFound }
+    if isTyped { giveBackTry(context) }
     return IdentityV1.InspectTransferResponse(
       isGuest: found.isGuest,
       accountMask: try await look(FindMask(of: found.subject)),

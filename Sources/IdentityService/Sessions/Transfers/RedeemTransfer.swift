@@ -37,7 +37,8 @@ extension TransferHandlers {
     case nil: throw .invalid("secret", "is missing: send code or qr_payload")
     }
     let issuing = try tokens.issuing()
-    try countTry(context)
+    let isTyped = if case .code? = request.secret { true } else { false }
+    if isTyped { try countTry(context) }
     let proven = try ProvenDevice(
       request.device,
       client: client,
@@ -52,6 +53,7 @@ extension TransferHandlers {
         [client.description, deviceID.description, request.challenge, secret]
       )
     }
+    guard try await look(IsTransferKnown(hash)) else { throw .transferNotFound }
     let redemption = RedeemTransfer(
       secretHash: hash,
       device: proven.device,
@@ -70,7 +72,9 @@ extension TransferHandlers {
         random: random
       )
     )
-    return try answer(try await perform(redemption), issuing, at: now)
+    let outcome = try await perform(redemption)
+    if isTyped, outcome != .unknown { giveBackTry(context) }
+    return try answer(outcome, issuing, at: now)
   }
 
   private func answer(

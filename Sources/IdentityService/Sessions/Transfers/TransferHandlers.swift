@@ -27,13 +27,24 @@ package struct TransferHandlers: IdentityV1.TransferService, Deciding {
     guard let payload = TransferPayload(reading: payload, issuer: tokens.issuer) else {
       throw .invalid("qr_payload", "is no transfer's code of this installation")
     }
-    try cell.requireSame(payload.reference.cell)
-    return SHA256Hash.hash(payload.reference.bytes)
+    let reference = payload.reference
+    try cell.requireSame(reference.cell)
+    // Offers are found by either hash: a typed code in a reference's place would be a guess that nobody counts. A
+    // reference that reads as one is drawn with a chance of 2e-18.
+    let typed = TransferCode(typed: String(decoding: reference.bytes, as: UTF8.self))
+    if let typed, typed.bytes == reference.bytes { throw .transferNotFound }
+    return SHA256Hash.hash(reference.bytes)
   }
 
-  /// Counts somebody who presents a code: those who are not signed in may only guess so often.
+  /// Counts somebody who types a code: those who are not signed in may only guess so often. A QR code's content cannot
+  /// be guessed and is not counted: nobody else of the same network keeps it from being presented.
   func countTry(_ context: ServerContext) throws(RPCError) {
     try transferTries.countCode(from: context.peer, at: clock.now())
+  }
+
+  /// The code that was typed is one.
+  func giveBackTry(_ context: ServerContext) {
+    transferTries.refund(to: context.peer, at: clock.now())
   }
 }
 

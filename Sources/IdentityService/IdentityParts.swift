@@ -98,13 +98,17 @@ struct IdentityParts: Sendable {
     key: RedactedSecret
   ) -> OneTimeCodes {
     let (surroundings, policy) = (resources.surroundings, OneTimeCodePolicy())
+    let exempt = configuration.service[CommonKeys.exemptNetworks]
+    let instances = InstanceCount(resources.membership)
     return OneTimeCodes(
       mint: CodeMint(key: key, random: surroundings.random),
       policy: policy,
       domain: domain,
       sends: CallAdmission(
-        "otp", perHour: configuration.codesPerHour, exempt: configuration.service[CommonKeys.exemptNetworks],
-        among: InstanceCount(resources.membership), challenges: challenges),
+        "otp", perHour: configuration.codesPerHour, exempt: exempt, among: instances, challenges: challenges),
+      // As often as it may sign in.
+      recoverers: NetworkTally(configuration.signInsPerHour, per: .seconds(3600), exempt: exempt, among: instances),
+      presenters: NetworkTally(configuration.signInsPerHour, per: .seconds(3600), exempt: exempt, among: instances),
       courier: CodeCourier(resources.codeSink, clock: surroundings.clock, logger: surroundings.logger) { code in
         // A code that stays is one that nobody has: it waits out its time.
         try? await domain.perform(WithdrawCode(code, under: policy, at: surroundings.clock.now()))

@@ -59,7 +59,6 @@ package struct IdentityRooms: Sendable {
       domain: domain, evidence: evidence, reauthentication: parts.reauthentication, notices: parts.notices,
       surroundings: surroundings)
     accounts = AccountHandlers(
-      recoveryTries: NetworkTally(configuration.signInsPerHour, per: .seconds(3600), exempt: exempt, among: instances),
       domain: domain, evidence: evidence, reauthentication: parts.reauthentication, removal: parts.removal,
       notices: parts.notices,
       callers: callers, surroundings: surroundings)

@@ -159,6 +159,33 @@ struct AttemptTests {
     #expect(try await present(43, second.handleHash, by: here) == .void)
   }
 
+  @Test("R54: a code is found by its handle while it may be tried, for the address that it was sent to and no other")
+  func find() async throws {
+    let here = Requester(source: "192.0.2.9")
+    func isFound(_ handle: [UInt8], of identifier: [UInt8] = [1]) async throws -> Bool {
+      try await world.domain.perform(FindCode(identifierHash: identifier, handleHash: handle, at: world.now))
+    }
+    let first = code(42)
+    _ = try await issue(first, by: here)
+    var found = try await [isFound(first.handleHash), isFound(first.handleHash, of: [2]), isFound([9]), isFound([])]
+    #expect(found == [true, false, false, false])
+    for _ in 0..<5 { _ = try await present(7, first.handleHash, by: here) }
+    world.clock.advance(by: policy.resendAfter)
+    let second = code(43)
+    _ = try await issue(second, by: here)
+    found = try await [isFound(first.handleHash), isFound(second.handleHash)]
+    #expect(found == [false, true])
+    for _ in 0..<5 { _ = try await present(7, second.handleHash, by: here) }
+    found = try await [isFound(second.handleHash)]
+    world.clock.advance(by: policy.resendAfter)
+    let third = code(44)
+    _ = try await issue(third, by: here)
+    found.append(try await isFound(third.handleHash))
+    world.clock.advance(by: policy.lifetime)
+    found.append(try await isFound(third.handleHash))
+    #expect(found == [false, true, false])
+  }
+
   @Test("Whoever guesses from elsewhere without the handle leaves the requester's tries alone")
   func elsewhere() async throws {
     let (here, there) = (Requester(source: "192.0.2.9"), Requester(source: "198.51.100.1"))

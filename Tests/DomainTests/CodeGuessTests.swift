@@ -49,6 +49,21 @@ struct CodeGuessTests {
     #expect(try await world.triesElsewhere() == before)
   }
 
+  @Test("R24: a right code that is refused leaves no try, however many codes it was compared with")
+  func refusedMatch() async throws {
+    let sent = try await world.sendCode(42, to: "192.0.2.9")
+    for number in 0..<5 { _ = try await world.sendCode(1, to: "198.51.100.\(number)") }
+    // More often than wrong tries are free.
+    for _ in 0..<12 {
+      let outcome = try await world.guessCode(42, from: "203.0.113.1", settling: .notMade)
+      #expect(outcome == .holds(sent))
+    }
+    // Of wrong ones all stay.
+    for _ in 0..<2 { _ = try await world.guessCode(7, from: "203.0.113.1") }
+    let waits = try await world.guessCode(42, from: "203.0.113.1") == nil
+    #expect(waits)
+  }
+
   @Test("R24: where strangers' tries are used up, what a known network asked for is compared before strangers' codes")
   func knownFirst() async throws {
     let ada = try await world.account("ada").session.subject
@@ -121,8 +136,11 @@ extension World {
   }
 
   /// What comes of a guess without a handle, as the service makes it; nil where it has to wait.
+  ///
+  /// - Parameter result: what becomes of the try of a right one.
   func guessCode(
-    _ digits: UInt8, from network: String, of account: SubjectID? = nil
+    _ digits: UInt8, from network: String, of account: SubjectID? = nil,
+    settling result: SettleAttempt.Result = .succeeded
   ) async throws -> PresentCode.Outcome? {
     guard let counted = try await countGuess(from: network, of: account) else { return nil }
     var guess = PresentCode(
@@ -131,7 +149,7 @@ extension World {
     guess.counted = counted
     do throws(StorageError) {
       let outcome = try await domain.perform(guess)
-      if case .holds = outcome { try await domain.perform(SettleAttempt(counted, .succeeded)) }
+      if case .holds = outcome { try await domain.perform(SettleAttempt(counted, result)) }
       return outcome
     } catch {
       if let settle = SettleAttempt(counted, after: error) { try await domain.perform(settle) }

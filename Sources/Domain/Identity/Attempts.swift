@@ -57,6 +57,20 @@ package struct CountedAttempt: Sendable, Equatable {
     return more
   }
 
+  /// Takes those off again in the transaction that counted them: what they went with was right.
+  func takeBack(_ more: Int64, in rows: some IdentityTransaction) async throws(StorageError) {
+    guard more > 0 else { return }
+    for share in shares {
+      guard var tries = try await rows.attempts.lock(attempt.targetHash, share) else { continue }
+      tries.failures -= more
+      if tries.failures > 0 {
+        try await rows.attempts.put(tries, attempt.targetHash, share)
+      } else {
+        try await rows.attempts.remove(attempt.targetHash, share)
+      }
+    }
+  }
+
   /// What of a share's count the try leaves when it was not made. Those that came since stay, with their time.
   fileprivate func taken(offShare share: String, _ counted: CountedTries) -> CountedTries? {
     guard counted.failures > 1 else { return nil }

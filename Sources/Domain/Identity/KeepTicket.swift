@@ -27,6 +27,8 @@ package struct KeepTicket: IdentityCommand {
     /// The challenge was answered before.
     case challengeUsed
     case guestGone
+    /// Somebody who runs the service keeps the account out.
+    case disabled
   }
 
   package func decide(
@@ -38,6 +40,7 @@ package struct KeepTicket: IdentityCommand {
       return .credentialChanged
     }
     if let challenge, try await rows.challenges.isUsed(challenge) { return .challengeUsed }
+    if presented.owner?.isDisabled == true { return .disabled }
     if case .code(_, _, let code) = proof, try await !rows.codes.spend(code, at: now) { return .credentialChanged }
     if let challenge { _ = try await rows.challenges.insert(challenge) }
     var ticket = ticket

@@ -109,6 +109,30 @@ package struct WithdrawCode: IdentityCommand {
   }
 }
 
+/// Whether there is a code that may be tried, with the handle that somebody says. It changes nothing, and is a command
+/// because codes are looked at under their lock alone.
+package struct FindCode: IdentityCommand {
+  package static let name = "find a one-time code"
+
+  package var identifierHash: [UInt8]
+  package var handleHash: [UInt8]
+  package var now: Timestamp
+
+  package init(identifierHash: [UInt8], handleHash: [UInt8], at now: Timestamp) {
+    self.identifierHash = identifierHash
+    self.handleHash = handleHash
+    self.now = now
+  }
+
+  package func decide(
+    in rows: some IdentityTransaction, noting changes: inout SessionChanges
+  ) async throws(StorageError) -> Bool {
+    try await rows.codes.lockAll(of: identifierHash).contains {
+      $0.code.handleHash == handleHash && $0.expiry > now && $0.attemptsLeft > 0
+    }
+  }
+}
+
 /// Somebody presents a code; one that is not right costs a try. A right one stays until it is spent.
 package struct PresentCode: IdentityCommand {
   package static let name = "present a one-time code"
@@ -178,6 +202,7 @@ package struct PresentCode: IdentityCommand {
     }
     guard let match = compared.first(where: holds) else { return .wrong(attemptsLeft: left - 1) }
     for other in compared { try await rows.codes.put(other) }
+    try await counted?.takeBack(more, in: rows)
     return .holds(match.code)
   }
 

@@ -5,8 +5,6 @@ import LatchkeyProtos
 
 /// Answers `latchkey.identity.v1.AccountService`, one file for each method.
 package struct AccountHandlers: IdentityV1.AccountService, Deciding {
-  /// Counts those who present codes to recover.
-  let recoveryTries: NetworkTally
   let domain: IdentityDomain
   let evidence: Evidence
   let reauthentication: Reauthentication

@@ -26,22 +26,22 @@ extension AccountHandlers {
     guard let otp = request.otp else { throw .invalid("otp", "is missing") }
     let new = try RequestFields.newPassword(request.newPassword, "new_password")
     let endsOthers = try endsOthers(request.otherSessions)
-    // Each code has its own tries, and a handle cannot be guessed; a network that presents codes without theirs for many addresses
-    // waits as well. It may do so as often as it may sign in.
-    if otp.handle.isEmpty { try recoveryTries.countCode(from: context.peer, at: clock.now()) }
     let requester = Requester(provenKey: provenKey, source: context.source)
-    let shown = try await PresentedCode(otp, "otp", evidence.codes, by: requester, for: .recovery)
-    guard let account = shown.account else { throw .codeVoid }
-    let ended = try await change(
-      ChangePassword(
-        authority: .code(account, shown.identifier, shown.code),
-        currentHash: nil,
-        newHash: try await evidence.secrets.hash(new.secret),
-        endsOthers: endsOthers,
-        notice: NoticeID(from: random),
-        address: context.peer.address,
-        now: clock.now()
-      ))
+    let shown = try await PresentedCode(
+      otp, "otp", evidence.codes, by: requester, for: .recovery, from: context.peer)
+    let ended = try await evidence.secrets.settling(shown.counted) { () async throws(RPCError) -> Int64 in
+      guard let account = shown.account else { throw RPCError.codeVoid }
+      return try await change(
+        ChangePassword(
+          authority: .code(account, shown.identifier, shown.code),
+          currentHash: nil,
+          newHash: try await evidence.secrets.hash(new.secret),
+          endsOthers: endsOthers,
+          notice: NoticeID(from: random),
+          address: context.peer.address,
+          now: clock.now()
+        ))
+    }
     return IdentityV1.FinishRecoveryResponse(sessionsEnded: ended)
   }
 }

@@ -60,6 +60,8 @@ extension AuthHandlers {
     } catch {
       // A look at the record after anything else would be a try that nobody counts.
       guard !canBeTried || error.isOfCountedCode, let first = try await answered(replay, asked) else { throw error }
+      // The code was right when the first one spent it.
+      await asked.missed.giveBack(by: methods.evidence.secrets)
       return first
     }
     do throws(RPCError) {
@@ -95,6 +97,7 @@ extension AuthHandlers {
     let choice: Choice
     let replay: SignIn.Replay?
     let issuing: IssuingTokens
+    let missed = MissedTry()
 
     /// The session of the guest who would be told of a conflict.
     var reportedTo: SessionID? { choice == .report && message.linkTicket.isEmpty ? guest : nil }
@@ -118,7 +121,7 @@ extension AuthHandlers {
     }
     guard let presented = asked.message.method else { throw .invalid("method", "is missing") }
     let attempt = LoginAttempt(
-      client: asked.client, guest: asked.guest, provenKey: asked.boundKey, source: context.source)
+      client: asked.client, guest: asked.guest, provenKey: asked.boundKey, source: context.source, missed: asked.missed)
     return .credential(try await methods.verify(presented, attempt))
   }
 
@@ -170,11 +173,18 @@ extension AuthHandlers {
       source: context.source,
       replay: asked.replay
     )
+    // Settled before all that takes time and changes nothing of it: until then it counts as a wrong try.
+    let begun = try await methods.evidence.secrets.settling(login?.counted) { () async throws(RPCError) -> SignedIn in
+      try await begin(signIn)
+    }
+    let answer = try await answer(begun, asked, at: now)
+    await login?.afterwards()
+    return answer
+  }
+
+  private func begin(_ signIn: SignIn) async throws(RPCError) -> SignedIn {
     switch try await perform(signIn) {
-    case .signedIn(let signedIn):
-      let answer = try await answer(signedIn, asked, at: now)
-      await login?.afterwards()
-      return answer
+    case .signedIn(let signedIn): return signedIn
     case .credentialChanged: throw .invalidCredentials
     case .challengeUsed: throw .challengeInvalid
     case .ticketInvalid: throw .linkTicketInvalid
@@ -325,11 +335,18 @@ extension AuthHandlers {
       qrSession: login.qrSession,
       expiry: now + tokens.lifetimes.linkTicket
     )
-    switch try await perform(KeepTicket(ticket, for: login.proof, challenge: login.challenge, at: now)) {
-    case .kept: return try await conflict(ticket, text, key: asked.guestKey ?? login.boundKey, at: now)
+    let command = KeepTicket(ticket, for: login.proof, challenge: login.challenge, at: now)
+    try await methods.evidence.secrets.settling(login.counted) { () async throws(RPCError) in try await keep(command) }
+    return try await conflict(ticket, text, key: asked.guestKey ?? login.boundKey, at: now)
+  }
+
+  private func keep(_ command: KeepTicket) async throws(RPCError) {
+    switch try await perform(command) {
+    case .kept: return
     case .credentialChanged: throw .codeVoid
     case .challengeUsed: throw .challengeInvalid
     case .guestGone: throw .sessionRevoked
+    case .disabled: throw .subjectDisabled
     }
   }
 

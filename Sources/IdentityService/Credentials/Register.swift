@@ -62,6 +62,7 @@ extension AuthHandlers {
     let avatar: AvatarURL?
     let locale: LanguageTag?
     let replay: SignIn.Replay?
+    let missed = MissedTry()
   }
 
   private func register(
@@ -80,7 +81,7 @@ extension AuthHandlers {
     )
 
     let requester = Requester(guestSession: guest, provenKey: asked.boundKey, source: context.source)
-    let credential = try await credential(asked.message, requester)
+    let credential = try await credential(asked, requester)
     let now = clock.now()
     let registration = Register(
       identifier: credential.identifier,
@@ -122,7 +123,11 @@ extension AuthHandlers {
     _ asked: Asked,
     _ context: ServerContext
   ) async throws(RPCError) -> IdentityV1.RegisterResponse? {
-    if error.isOfCountedCode { return try await answered(replay) }
+    if error.isOfCountedCode {
+      guard let first = try await answered(replay) else { return nil }
+      await asked.missed.giveBack(by: methods.evidence.secrets)
+      return first
+    }
     guard error.details.reason == "IDENTITY_IN_USE" else { return nil }
     let identifier = try Self.identifier(of: asked.message)
     let taken = try await look(FindAccount(for: identifier))
@@ -133,9 +138,7 @@ extension AuthHandlers {
       by: Requester(provenKey: asked.boundKey, source: context.source)
     )
     guard let first = try await answered(replay) else { return nil }
-    await secrets.notMade { [domain] () async throws(StorageError) in
-      try await domain.perform(SettleAttempt(counted, .notMade))
-    }
+    await secrets.notMade(counted)
     return first
   }
 
@@ -181,9 +184,10 @@ extension AuthHandlers {
   }
 
   private func credential(
-    _ request: IdentityV1.RegisterRequest,
+    _ asked: Asked,
     _ requester: Requester
   ) async throws(RPCError) -> NewCredential {
+    let request = asked.message
     if let custom = request.customSecret {
       guard request.password == nil, request.otp == nil else {
         throw .invalid("custom_secret", "goes with no other credential")
@@ -199,7 +203,7 @@ extension AuthHandlers {
     }
     guard let password = request.password else {
       guard let otp = request.otp else { throw .invalid("password", "is missing") }
-      let shown = try await PresentedCode(otp, "otp", methods.evidence.codes, by: requester)
+      let shown = try await presentedCode(otp, asked, requester)
       guard shown.account == nil else { throw .identityInUse }
       return NewCredential(method: .otp, identifier: shown.identifier, code: shown.code)
     }
@@ -207,7 +211,7 @@ extension AuthHandlers {
     let secret = try RequestFields.newPassword(password.password, "password.password")
     var code: OneTimeCode?
     if let otp = request.otp {
-      let shown = try await PresentedCode(otp, "otp", methods.evidence.codes, by: requester)
+      let shown = try await presentedCode(otp, asked, requester)
       guard shown.identifier.kind == identifier.kind, shown.identifier.canonical == identifier.canonical else {
         throw .invalid("otp.identifier", "must be password.identifier: the code shows that it is yours")
       }
@@ -223,6 +227,23 @@ extension AuthHandlers {
       secretHash: try await methods.evidence.secrets.hash(secret.secret),
       code: code
     )
+  }
+
+  /// A code that is right. One for an address that leads to an account makes none and can be presented again: it does
+  /// not begin the count of wrong tries at that account anew.
+  private func presentedCode(
+    _ otp: IdentityV1.OtpCredential,
+    _ asked: Asked,
+    _ requester: Requester
+  ) async throws(RPCError) -> PresentedCode {
+    let evidence = methods.evidence
+    let shown = try await PresentedCode(otp, "otp", evidence.codes, by: requester, noting: asked.missed)
+    if shown.account == nil {
+      try await evidence.secrets.attemptSucceeded(shown.counted)
+    } else {
+      await evidence.secrets.notMade(shown.counted)
+    }
+    return shown
   }
 
   /// Before a hash is made for nothing; what counts is decided as the account is made.

@@ -26,9 +26,15 @@ extension AuthHandlers {
     let stepUp = StepUp(
       session: try context.callerSession(), proof: proven.proof, challenge: proven.challenge,
       lifetimes: tokens.lifetimes, address: context.peer.address, now: clock.now())
+    let session = try await methods.evidence.secrets.settling(proven.counted) { () async throws(RPCError) -> Session in
+      try await steppedUp(stepUp)
+    }
+    return IdentityV1.StepUpResponse(tokens: try issuing.tokens(of: session, at: stepUp.now))
+  }
+
+  private func steppedUp(_ stepUp: StepUp) async throws(RPCError) -> Session {
     switch try await perform(stepUp) {
-    case .steppedUp(let session):
-      return IdentityV1.StepUpResponse(tokens: try issuing.tokens(of: session, at: stepUp.now))
+    case .steppedUp(let session): return session
     case .sessionEnded: throw .sessionRevoked
     case .credentialChanged: throw .invalidCredentials
     case .challengeUsed: throw .challengeInvalid
@@ -39,21 +45,29 @@ extension AuthHandlers {
     }
   }
 
+  /// What somebody proved themselves by, once more.
+  private struct Proven {
+    let proof: StepUp.Proof
+    let challenge: UsedChallenge?
+    /// The try that was counted for it.
+    var counted: CountedAttempt?
+  }
+
   private func deviceProof(
     _ presented: IdentityV1.StepUpRequest.Method, _ client: ClientID
-  ) throws(RPCError) -> (proof: StepUp.Proof, challenge: UsedChallenge?) {
+  ) throws(RPCError) -> Proven {
     guard case .deviceKey(let credential) = presented else {
       throw .invalid("method", "must be device_key: a guest proves its device's key")
     }
     let shown = try PresentedKeyProof(
       credential.proof, "device_key.proof", for: .unlock, client: client, methods.evidence.challenges, at: clock.now())
     guard shown.holds else { throw .invalidCredentials }
-    return (.device(keyThumbprint: shown.keyThumbprint), shown.challenge)
+    return Proven(proof: .device(keyThumbprint: shown.keyThumbprint), challenge: shown.challenge)
   }
 
   private func accountProof(
     _ presented: IdentityV1.StepUpRequest.Method, _ attempt: LoginAttempt
-  ) async throws(RPCError) -> (proof: StepUp.Proof, challenge: UsedChallenge?) {
+  ) async throws(RPCError) -> Proven {
     let method: IdentityV1.AuthenticateRequest.Method =
       switch presented {
       case .password(let credential): .password(credential)
@@ -67,6 +81,6 @@ extension AuthHandlers {
     guard case .account(let login) = try await methods.verify(method, attempt), attempt.admits(login.account) else {
       throw .invalidCredentials
     }
-    return (.credential(login.proof), login.challenge)
+    return Proven(proof: .credential(login.proof), challenge: login.challenge, counted: login.counted)
   }
 }

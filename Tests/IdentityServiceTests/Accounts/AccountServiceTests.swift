@@ -3,6 +3,7 @@ import GRPC
 import LatchkeyModel
 import LatchkeyProtos
 import Storage
+import StorageSQLite
 import Testing
 
 @testable import IdentityService
@@ -219,6 +220,90 @@ struct AccountServiceTests {
     #expect(wait?.details.retryAfter == .seconds(300))
     harness.clock.advance(by: .seconds(300))
     await expectRefusal(.unauthenticated, "CODE_VOID") { try await finish(12) }
+  }
+
+  /// Rows of counted tries.
+  private func countedTries(_ harness: IdentityHarness) async throws -> Int64? {
+    try await harness.database.read("look") { db throws(StorageError) in
+      try db.first("SELECT COUNT(*) FROM sign_in_attempts") { $0.integer(0) }
+    }
+  }
+
+  @Test("R54: a code whose handle is not on record counts for its network, whichever call presents it; no row is made")
+  func madeUpHandles() async throws {
+    let box = Postbox()
+    let harness = try await IdentityHarness(signInsPerHour: 6, codeSink: box)
+    let courier = Task { await harness.core.courier.run() }
+    defer { courier.cancel() }
+    let owner = try await harness.register(Self.address).tokens
+    try await harness.proveAddresses()
+    func finish(_ otp: IdentityV1.OtpCredential) async throws {
+      _ = try await harness.accounts.finishRecovery(
+        IdentityV1.FinishRecoveryRequest(otp: otp, newPassword: Self.newPassword))
+    }
+    func verify(_ otp: IdentityV1.OtpCredential) async throws {
+      _ = try await harness.accounts.verifyIdentifier(
+        IdentityV1.VerifyIdentifierRequest(otp: otp), options: .bearer(owner))
+    }
+    func link(_ otp: IdentityV1.OtpCredential) async throws { _ = try await harness.link(.otp(otp), owner) }
+    // Each for another address, so that none waits for its own tries.
+    func otp(_ number: Int, _ handle: String) -> IdentityV1.OtpCredential {
+      IdentityV1.OtpCredential(identifier: "nobody\(number)@example.com", code: "000000", handle: handle)
+    }
+    let handles = ["made up", harness.core.codes.makeHandle()]
+    for number in 0..<6 {
+      let handle = handles[number % 2]
+      await expectRefusal(.unauthenticated, "CODE_VOID") { try await finish(otp(number, handle)) }
+      let signedIn = number < 3 ? verify : link
+      await expectRefusal(.unauthenticated, "CODE_VOID") { try await signedIn(otp(10 + number, handle)) }
+    }
+    let before = try await countedTries(harness)
+    for (number, handle) in handles.enumerated() {
+      await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") { try await finish(otp(30 + number, handle)) }
+      await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") { try await verify(otp(40 + number, handle)) }
+      await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") { try await link(otp(50 + number, handle)) }
+    }
+    let after = try await countedTries(harness)
+    #expect(before == after && before != 0)
+    let sent = try await harness.accounts.startRecovery(
+      IdentityV1.StartRecoveryRequest(clientID: "app.test", identifier: Self.address))
+    let right = IdentityV1.OtpCredential(
+      identifier: Self.address, code: try await box.code(), handle: sent.handle)
+    await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") { try await finish(otp(60, sent.handle)) }
+    try await finish(right)
+    // Spent, its handle is as any other.
+    await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") { try await finish(right) }
+  }
+
+  @Test("R54: void codes to recover keep nobody who is signed in from showing theirs, and right ones do not count")
+  func ownTally() async throws {
+    let box = Postbox()
+    let harness = try await IdentityHarness(signInsPerHour: 2, codeSink: box)
+    let courier = Task { await harness.core.courier.run() }
+    defer { courier.cancel() }
+    let owner = try await harness.register(Self.address).tokens
+    try await harness.proveAddresses()
+    func finish(_ otp: IdentityV1.OtpCredential) async throws {
+      _ = try await harness.accounts.finishRecovery(
+        IdentityV1.FinishRecoveryRequest(otp: otp, newPassword: Self.newPassword))
+    }
+    func verify(_ otp: IdentityV1.OtpCredential) async throws {
+      _ = try await harness.accounts.verifyIdentifier(
+        IdentityV1.VerifyIdentifierRequest(otp: otp), options: .bearer(owner))
+    }
+    func void(_ number: Int) -> IdentityV1.OtpCredential {
+      IdentityV1.OtpCredential(identifier: "nobody\(number)@example.com", code: "000000")
+    }
+    for number in 0..<2 { await expectRefusal(.unauthenticated, "CODE_VOID") { try await finish(void(number)) } }
+    await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") { try await finish(void(2)) }
+    for number in 1...3 {
+      _ = try await harness.auth.sendOtp(
+        IdentityV1.SendOtpRequest(clientID: "app.test", identifier: Self.address))
+      try await verify(IdentityV1.OtpCredential(identifier: Self.address, code: try await box.code(number)))
+      harness.clock.advance(by: .seconds(61))
+    }
+    for number in 3..<5 { await expectRefusal(.unauthenticated, "CODE_VOID") { try await verify(void(number)) } }
+    await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") { try await verify(void(5)) }
   }
 
   @Test("R48: an address is verified by its code, for the account that has it and for no other")

@@ -196,6 +196,25 @@ struct ConflictTests {
     #expect(try await due() == 1)
   }
 
+  @Test("R49: a right sign-in counts as no try while it waits for the migrator", .timeLimit(.minutes(1)))
+  func triesWhileWaiting() async throws {
+    let scene = try await Scene()
+    let (harness, guest) = (scene.harness, scene.guest.tokens)
+    scene.migrator.state.withLock { $0.isSilent = true }
+    for (number, choice) in [IdentityV1.OnConflict.report, .merge].enumerated() {
+      for _ in 0..<9 {
+        await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") {
+          try await harness.signIn("ada@example.com", password: "not the password")
+        }
+      }
+      let waiting = Task { try await harness.signIn("ada@example.com", guest: guest, onConflict: choice) }
+      try await eventually { scene.migrator.state.withLock { $0.unanswered } == number + 1 }
+      _ = try await harness.signIn("ada@example.com")
+      waiting.cancel()
+      _ = await waiting.result
+    }
+  }
+
   @Test("A plan that goes stale is made again, and the merge keeps its idempotency key")
   func stalePlan() async throws {
     let scene = try await Scene()

@@ -249,6 +249,20 @@ struct RegisterTests {
     }
   }
 
+  @Test("G24: a registration with a code leaves no wrong try when it is repeated", .timeLimit(.minutes(1)))
+  func repeatedCode() async throws {
+    try await with { harness, box in
+      let right = try await code(harness, box, for: "ada@example.com")
+      let first = try await register(harness, otp: right, key: "tap").tokens.orThrow().sid
+      // More often than wrong tries are free.
+      for _ in 0..<12 {
+        let again = try await register(harness, otp: right, key: "tap").tokens.orThrow().sid
+        #expect(again == first)
+      }
+      await expectRefusal(.unauthenticated, "CODE_VOID") { try await register(harness, otp: right, key: "another") }
+    }
+  }
+
   @Test("G23: a network that makes many accounts does work for more, each for itself", .timeLimit(.minutes(1)))
   func work() async throws {
     try await with(registrationsPerHour: 2) { harness, _ in

@@ -101,6 +101,28 @@ struct RepeatedSignInTests {
     #expect(try await signIn(code) == first)
   }
 
+  @Test("G24: a sign-in by a code without its handle leaves no wrong try when it is repeated", .timeLimit(.minutes(1)))
+  func repeatedCode() async throws {
+    let box = Postbox()
+    let harness = try await IdentityHarness(codeSink: box)
+    let courier = Task { await harness.core.courier.run() }
+    defer { courier.cancel() }
+    _ = try await harness.register("ada@example.com")
+    try await harness.proveAddresses()
+    _ = try await harness.auth.sendOtp(
+      IdentityV1.SendOtpRequest(clientID: "app.test", identifier: "ada@example.com"))
+    let credential = IdentityV1.OtpCredential(identifier: "ada@example.com", code: try await box.code())
+    let first = try await harness.authenticate(.otp(credential), key: "tap").tokens.orThrow().sid
+    // More often than wrong tries are free.
+    for _ in 0..<12 {
+      let again = try await harness.authenticate(.otp(credential), key: "tap").tokens.orThrow().sid
+      #expect(again == first)
+    }
+    await expectRefusal(.unauthenticated, "CODE_VOID") {
+      try await harness.authenticate(.otp(credential), key: "another")
+    }
+  }
+
   @Test("R24: what is refused before a try is counted tells nothing of what a key that leaked was answered")
   func uncounted() async throws {
     let harness = try await IdentityHarness()

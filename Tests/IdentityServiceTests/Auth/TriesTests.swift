@@ -121,6 +121,71 @@ struct TriesTests {
     }
   }
 
+  @Test("R49: a right secret that signs nobody in begins no count of wrong tries anew", .timeLimit(.minutes(1)))
+  func refusedSignIn() async throws {
+    try await with { harness, box in
+      let tokens = try await account(harness, box)
+      let profile = try await harness.accounts.getProfile(IdentityV1.GetProfileRequest(), options: .bearer(tokens))
+      let code = try await self.code(harness, box, from: stranger)
+      _ = try await harness.admin.disableSubject(
+        IdentityV1.DisableSubjectRequest(sub: try profile.subject.orThrow().sub), options: .service)
+      let right: [IdentityV1.AuthenticateRequest.Method] = [
+        password("ada@example.com"), .otp(IdentityV1.OtpCredential(identifier: "ada@example.com", code: code)),
+      ]
+      let guest = try await harness.issueGuest(try TestDevice())
+      func guess(_ reason: String = "INVALID_CREDENTIALS") async {
+        await expectRefusal(nil, reason) {
+          try await attempt(harness, password("ada@example.com", "wrong"), from: stranger)
+        }
+      }
+      for _ in 0..<9 { await guess() }
+      for method in right + right {
+        await expectRefusal(.permissionDenied, "SUBJECT_DISABLED") {
+          try await attempt(harness, method, from: stranger)
+        }
+        // Nor is a guest asked what is to become of their data.
+        await expectRefusal(.permissionDenied, "SUBJECT_DISABLED") {
+          try await harness.auth(from: stranger).authenticate(
+            IdentityV1.AuthenticateRequest(
+              clientID: "app.test", method: method, guestToken: guest.tokens?.accessToken ?? "", onConflict: .report))
+        }
+      }
+      await guess()
+      await guess("TOO_MANY_ATTEMPTS")
+    }
+  }
+
+  @Test("R49: a code for what is verified or linked begins no count of wrong tries anew", .timeLimit(.minutes(1)))
+  func nothingGranted() async throws {
+    try await with { harness, box in
+      let tokens = try await account(harness, box)
+      let home = "192.0.2.7"
+      func sent(to address: String) async throws -> IdentityV1.OtpCredential {
+        let count = box.codes.count
+        let answer = try await harness.auth(from: address).sendOtp(
+          IdentityV1.SendOtpRequest(clientID: "app.test", identifier: "ada@example.com"))
+        return IdentityV1.OtpCredential(
+          identifier: "ada@example.com", code: try await box.code(count + 1), handle: answer.handle)
+      }
+      func guess(_ reason: String = "INVALID_CREDENTIALS") async {
+        await expectRefusal(nil, reason) {
+          try await attempt(harness, password("ada@example.com", "wrong"), from: home)
+        }
+      }
+      let (first, second) = (try await sent(to: home), try await sent(to: stranger))
+      for _ in 0..<9 { await guess() }
+      let verified = try await harness.accounts.verifyIdentifier(
+        IdentityV1.VerifyIdentifierRequest(otp: first), options: .bearer(tokens))
+      await guess()
+      await guess("TOO_MANY_ATTEMPTS")
+      harness.clock.advance(by: .seconds(1))
+      let linked = try await harness.link(.otp(second), tokens)
+      #expect(!verified.verified && !linked.linked)
+      await guess()
+      await guess("TOO_MANY_ATTEMPTS")
+    }
+  }
+
   @Test("R49, R24: of a thousand tries from everywhere at once a few are looked at", .timeLimit(.minutes(1)))
   func everywhere() async throws {
     try await with { harness, box in

@@ -8,12 +8,13 @@ import Testing
 
 @Suite("A step-up")
 struct StepUpTests {
+  private let box = Postbox()
   private let harness: IdentityHarness
   private let owner: IdentityV1.RegisterResponse
   private let phone: TestDevice
 
   init() async throws {
-    harness = try await IdentityHarness()
+    harness = try await IdentityHarness(codeSink: box)
     phone = try TestDevice()
     let guest = try await harness.issueGuest(phone)
     owner = try await harness.register("ada@example.com", guest: guest.tokens)
@@ -198,5 +199,45 @@ struct StepUpTests {
     _ = try await stepUp(owner.tokens, phones)
     proven = try await stepUp(proven, password())
     #expect(!proven.accessToken.isEmpty)
+  }
+
+  private func guess(_ tokens: CommonV1.TokenSet?, _ reason: String = "INVALID_CREDENTIALS") async {
+    let wrong = IdentityV1.PasswordCredential(identifier: "ada@example.com", password: "not the password")
+    await expectRefusal(nil, reason) { try await stepUp(tokens, .password(wrong)) }
+  }
+
+  @Test("R49: a key is no guess at a password: a step-up by one begins no count of wrong passwords anew")
+  func keyBetweenGuesses() async throws {
+    let key = try P256PrivateKey()
+    _ = try await harness.enrolKey(key, owner.tokens)
+    for _ in 0..<9 { await guess(owner.tokens) }
+    let proof = try await deviceKey(key)
+    let tokens = try await stepUp(owner.tokens, proof)
+    await guess(tokens)
+    await guess(tokens, "TOO_MANY_ATTEMPTS")
+  }
+
+  @Test("R49: a secret and a code that a step-up refuses begin no count of wrong tries anew", .timeLimit(.minutes(1)))
+  func refusedBetweenGuesses() async throws {
+    let courier = Task { await harness.core.courier.run() }
+    defer { courier.cancel() }
+    func ownCode(_ count: Int) async throws -> IdentityV1.OtpCredential {
+      _ = try await harness.auth.sendOtp(
+        IdentityV1.SendOtpRequest(clientID: "app.test", identifier: "eve@example.com", purpose: .proveAddress))
+      return IdentityV1.OtpCredential(identifier: "eve@example.com", code: try await box.code(count))
+    }
+    let screen = try await stepUp(try await code("qr-1", by: owner.tokens), password())
+    let secret = IdentityV1.CustomSecretCredential(id: "another-name-1234", secret: "another-secret-1234")
+    _ = try await harness.link(.customSecret(secret), screen)
+    let first = try await ownCode(1)
+    _ = try await harness.link(.otp(first), screen)
+    harness.clock.advance(by: .seconds(61))
+    let own: [IdentityV1.StepUpRequest.Method] = [.customSecret(secret), .otp(try await ownCode(2))]
+    for _ in 0..<9 { await guess(screen) }
+    for method in own + own {
+      await expectRefusal(.permissionDenied, "CREDENTIAL_NOT_INDEPENDENT") { try await stepUp(screen, method) }
+    }
+    await guess(screen)
+    await guess(screen, "TOO_MANY_ATTEMPTS")
   }
 }

@@ -22,8 +22,12 @@ extension LinkHandlers {
       return try await link(identifier, by: caller)
     case .otp(let credential):
       try await reauthentication.check(context, request.password)
-      let shown = try await PresentedCode(credential, "otp", evidence.codes, by: try context.requester())
-      return try await link(shown.identifier, by: caller, code: shown.code)
+      let shown = try await PresentedCode(
+        credential, "otp", evidence.codes, by: try context.requester(), from: context.peer)
+      return try await evidence.secrets.settling(shown.counted, grants: { $0.linked }) {
+        () async throws(RPCError) -> IdentityV1.LinkIdentityResponse in
+        try await link(shown.identifier, by: caller, code: shown.code)
+      }
     case .customSecret(let credential):
       let id = try RequestFields.customID(credential.id, "custom_secret.id")
       let secret = try RequestFields.newCustomSecret(credential.secret, "custom_secret.secret")

@@ -39,12 +39,12 @@ struct AccountSecret: Deciding {
       try await secrets.passwords.verify(secret.exposed, against: hash, in: place)
     }
     guard matches else { throw .invalidCredentials }
-    try await secrets.attemptSucceeded(counted)
     return VerifiedLogin(
       method: method,
       account: found.subject,
       mask: identifier.mask,
       proof: .password(account: found.subject, identifier: identifier, hash: hash),
+      counted: counted,
       afterwards: { await strengthen(hash) }
     )
   }

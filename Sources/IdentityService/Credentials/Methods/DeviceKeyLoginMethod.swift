@@ -33,7 +33,9 @@ struct DeviceKeyLoginMethod: LoginMethod, Deciding {
       by: attempt.requester
     )
     guard proof.holds, let found else { throw .invalidCredentials }
-    try await secrets.attemptSucceeded(counted)
+    // No guess at a secret, and their own key holds for anybody as often as they like: it does not begin the count of
+    // wrong tries anew.
+    await secrets.notMade(counted)
     return .account(
       VerifiedLogin(
         method: Self.method,

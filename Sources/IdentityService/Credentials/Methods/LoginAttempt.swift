@@ -13,15 +13,19 @@ struct LoginAttempt: Sendable {
   /// The only account that may be proven: its owner calls. What leads to another one is looked at no further than what
   /// leads nowhere, and each try counts for this one. Nil for any account.
   let account: SubjectID?
+  /// Keeps the try of a code that is not right, for a request that may have been answered before.
+  let missed: MissedTry?
 
   init(
-    client: ClientID, guest: SessionID? = nil, provenKey: String? = nil, source: String, account: SubjectID? = nil
+    client: ClientID, guest: SessionID? = nil, provenKey: String? = nil, source: String, account: SubjectID? = nil,
+    missed: MissedTry? = nil
   ) {
     self.client = client
     self.guest = guest
     self.provenKey = provenKey
     self.source = source
     self.account = account
+    self.missed = missed
   }
 
   var requester: Requester { Requester(guestSession: guest, provenKey: provenKey, source: source) }

@@ -11,15 +11,19 @@ struct OTPLoginMethod: LoginMethod {
 
   func verify(_ credential: IdentityV1.OtpCredential, _ attempt: LoginAttempt) async throws(RPCError) -> LoginFinding {
     if let account = attempt.account { try await requireAddress(credential.identifier, of: account, attempt) }
-    let shown = try await PresentedCode(credential, "otp", codes, by: attempt.requester)
+    let shown = try await PresentedCode(credential, "otp", codes, by: attempt.requester, noting: attempt.missed)
     // To an address without an account a code was sent only to make one.
-    guard let account = shown.account else { throw .codeVoid }
+    guard let account = shown.account else {
+      await codes.secrets.notMade(shown.counted)
+      throw .codeVoid
+    }
     return .account(
       VerifiedLogin(
         method: Self.method,
         account: account,
         mask: shown.identifier.mask,
-        proof: .code(account: account, identifier: shown.identifier, code: shown.code)
+        proof: .code(account: account, identifier: shown.identifier, code: shown.code),
+        counted: shown.counted
       ))
   }
 

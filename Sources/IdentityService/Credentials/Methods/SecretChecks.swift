@@ -42,6 +42,30 @@ struct SecretChecks: Deciding {
     }
   }
 
+  /// Does what a right secret is presented for, and settles its try. Where that is refused, the try was none: what is
+  /// refused can be presented as often as anybody likes, and would begin the count of wrong tries anew each time.
+  ///
+  /// - Parameters:
+  ///   - counted: nil for what counts no tries.
+  ///   - grants: whether something came of it. What was granted before is as good as refused.
+  func settling<Value: Sendable>(
+    _ counted: CountedAttempt?,
+    grants: (Value) -> Bool = { _ in true },
+    _ work: () async throws(RPCError) -> Value
+  ) async throws(RPCError) -> Value {
+    guard let counted else { return try await work() }
+    let value: Value
+    do throws(RPCError) {
+      value = try await work()
+    } catch {
+      await notMade(counted)
+      throw error
+    }
+    // What was done stands, also where this cannot be written.
+    if grants(value) { _ = try? await attemptSucceeded(counted) } else { await notMade(counted) }
+    return value
+  }
+
   /// The string to keep of a new secret.
   func hash(_ secret: RedactedSecret) async throws(RPCError) -> String {
     try await hashing { place throws(PasswordHasherError) in try await passwords.hash(secret.exposed, in: place) }
@@ -77,5 +101,11 @@ struct SecretChecks: Deciding {
   /// What cannot be given back stays counted.
   func notMade(_ giveBack: @escaping @Sendable () async throws(StorageError) -> Void) async {
     _ = try? await CallDeadline.outliving(giveBack)
+  }
+
+  func notMade(_ attempt: CountedAttempt) async {
+    await notMade { [domain] () async throws(StorageError) in
+      try await domain.perform(SettleAttempt(attempt, .notMade))
+    }
   }
 }

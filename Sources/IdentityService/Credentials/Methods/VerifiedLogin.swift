@@ -14,6 +14,8 @@ struct VerifiedLogin: Sendable {
   let challenge: UsedChallenge?
   /// Thumbprint of the key that the credential is bound to, which the call has proven; nil for none.
   let boundKey: String?
+  /// The try that was counted for it, to be settled by what it is presented for; nil where none was, or it is settled.
+  let counted: CountedAttempt?
   /// To be done once the session has begun, such as storing a stronger hash.
   let afterwards: @Sendable () async -> Void
 
@@ -24,6 +26,7 @@ struct VerifiedLogin: Sendable {
     proof: SignIn.Proof,
     challenge: UsedChallenge? = nil,
     boundKey: String? = nil,
+    counted: CountedAttempt? = nil,
     afterwards: @escaping @Sendable () async -> Void = {}
   ) {
     self.method = method
@@ -32,6 +35,7 @@ struct VerifiedLogin: Sendable {
     self.proof = proof
     self.challenge = challenge
     self.boundKey = boundKey
+    self.counted = counted
     self.afterwards = afterwards
   }
 

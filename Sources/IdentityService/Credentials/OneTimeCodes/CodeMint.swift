@@ -50,6 +50,15 @@ package struct CodeMint: Sendable {
       handleHash: handle.isEmpty ? nil : Self.handleHash(handle), account: account, requester: requester, at: now)
   }
 
+  /// Asks whether there is such a code. Nil for what is no handle of ours.
+  package func find(
+    handle: String, of identifier: AccountIdentifier, _ purpose: CodePurpose, at now: Timestamp
+  ) -> FindCode? {
+    guard handle.hasPrefix(Self.handlePrefix) else { return nil }
+    return FindCode(
+      identifierHash: identifierHash(identifier, purpose), handleHash: Self.handleHash(handle), at: now)
+  }
+
   package func identifierHash(_ identifier: AccountIdentifier, _ purpose: CodePurpose = .signIn) -> [UInt8] {
     authenticate("identifier", Self.name(identifier, purpose))
   }

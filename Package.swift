@@ -206,8 +206,8 @@ let package = Package(
     tests(
       "TransportServer",
       [
-        "TransportClient", "TransportTestSupport", "Callers", "Compression", "GRPC", "HTTP2", nio, nioPosix,
-        nioEmbedded, logging,
+        "Transport", "TransportClient", "TransportTestSupport", "Callers", "Compression", "GRPC", "HTTP2", nio,
+        nioPosix, nioEmbedded, logging,
       ]),
     tests("Protobuf", ["CProtobufC", nio]),
     .target(name: "CInteropProtos", dependencies: ["CProtobufC"], path: "Tests/Interop/CInteropProtos"),

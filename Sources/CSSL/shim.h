@@ -28,6 +28,14 @@ static inline void lk_ssl_ctx_clear_mode(SSL_CTX *context, long mode) {
 // No compression (CRIME), no renegotiation (RFC 9113 §9.2.1 forbids it after the preface).
 static inline void lk_ssl_ctx_set_options(SSL_CTX *context) {
   SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+#ifdef SSL_OP_NO_RX_CERTIFICATE_COMPRESSION
+  // A few bytes could stand for many.
+  SSL_CTX_set_options(context, SSL_OP_NO_RX_CERTIFICATE_COMPRESSION);
+#endif
+}
+
+static inline void lk_ssl_ctx_set_max_cert_list(SSL_CTX *context, long bytes) {
+  SSL_CTX_set_max_cert_list(context, bytes);
 }
 
 static inline int lk_ssl_ctx_set_groups(SSL_CTX *context, const char *groups) {

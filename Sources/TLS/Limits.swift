@@ -2,6 +2,9 @@
 package enum Limits {
   /// Certificates between a leaf and a trust anchor. Public hierarchies use two; a longer chain only costs signatures.
   static let chainDepth: Int32 = 5
+  /// Bytes of a client's certificate message: a chain of the allowed depth with names to spare. OpenSSL makes room for what
+  /// the message says that it has; its own bound is 100 KiB.
+  package static let clientCertificateBytes = 32 * 1024
   /// How long a ticket resumes a session: long enough for a phone that comes back, short enough that an ended
   /// client certificate does not live on in tickets. RFC 8446 §4.6.1 allows seven days.
   static let sessionLifetimeSeconds = 2 * 60 * 60

@@ -106,6 +106,8 @@ package final class TLSServerContext: Sendable {
       if case .required = configuration.clientCertificate { mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT }
       unsafe SSL_CTX_set_verify(pointer, mode, nil)
     }
+    unsafe lk_ssl_ctx_set_max_cert_list(pointer, Limits.clientCertificateBytes)
+    unsafe SSL_CTX_set_info_callback(pointer, noteHandshake)
     // Tickets only: what a session needs to resume lives at the client, not in this process's memory.
     unsafe lk_ssl_ctx_set_session_cache_mode(pointer, Int(SSL_SESS_CACHE_OFF))
     unsafe SSL_CTX_set_num_tickets(pointer, Limits.ticketsPerHandshake)
@@ -153,6 +155,13 @@ package final class TLSServerContext: Sendable {
       throw TLSError(.configure, .system, .library(TLSError.lastOpenSSLText()))
     }
   }
+}
+
+/// Hears what OpenSSL does about a session's handshakes. In TLS 1.3 what follows the first one, such as a key update, is none.
+private func noteHandshake(_ session: OpaquePointer?, _ event: Int32, _ value: Int32) {
+  guard event & SSL_CB_HANDSHAKE_START != 0, let session = unsafe session else { return }
+  // Alive: OpenSSL calls within a call of its owner's.
+  unsafe TLSSession.owner(of: session)?.handshakeBegins()
 }
 
 /// Chooses the server's best protocol among those the client names, RFC 7301 §3.2.

@@ -45,6 +45,8 @@ package final class TLSSession {
   /// Where a client keeps the session that the server lets it resume, and under which name.
   private let resumption: (context: TLSClientContext, host: String)?
   private var state = State.handshaking
+  /// The peer began another handshake after the first one.
+  private var isRenegotiating = false
 
   /// A session that waits for a client's hello.
   package init(server: TLSServerContext) throws(TLSError) {
@@ -63,6 +65,8 @@ package final class TLSSession {
     unsafe self.ssl = unsafe ssl
     unsafe SSL_set_bio(ssl, transport, transport)
     unsafe SSL_set_accept_state(ssl)
+    // Unretained: callbacks run only within calls on `self`.
+    unsafe lk_ssl_set_app_data(ssl, Unmanaged.passUnretained(self).toOpaque())
   }
 
   /// A session with `host`, a name or an IP address, which the server's certificate must be for. Call `start` next.
@@ -232,6 +236,8 @@ package final class TLSSession {
         unsafe result = SSL_read_ex(ssl, space.baseAddress, space.count, &read)
         return result == 1 ? read : 0
       }
+      // OpenSSL refuses it once its hello is whole, and makes room for a hello of 128 KiB as soon as it has begun.
+      if isRenegotiating { throw end(.protocolViolation("renegotiation is not allowed")) }
       if result == 1 {
         // Nothing more can come: the input ended with a record that is wholly read.
         if bio.input.readableBytes == 0, unsafe SSL_pending(ssl) == 0 { return false }
@@ -239,18 +245,29 @@ package final class TLSSession {
       }
       switch unsafe SSL_get_error(ssl, result) {
       case SSL_ERROR_WANT_READ:
+        // All that a client may say to a server here is a key update of five bytes. One that comes in parts has room made
+        // for it that nobody gives back.
+        if isServer, unsafe SSL_in_init(ssl) == 1 { throw end(.protocolViolation("a key update is not whole")) }
         guard bio.input.readableBytes > 0 else { return false }
         idleRecords += 1
-        guard idleRecords <= Limits.idleRecordsPerRead else {
-          close()
-          throw TLSError(.receive, .peer, .idleRecords)
-        }
+        guard idleRecords <= Limits.idleRecordsPerRead else { throw end(.idleRecords) }
       case SSL_ERROR_ZERO_RETURN:
         return true
       default:
         throw fail(.receive)
       }
     }
+  }
+
+  /// Ends the session for what the peer sent.
+  private func end(_ reason: TLSError.Reason) -> TLSError {
+    close()
+    return TLSError(.receive, .peer, reason)
+  }
+
+  /// A handshake of this session begins.
+  func handshakeBegins() {
+    if isHandshakeFinished { isRenegotiating = true }
   }
 
   /// Ends the session for the error that OpenSSL has just reported.

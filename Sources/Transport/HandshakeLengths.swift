@@ -1,4 +1,5 @@
 package import NIOCore
+internal import TLS
 
 /// How long a client's handshake messages say that they are. OpenSSL makes room for that as soon as it is said, for a first
 /// message up to 128 KiB, whether more comes or not.
@@ -9,7 +10,12 @@ package struct HandshakeLengths {
   private enum ContentType {
     static let changeCipherSpec: UInt8 = 20
     static let handshake: UInt8 = 22
+    /// A hello of SSL 2 begins with such a byte, whose records are others (RFC 5246 §E.2).
+    static let oldest: UInt8 = 0x80
   }
+
+  /// RFC 8446 §4.
+  private static let certificate: UInt8 = 11
 
   /// The header of a record that has begun to come.
   private var header: [UInt8] = []
@@ -24,7 +30,7 @@ package struct HandshakeLengths {
 
   package init() {}
 
-  /// Looks at the next bytes. False: a message is longer than any of a client's is.
+  /// Looks at the next bytes. False: a message is longer than any of a client's is, or they are no records of TLS.
   ///
   /// - Parameter isOldVersion: whether the handshake is of TLS 1.2, where a change of the cipher ends what can be read.
   package mutating func allow(_ bytes: ByteBuffer, isOldVersion: Bool) -> Bool {
@@ -32,6 +38,7 @@ package struct HandshakeLengths {
     while !isOver, let next = rest.first {
       if left == 0 {
         rest.removeFirst()
+        guard !header.isEmpty || next < ContentType.oldest else { return false }
         beginRecord(next, isOldVersion)
       } else if !isHandshake || messageLeft > 0 {
         let count = min(left, rest.count, isHandshake ? messageLeft : left)
@@ -60,7 +67,8 @@ package struct HandshakeLengths {
     start.append(byte)
     guard start.count == 4 else { return true }
     messageLeft = start[1...].reduce(0) { $0 << 8 | Int($1) }
+    let isCertificate = start[0] == Self.certificate
     start.removeAll(keepingCapacity: true)
-    return messageLeft <= Limits.handshakeMessageBytes
+    return messageLeft <= (isCertificate ? TLS.Limits.clientCertificateBytes : Limits.handshakeMessageBytes)
   }
 }

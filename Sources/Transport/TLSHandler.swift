@@ -5,7 +5,8 @@ package import TLS
 /// The channel handler around a `TLSSession`: ciphertext towards the socket, plaintext towards the rest.
 ///
 /// Sends `TLSHandshakeFinished` up the pipeline once, before the first plaintext, and before that `TLSHandshakeWaits`
-/// whenever the handshake has to wait for others. What is written before the handshake is finished waits.
+/// whenever the handshake has to wait for others, and `TLSRecordWaits` whenever a record has come in part. What is written
+/// before the handshake is finished waits.
 /// A failure goes up as a `TLSError`; then the peer gets its alert and the channel closes. It stands next to the socket.
 package final class TLSHandler: ChannelDuplexHandler {
   package typealias InboundIn = ByteBuffer
@@ -24,6 +25,9 @@ package final class TLSHandler: ChannelDuplexHandler {
   private var toldEarly = 0
   private var isHandshakeComing = false
   private var handshakeLengths = HandshakeLengths()
+  private var unfinished = UnfinishedRecord()
+  /// How many bytes of a record the handlers behind this one were last told of.
+  private var toldUnfinished = 0
   /// Calls off the end of a handshake that takes too long.
   private var cancelTimer: (() -> Void)?
   private var socket: SocketWriter?
@@ -143,7 +147,9 @@ package final class TLSHandler: ChannelDuplexHandler {
   private func receive(_ ciphertext: ByteBuffer, _ context: ChannelHandlerContext) {
     var plaintext = ByteBuffer()
     let progress: TLSSession.Progress
-    if !isClient, !session.isHandshakeFinished,
+    let wasFinished = session.isHandshakeFinished
+    if !isClient { unfinished.receive(ciphertext) }
+    if !isClient, !wasFinished,
       !handshakeLengths.allow(ciphertext, isOldVersion: session.version == .tls12)
     {
       let reason = TLSError.Reason.protocolViolation("a handshake message is too long")
@@ -152,8 +158,8 @@ package final class TLSHandler: ChannelDuplexHandler {
     do throws(TLSError) {
       progress = try session.receive(ciphertext, into: &plaintext)
     } catch {
-      // Records before the one at fault were sound.
-      if plaintext.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(plaintext)) }
+      // Records before the one at fault were sound. What came with the end of the handshake has nobody yet who knows whose it is.
+      if wasFinished, plaintext.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(plaintext)) }
       fail(error, context)
       return
     }
@@ -166,6 +172,15 @@ package final class TLSHandler: ChannelDuplexHandler {
     guard !isClosed, bringsEnough(plaintext.readableBytes, progress, context) else { return }
     if plaintext.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(plaintext)) }
     if progress.isClosedByPeer, !isClosed { context.close(promise: nil) }
+    if !isClient, session.isHandshakeFinished, !isClosed { tellUnfinished(context) }
+  }
+
+  /// Tells the handlers behind this one what OpenSSL keeps of a record, where that is something else than before.
+  private func tellUnfinished(_ context: ChannelHandlerContext) {
+    let bytes = unfinished.bytes >= Limits.unfinishedRecordBytes ? unfinished.bytes : 0
+    guard bytes != toldUnfinished else { return }
+    toldUnfinished = bytes
+    context.fireUserInboundEventTriggered(TLSRecordWaits(bytes: bytes))
   }
 
   package func channelReadComplete(context: ChannelHandlerContext) {

@@ -40,6 +40,7 @@ struct TLSHandlerTests {
     typealias InboundIn = ByteBuffer
     var finished: [TLSHandshakeFinished] = []
     var waits: [Int] = []
+    var records: [Int] = []
     var received = ByteBuffer()
     var errors: [TLSError] = []
     var isInactive = false
@@ -50,6 +51,7 @@ struct TLSHandlerTests {
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
       if let event = event as? TLSHandshakeFinished { finished.append(event) }
       if let event = event as? TLSHandshakeWaits { waits.append(event.bytes) }
+      if let event = event as? TLSRecordWaits { records.append(event.bytes) }
     }
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
       if let error = error as? TLSError { errors.append(error) }
@@ -168,7 +170,7 @@ struct TLSHandlerTests {
   func longHello(_ count: Int) throws {
     let reason = TLSError(.handshake, .peer, .protocolViolation("a handshake message is too long"))
     let claims: [[UInt8]] = [
-      [22, 3, 1, 0, 6, 1, 1, 0xFF, 0xB8, 3, 3], [22, 3, 1, 0, 4, 1, 0, 0x80, 1],
+      [22, 3, 1, 0, 6, 1, 1, 0xFF, 0xB8, 3, 3], [22, 3, 1, 0, 4, 1, 0, 0x40, 1], [22, 3, 1, 0, 4, 11, 0, 0x80, 1],
       // Its first bytes in several records, and behind another record.
       [22, 3, 1, 0, 2, 1, 1, 22, 3, 1, 0, 2, 0xFF, 0xFF], [20, 3, 3, 0, 1, 1, 22, 3, 1, 0, 4, 1, 0xFF, 0xFF, 0xFF],
     ]
@@ -177,7 +179,9 @@ struct TLSHandlerTests {
       // OpenSSL may have found another fault before.
       #expect(errors == [reason] || errors.count == 1 && claim[0] == 20, "\(claim)")
     }
-    #expect(try errors(after: [22, 3, 1, 0, 4, 1, 0, 0x80, 0], inPiecesOf: count).isEmpty)
+    #expect(try errors(after: [22, 3, 1, 0, 4, 1, 0, 0x40, 0], inPiecesOf: count).isEmpty)
+    // A hello of SSL 2, whose records are others.
+    #expect(try errors(after: [0x80, 0x2E, 1, 3, 3], inPiecesOf: count).count == 1)
   }
 
   @Test("lengths are followed through messages in one record, in several, and to the end of what can be read")
@@ -197,6 +201,38 @@ struct TLSHandlerTests {
     #expect(allows(record(23, long) + record(21, long)))
     #expect(!allows(record(20, [1]) + record(22, long)))
     #expect(allows(record(20, [1]) + record(22, long), isOldVersion: true))
+  }
+
+  @Test("what comes with the end of the handshake is nobody's where a bad record is behind it")
+  func badRecordWithFinish() throws {
+    let (client, server) = (try makeClient(), try makeServer())
+    client.channel.writeAndFlush(ByteBuffer(string: "early"), promise: nil)
+    try server.channel.writeInbound(try #require(try client.channel.readOutbound(as: ByteBuffer.self)))
+    while let flight = try server.channel.readOutbound(as: ByteBuffer.self) { try client.channel.writeInbound(flight) }
+    var last = ByteBuffer()
+    while var bytes = try client.channel.readOutbound(as: ByteBuffer.self) { last.writeBuffer(&bytes) }
+    last.writeBytes([23, 3, 3, 0, 32] + [UInt8](repeating: 0, count: 32))
+    try server.channel.writeInbound(last)
+    #expect(server.recorder.errors.count == 1 && !server.channel.isActive)
+    #expect(server.recorder.received.readableBytes == 0 && server.recorder.finished.isEmpty)
+  }
+
+  @Test("what is kept of a record that has not ended is told, unless it is little", arguments: [300, 700, 16_000])
+  func unfinishedRecord(_ step: Int) throws {
+    let (client, server) = (try makeClient(), try makeServer())
+    try exchange(client, server)
+    for _ in 0..<2 {
+      client.channel.writeAndFlush(ByteBuffer(repeating: 7, count: 16_384), promise: nil)
+      var record = try #require(try client.channel.readOutbound(as: ByteBuffer.self))
+      let count = record.readableBytes
+      while let piece = record.readSlice(length: min(step, record.readableBytes)), piece.readableBytes > 0 {
+        try server.channel.writeInbound(piece)
+        let (came, told) = (count - record.readableBytes, server.recorder.records.last ?? 0)
+        #expect(told == (came >= 4096 && came < count ? came : 0))
+      }
+    }
+    #expect(server.recorder.received.readableBytes == 2 * 16_384)
+    #expect(client.recorder.records.isEmpty)
   }
 
   @Test("what is written before the handshake waits for it")

@@ -94,6 +94,9 @@ package struct Limits: Sendable {
   static let rememberedBlockBytes = 1024
   static let rememberedListBytes = 4096
 
+  /// What those may stand for that a connection keeps which has nothing to do: the usual calls of one client.
+  static let listBytesKeptWhenQuiet = 2048
+
   /// Bodies that the delegate is told of before their turn. Fetching a line of memory takes a fraction of the time of
   /// one request; two have to come one after the other.
   static let foreseenBodies = 4

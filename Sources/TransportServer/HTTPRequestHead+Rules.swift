@@ -43,6 +43,10 @@ extension HTTPRequestHead {
     return nil
   }
 
+  /// Whether the parser takes what follows the request for another protocol, which nobody here speaks: that is passed
+  /// over, be it the next request (RFC 9110 §7.8, §9.3.6).
+  var endsHTTP: Bool { method == .CONNECT || headers.contains(name: "upgrade") }
+
   /// Whether the client waits to be told to send the body (RFC 9110 §10.1.1).
   var waitsForContinue: Bool {
     guard version == .http1_1, headers.contains(name: "expect") else { return false }

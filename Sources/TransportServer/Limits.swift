@@ -71,7 +71,10 @@ enum Limits {
   /// its fields, and the pieces in which they came.
   static let unparsedPageBytes = pageHeaderBytes + 2 * pageBytesBetweenLooks
 
-  /// Bytes of a head that count only while they come.
+  /// Bytes of a call's fields that count for nothing beside the call: those of a call without a token.
+  static let uncountedFieldBytes = 512
+
+  /// Bytes of a head over HTTP/1.1 that count only while they come.
   static let usualHeadBytes = 4096
 
   /// Bytes and number of the header fields of a request over HTTP/1.1: as many bytes as over HTTP/2, and more fields

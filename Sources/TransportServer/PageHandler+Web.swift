@@ -4,6 +4,9 @@ internal import NIOHTTP1
 
 /// The gRPC-Web calls of a connection over HTTP/1.1.
 extension PageHandler: WebCallSink {
+  /// Whether a call has all of its request, so that what comes is behind it.
+  var isCallAnswered: Bool { web != nil && !isReceiving }
+
   /// Takes the request if it is a gRPC-Web call.
   func beginWeb(_ request: HTTPRequestHead) -> Bool {
     guard request.method == .POST, request.headers.contains(name: "content-type") else { return false }
@@ -45,7 +48,10 @@ extension PageHandler: WebCallSink {
     writer.sendHead(200, headers, to: web.head, isKeptAlive: isCallKeptAlive(web.head))
   }
 
+  func webCallKeepsLittle(_ call: WebCall) { reportBuffered() }
+
   func webCallReturned(_ call: WebCall) {}
+
   func webCall(_ call: WebCall, sends body: ByteBuffer) {
     guard let web, web.call === call else { return }
     writer.sendBody(body) { call.wrote($0) }

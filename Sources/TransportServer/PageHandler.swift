@@ -1,6 +1,7 @@
 internal import GRPC
 internal import NIOCore
 internal import NIOHTTP1
+internal import Transport
 
 /// Answers requests for pages and gRPC-Web calls over HTTP/1.1, one at a time.
 final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
@@ -34,8 +35,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   private var share = CallShare()
   /// What the source of the request holds that is under way.
   var account: SourceAccount
-  /// Bytes that were read and wait until they may be passed on.
-  private var waitingBytes = 0
+  /// Bytes that were read and wait until they may be passed on, and those of a TLS record that has not ended.
+  private var (waitingBytes, recordBytes) = (0, 0)
   /// What the server's budget was last told that this connection holds.
   private var reportedBytes = 0
   /// A request has begun to come, and not ended.
@@ -48,7 +49,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   private var timer: LoopTimer?
   /// Ends the connection when a drain has lasted long enough, whatever it does.
   private var drainTimer: LoopTimer?
-  /// Whether the connection was asked to give something up, and has not looked yet.
+  /// The connection was asked to give something up, and has not looked yet.
   private var isAsked = false
   /// Called when the next request may come.
   var becameFree: (() -> Void)?
@@ -147,6 +148,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   /// Takes the event now, or when the answers to the requests before it are complete.
   private func receive(_ event: Event) {
     guard !exchange.isOver else { return }
+    // Nothing behind a call is answered once its client is gone.
+    if case .inputClosed = event, isCallAnswered { return take(event) }
     guard waiting.isEmpty, mayTake(event) else { return waiting.append(event) }
     take(event)
   }
@@ -276,9 +279,11 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   }
 
   /// Tells the server's budget what this connection holds.
-  private func reportBuffered() {
+  func reportBuffered() {
     var bytes = writer.unwrittenBytes
-    if !exchange.isOver { bytes += waitingBytes + unparsed + heldHead + heldBody + (web?.call.heldBytes ?? 0) }
+    if !exchange.isOver {
+      bytes += recordBytes + waitingBytes + unparsed + heldHead + heldBody + (web?.call.heldBytes ?? 0)
+    }
     guard bytes != reportedBytes else { return }
     environment.budget.buffered(bytes - reportedBytes, peer.account)
     reportedBytes = bytes
@@ -292,6 +297,9 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
         isAsked = false
         if let shed = shed.isOver ? environment.budget.wantedBack : shed { giveUp(shed) }
       }
+    } else if let record = event as? TLSRecordWaits {
+      recordBytes = record.bytes
+      reportBuffered()
     } else if event is ServerDisplacement {
       close()
     } else if event is ServerDrain {
@@ -416,15 +424,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     if let web { web.call.end(environment.budget.refusal()) } else { close() }
   }
 
-  /// Whether the parser takes what follows the request for another protocol, which nobody here speaks: that is passed
-  /// over, be it the next request (RFC 9110 §7.8, §9.3.6).
-  private static func endsHTTP(_ request: HTTPRequestHead) -> Bool {
-    request.method == .CONNECT || request.headers.contains(name: "upgrade")
-  }
-
-  func isKeptAlive(_ request: HTTPRequestHead) -> Bool {
-    request.isKeepAlive && !isDraining && !Self.endsHTTP(request)
-  }
+  func isKeptAlive(_ request: HTTPRequestHead) -> Bool { request.isKeepAlive && !isDraining && !request.endsHTTP }
 
   private func send(_ response: PageResponse, to request: HTTPRequestHead) {
     let isKeptAlive = isKeptAlive(request)

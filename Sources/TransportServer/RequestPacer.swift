@@ -19,7 +19,8 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
   private var isTurnComing = false
   private var isPassing = false
   private var isReadHeld = false
-  /// The peer has ended its side; whoever is behind learns it after the bytes.
+  /// The peer has ended its side; whoever is behind learns it after the bytes. A call that is answered learns it at once: it
+  /// has no reader, and nothing behind it will be answered.
   private var isInputClosed = false
 
   var source: TurnSource { pages.executor.source }
@@ -55,7 +56,7 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-    if case ChannelEvent.inputClosed = event, rest.readableBytes > 0 {
+    if case ChannelEvent.inputClosed = event, rest.readableBytes > 0, !pages.isCallAnswered {
       isInputClosed = true
     } else {
       context.fireUserInboundEventTriggered(event)

@@ -24,9 +24,9 @@ package final class ServerBudget: Sendable {
     package var calls = 120_000
 
     /// Bytes of requests and answers that wait for a reader, a window or a socket, on one connection: a full receive
-    /// window, and a full outbox for each of its streams, which an honest client may come to while it is slow. Where many share
-    /// it, who holds little there is served beyond it.
-    package var connectionBytes = 8 * 1024 * 1024
+    /// window, and a token and a full outbox for each of its streams, which an honest client may come to while it is slow. Where
+    /// many share it, who holds little there is served beyond it.
+    package var connectionBytes = 10 * 1024 * 1024
 
     /// The same for all connections together: a quarter of the smallest machine that one would run this on.
     package var bufferedBytes = 256 * 1024 * 1024
@@ -165,11 +165,16 @@ package final class ServerBudget: Sendable {
     // What others give up takes a moment to be free: so far all of it may grow meanwhile, and no further. The second half of
     // that is for who has little, lest those who still come to their share take all of it. What is told of in one step is
     // little in any case, however many share.
-    let hasFewCalls = own.calls <= 1 || QueueShare.isLittle(own.calls, beside: most.calls)
-    let hasFewBytes = own.bytes <= Limits.budgetStep || QueueShare.isLittle(own.bytes, beside: most.bytes)
+    let hasFewCalls = own.calls <= 1 || Self.isLittle(own.calls, beside: most.calls)
+    let hasFewBytes = own.bytes <= Limits.budgetStep || Self.isLittle(own.bytes, beside: most.bytes)
     let (moreCalls, moreBytes) = (bounds.calls / 4 + Limits.callsAhead, bounds.bufferedBytes / 4 + Limits.bytesAhead)
     return calls < bounds.calls + (hasFewCalls ? moreCalls : moreCalls / 2)
       && bytes < bounds.bufferedBytes + (hasFewBytes ? moreBytes : moreBytes / 2)
+  }
+
+  /// Where there was no shortage when the server last looked, nobody is known to have much, and nobody to have little.
+  private static func isLittle(_ count: Int, beside level: Int) -> Bool {
+    level != .max && QueueShare.isLittle(count, beside: level)
   }
 
   /// What connections were last asked to give up.

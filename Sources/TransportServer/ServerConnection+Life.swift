@@ -3,6 +3,11 @@ internal import NIOCore
 
 /// How long a connection may last, and what others want of it: does what its `ConnectionLifecycle` decides.
 extension ServerConnection {
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    environment.logger.debug("connection failed", metadata: ["error": "\(error)"])
+    context.close(promise: nil)
+  }
+
   /// Others want this connection's place: it goes if it has had no stream for a while.
   func makeRoom() {
     guard let session, session.openStreams == 0, eventLoop.now - session.lastStream >= Limits.pressureIdleTime else {
@@ -35,7 +40,9 @@ extension ServerConnection {
     var gone: [ServerStream] = []
     now = eventLoop.now
     // Each is refused, or has a handler that may be asked.
-    if reportedCalls > 0, let excess = shed.calls(of: peer.account), excess.take(reportedCalls) {
+    let isCallsTurn = reportedCalls > 0 && shed.calls(of: peer.account)?.take(reportedCalls) == true
+    let isBytesTurn = session.undecidedBytes > 0 && shed.bytes(of: peer.account)?.take(session.undecidedBytes) == true
+    if isCallsTurn || isBytesTurn {
       _ = session.decide(openedUpTo: now)
       reportCalls(session)
     }
@@ -47,7 +54,8 @@ extension ServerConnection {
     }
     guard reportedBytes > 0, let excess = shed.bytes(of: peer.account) else { return gone }
     // Those that hold the most first. A socket that takes nothing holds the rest.
-    for stream in streams.all.sorted(by: { $0.heldBytes > $1.heldBytes }) where stream.heldBytes > 0 {
+    for stream in streams.all.sorted(by: { $0.heldBytes > $1.heldBytes })
+    where stream.heldBytes > 0 && stream.stream != nil {
       guard excess.take(stream.heldBytes) else {
         wantOutput()
         return gone
@@ -97,15 +105,15 @@ extension ServerConnection {
   /// Tells the server's budget what this connection holds, when that has changed by something.
   func reportBuffered(_ session: HTTP2ServerSession, _ context: ChannelHandlerContext) {
     reportCalls(session)
-    var bytes = session.bufferedBytes + heldBytes
+    var bytes = session.bufferedBytes + heldBytes + recordBytes
     if let rest { bytes += rest.readableBytes }
     if bytes | reportedBytes == 0, context.channel.isWritable { return }
     if !context.channel.isWritable, let options = context.channel.syncOptions {
       // What the socket has not taken. A channel that cannot tell has no socket.
       bytes += (try? options.getOption(.bufferedWritableBytes)) ?? 0
     }
-    // In small steps, since there may be halves of frames on all connections together.
-    let step = unworkedBytes > 0 ? Limits.unworkedStep : Limits.budgetStep
+    // In small steps, since there may be halves of frames on all connections together. What was told is taken back as well.
+    let step = unworkedBytes > 0 || bytes < reportedBytes ? Limits.unworkedStep : Limits.budgetStep
     guard abs(bytes - reportedBytes) >= step || bytes == 0 else { return }
     environment.budget.buffered(bytes - reportedBytes, peer.account)
     reportedBytes = bytes
@@ -120,11 +128,17 @@ extension ServerConnection {
 
   // MARK: Memory
 
-  /// Bytes that were received and not worked on: of a frame that has not ended, and what waits for a turn.
-  var unworkedBytes: Int { (session?.partialBytes ?? 0) + (rest?.readableBytes ?? 0) }
+  /// Bytes that were received and not worked on: of a frame or a record that has not ended, and what waits for a turn.
+  var unworkedBytes: Int { (session?.partialBytes ?? 0) + (rest?.readableBytes ?? 0) + recordBytes }
+
+  /// Whether more is kept for streams to come than a client with a few calls at a time has use for.
+  func hasSpares(_ session: HTTP2ServerSession) -> Bool {
+    session.hasSpares || streams.spares > Limits.streamsKeptWhenQuiet
+  }
 
   /// Frees what is kept for streams to come, which have not for a while.
   private func freeSpares(_ session: HTTP2ServerSession) {
+    guard hasSpares(session) else { return session.forgetBlocks() }
     streams.freeSpares()
     directAnswer = ByteBuffer()
     session.freeSpares()

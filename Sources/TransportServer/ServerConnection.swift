@@ -40,7 +40,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   var served = 0
   private var isReading = false
   private var isFlushScheduled = false
-  private var isFlushing = false
+  private(set) var isFlushing = false
   /// What the channel last said of itself.
   private(set) var isWritable = true
   /// The peer does not take our bytes, its last turn was too short for what it asked, or calls of it were refused: reading on
@@ -79,6 +79,8 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   var reportedCalls = 0
   /// Bytes of requests that streams keep beyond the windows.
   var heldBytes = 0
+  /// Bytes of a TLS record that has not ended.
+  var recordBytes = 0
   /// The shortest time that any request here had which may be answered directly.
   var shortestDirectLimit = TimeAmount.minutes(5)
 
@@ -154,11 +156,6 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
       (reportedBytes, reportedCalls) = (0, 0)
       streams = ConnectionStreams()
     }
-  }
-
-  func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    environment.logger.debug("connection failed", metadata: ["error": "\(error)"])
-    context.close(promise: nil)
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -285,6 +282,10 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
       makeRoom()
     } else if let shed = event as? ServerShed {
       giveUpSoon(shed)
+    } else if let record = event as? TLSRecordWaits {
+      recordBytes = record.bytes
+      // At the end of a pass it is told with what the pass brought.
+      if !isReading, let session { reportBuffered(session, context) }
     } else if event is ServerDisplacement {
       leave()
     } else if case ChannelEvent.inputClosed = event {
@@ -348,9 +349,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     waitForTurn()
     reportBuffered(session, context)
     if session.hasBlockedStreams, lifecycle.hasBlockedStreams(at: eventLoop.now) { rearm() }
-    if session.hasSpares || streams.spares > Limits.streamsKeptWhenQuiet, lifecycle.hasSpares(at: eventLoop.now) {
-      rearm()
-    }
+    if hasSpares(session) || session.remembersMuch, lifecycle.hasSpares(at: eventLoop.now) { rearm() }
     closeIfOver(session, context)
   }
 

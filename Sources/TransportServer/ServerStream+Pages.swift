@@ -116,6 +116,8 @@ extension ServerStream: WebCallSink {
     connection.wantOutput()
   }
 
+  func webCallKeepsLittle(_ call: WebCall) { letGo() }
+
   func webCallReturned(_ call: WebCall) {
     recycleIfOver()
   }

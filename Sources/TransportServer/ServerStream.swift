@@ -93,11 +93,11 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     self.stream = stream
     self.request = request
     isInUse = true
-    let bytes = request.head.fields.byteCount
-    guard bytes > Limits.usualHeadBytes else { return }
-    // Of a call both the block and what was made of it.
-    fieldBytes = 2 * bytes
-    connection.heldBytes += fieldBytes
+    let head = request.head
+    let bytes = head.fields.byteCount + head.httpPath.count + head.httpMethod.count
+    guard bytes > Limits.uncountedFieldBytes else { return }
+    fieldBytes = bytes
+    connection.heldBytes += bytes
   }
 
   func recycleIfOver() {
@@ -131,7 +131,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     connection.heldBytes += bytes
   }
 
-  private func letGo() {
+  func letGo() {
     release(held)
     held = 0
   }
@@ -139,8 +139,8 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
   private func release(_ bytes: Int) {
     guard bytes > 0 else { return }
     connection.heldBytes -= bytes
-    // Which tells the server's budget as well.
-    connection.wantOutput()
+    // Which tells the server's budget as well; where output is being made it is told after that.
+    if !connection.isFlushing { connection.wantOutput() }
   }
 
   /// Whose call waits here; nil where none does, or is over.

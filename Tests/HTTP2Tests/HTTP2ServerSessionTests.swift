@@ -72,6 +72,41 @@ import Testing
     }
   }
 
+  @Test("What a request says counts while its body is to come, and no more however the wait ends", arguments: 0..<5)
+  func undecidedBytes(end: Int) throws {
+    let pair = try directPair()
+    let path = "/" + String(repeating: "a", count: 3_000)
+    let streams = try (0..<10).map { _ in try pair.request(RecordingHandler(), path: path, endStream: false) }
+    try pair.run()
+    #expect(pair.server.undecided == 10 && pair.server.undecidedBytes >= 10 * 2 * 3_000)
+    #expect(pair.server.bufferedBytes >= pair.server.undecidedBytes)
+    switch end {
+    case 0, 1:
+      for stream in streams {
+        pair.client.write(stream, ByteBuffer(string: end == 0 ? "ping" : "else"))
+        pair.client.finish(stream)
+      }
+    case 2: for stream in streams { pair.client.reset(stream, .cancel) }
+    case 3: #expect(pair.server.decide(openedUpTo: .distantFuture) == nil)
+    default: pair.server.abandon()
+    }
+    if end < 4 { try pair.run() }
+    #expect(pair.server.undecided == 0 && pair.server.undecidedBytes == 0)
+  }
+
+  @Test("Blocks that are remembered are forgotten where they stand for much, and decoded again")
+  func spareBlocks() throws {
+    let pair = try directPair()
+    for number in 0..<4 { _ = try call(pair, "ping", path: "/\(number)") }
+    #expect(!pair.server.remembersMuch)
+    let long = String(repeating: "a", count: 700)
+    for number in 0..<4 { _ = try call(pair, "ping", path: "/\(number)\(long)") }
+    #expect(pair.server.remembersMuch)
+    pair.server.forgetBlocks()
+    #expect(!pair.server.remembersMuch)
+    #expect(try call(pair, "ping").body == Array("pong".utf8))
+  }
+
   @Test("A body in two frames, and one that is cut off, are a handler's business")
   func undecided() throws {
     let pair = try directPair()

@@ -30,21 +30,80 @@ import TransportTestSupport
     }
   }
 
-  @Test("W4: the fields of an open call, where they are many", arguments: ["/t.T/PingPong", "/t.T/Wait"])
-  func fields(_ path: String) async throws {
-    let long = String(repeating: "v", count: 12_000)
-    try await hold(20 * 12_000, path, []) { [Self.call, ("x", long), ("n", "\($0)")] }
+  @Test("W4: the fields of an open call", arguments: ["/t.T/PingPong", "/t.T/Wait"], [2_000, 12_000])
+  func fields(_ path: String, _ count: Int) async throws {
+    let long = String(repeating: "v", count: count)
+    try await hold(20 * count / 2, path, []) { [Self.call, ("x", long), ("n", "\($0)")] }
   }
 
-  @Test("W5: a compressed request, by what it stands for", arguments: [false, true])
-  func compressed(isWeb: Bool) async throws {
+  /// A message of 60,000 bytes, compressed.
+  private func compressed() throws -> [UInt8] {
     var small: [UInt8] = []
     try unsafe [UInt8](repeating: 0, count: 60_000).withUnsafeBytes { bytes in
       try unsafe Gzip.compress(bytes) { piece in unsafe small.append(contentsOf: piece) }
     }
-    let frame = [1, 0, 0, UInt8(small.count >> 8), UInt8(small.count & 255)] + small
-    let type = ("content-type", isWeb ? "application/grpc-web" : "application/grpc")
-    try await hold(20 * 55_000, "/t.T/Echo", frame) { _ in [type, ("grpc-encoding", "gzip")] }
+    return [1, 0, 0, UInt8(small.count >> 8), UInt8(small.count & 255)] + small
+  }
+
+  private func compressedFields(isWeb: Bool) -> [(String, String)] {
+    [("content-type", isWeb ? "application/grpc-web" : "application/grpc"), ("grpc-encoding", "gzip")]
+  }
+
+  @Test("W5: a compressed request, by what it stands for", arguments: [false, true])
+  func compressed(isWeb: Bool) async throws {
+    let fields = compressedFields(isWeb: isWeb)
+    try await hold(20 * 55_000, "/t.T/Echo", try compressed()) { _ in fields }
+  }
+
+  @Test("W5: a call that waits keeps nothing of its request", arguments: [false, true])
+  func parked(isWeb: Bool) async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address)
+      let (body, fields) = (try compressed(), compressedFields(isWeb: isWeb))
+      async let answer = peer.call("/t.T/Listen", body, headers: fields, cancelAfter: .seconds(3))
+      try await eventually { server.server.usage.calls == 1 }
+      try await eventually { server.server.usage.bufferedBytes == 0 }
+      // It still waits.
+      #expect(server.server.usage.calls == 1)
+      _ = try await answer
+      await peer.close()
+    }
+  }
+
+  @Test(
+    "R50: a message on a stream from before a shortage has room as its source has",
+    arguments: [("127.0.0.1", StatusCode.resourceExhausted), ("127.0.0.2", .ok)])
+  func olderStream(_ source: String, _ status: StatusCode) async throws {
+    try await TestServer.run { server in
+      (server.budget.connectionBytes, server.budget.bufferedBytes) = (400_000, 400_000)
+    } _: { server in
+      let older = try await TestPeer.connect(server.address, from: source)
+      let large = [try await TestPeer.connect(server.address), try await TestPeer.connect(server.address)]
+      let (isShort, becomesShort) = AsyncStream<Void>.makeStream()
+      let later = Task { [frame = Blob([1]).frame] in
+        for await _ in isShort {}
+        return frame
+      }
+      async let answer = older.call("/t.T/PingPong", [], endStream: false, later: later)
+      try await eventually { server.server.usage.calls == 1 }
+      let long = String(repeating: "v", count: 12_000)
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for number in 0..<40 {
+          group.addTask {
+            let fields = [Self.call, ("x", long), ("n", "\(number)")]
+            _ = try await large[number % 2].call(
+              "/t.T/Wait", [], headers: fields, endStream: false, cancelAfter: .seconds(3))
+          }
+        }
+        try await eventually { server.server.usage.bufferedBytes >= 400_000 }
+        becomesShort.finish()
+        try await group.waitForAll()
+      }
+      let message = try await answer
+      #expect(message.status == status)
+      await older.close()
+      for peer in large { await peer.close() }
+    }
   }
 
   @Test("R50: a shortage that begins between two looks has not everybody refused", arguments: [false, true])

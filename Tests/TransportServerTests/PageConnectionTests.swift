@@ -124,6 +124,20 @@ import TransportTestSupport
     }
   }
 
+  @Test("A call whose client has ended its side ends at once, whatever was sent behind it")
+  func goneBehind() throws {
+    for behind in ["", Self.later, "GET /lat", "\u{1}"] {
+      let connection = try Connection()
+      connection.receive(Self.web("/t.T/Wait", "\0\0\0\0\0") + behind)
+      #expect(connection.pages.begun == 1 && connection.calls.open == 1)
+      connection.channel.pipeline.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
+      connection.letWork()
+      #expect(connection.pages.cancelled == 1 && connection.calls.open == 0, "\(behind)")
+      #expect(!connection.channel.isActive, "\(behind)")
+      connection.finish()
+    }
+  }
+
   @Test("Of pages that were answered nothing is kept, however many there were on a connection")
   func manyPages() throws {
     let connection = try Connection()
@@ -362,6 +376,10 @@ import TransportTestSupport
         },
         .unary(RPCMethod(path: "/t.T/Yield", kind: .unary)) { (request: Blob, _) async throws(RPCError) -> Blob in
           await Task.yield()
+          return request
+        },
+        .unary(RPCMethod(path: "/t.T/Wait", kind: .unary)) { (request: Blob, _) async throws(RPCError) -> Blob in
+          _ = await waiting.wait()
           return request
         },
         .serverStreaming(RPCMethod(path: "/t.T/Many", kind: .serverStreaming)) {

@@ -120,6 +120,7 @@ final class TestPeer: ChannelInboundHandler, HTTP2ClientSessionDelegate, @unchec
 
   /// A call whose request is `body`, cut as it is; nil leaves the stream open.
   ///
+  /// - Parameter later: what is sent after the body, when it is there.
   /// - Parameter pingsOnData: sends a PING for DATA, one at a time, as clients do that measure their bandwidth.
   func call(
     _ path: String,
@@ -127,6 +128,7 @@ final class TestPeer: ChannelInboundHandler, HTTP2ClientSessionDelegate, @unchec
     headers: [(String, String)] = [("content-type", "application/grpc"), ("te", "trailers")],
     method: StaticString = "POST",
     endStream: Bool = true,
+    later: Task<[UInt8], Never>? = nil,
     cancelAfter: TimeAmount? = nil,
     cancelCode: HTTP2ErrorCode = .cancel,
     pingsOnData: Bool = false
@@ -146,6 +148,13 @@ final class TestPeer: ChannelInboundHandler, HTTP2ClientSessionDelegate, @unchec
         session.write(stream, ByteBuffer(bytes: body))
         if endStream { session.finish(stream) }
         flush()
+        if let later {
+          loop.makeFutureWithTask { await later.value }.assumeIsolated().whenSuccess { [self] bytes in
+            session.write(stream, ByteBuffer(bytes: bytes))
+            session.finish(stream)
+            flush()
+          }
+        }
         if let cancelAfter {
           loop.assumeIsolated().scheduleTask(in: cancelAfter) { [self] in
             session.reset(stream, cancelCode)

@@ -5,6 +5,7 @@ import NIOCore
 import NIOEmbedded
 import Synchronization
 import Testing
+import Transport
 
 @testable import TransportServer
 
@@ -115,6 +116,35 @@ struct UnworkedBytesTests {
     #expect(harness.counted == [5_000, 5_000])
     try harness.receive(Array(frame.dropFirst(5_000)))
     #expect(harness.counted == [0, 0] && harness.channel.isActive)
+  }
+
+  @Test("What counted in small steps is given back in small steps, also where something stays")
+  func givenBack() throws {
+    let harness = Harness()
+    try harness.greet()
+    // As of a call's fields.
+    try harness.channel.pipeline.syncOperations.handler(type: ServerConnection.self).heldBytes = 1_000
+    harness.channel.pipeline.fireUserInboundEventTriggered(TLSRecordWaits(bytes: 12_000))
+    #expect(harness.counted == [13_000, 13_000])
+    harness.channel.pipeline.fireUserInboundEventTriggered(TLSRecordWaits(bytes: 0))
+    #expect(harness.counted == [1_000, 1_000])
+  }
+
+  @Test("What TLS keeps of a record that has not ended counts, and is given up for others", arguments: [true, false])
+  func unfinishedRecord(isShed: Bool) throws {
+    let harness = Harness()
+    try harness.greet()
+    harness.channel.pipeline.fireUserInboundEventTriggered(TLSRecordWaits(bytes: 16_000))
+    #expect(harness.counted == [16_000, 16_000])
+    if isShed {
+      harness.shed()
+      harness.letTurnsPass()
+      #expect(!harness.channel.isActive)
+    } else {
+      harness.channel.pipeline.fireUserInboundEventTriggered(TLSRecordWaits(bytes: 0))
+      #expect(harness.channel.isActive)
+    }
+    #expect(harness.counted == [0, 0])
   }
 
   @Test("The fields of a header block that has not ended count, and are given up for others", arguments: [true, false])

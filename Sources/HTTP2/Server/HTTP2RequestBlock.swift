@@ -6,6 +6,8 @@ package import NIOCore
 /// again, and what its user made of it, `meaning`, need not be made again.
 package final class HTTP2RequestBlock {
   var fields = GatheredFields()
+  /// Bytes of the list, as RFC 9113 §6.5.2 counts them.
+  var listBytes = 0
   /// What `content-length` says; nil without one.
   var contentLength: Int?
 
@@ -27,6 +29,7 @@ package final class HTTP2RequestBlock {
 
   func reset() {
     fields.removeAll()
+    listBytes = 0
     contentLength = nil
     meaning = nil
     allowsDirectAnswer = false

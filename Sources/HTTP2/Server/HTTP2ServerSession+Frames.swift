@@ -146,6 +146,7 @@ extension HTTP2ServerSession {
       guard open.listBytes <= Int(limits.headerListBytes) else { return refuse(id, .enhanceYourCalm) }
       guard open.rules.isWellFormed(open.block.fields) else { return refuse(id, .protocolError) }
       open.block.contentLength = open.rules.contentLength
+      open.block.listBytes = open.listBytes
       delegate?.session(self, received: open.block)
       // Copied before the call returns.
       if let wire = unsafe wire, open.listBytes <= Limits.rememberedListBytes { unsafe blocks.insert(wire, open.block) }
@@ -157,9 +158,7 @@ extension HTTP2ServerSession {
     let stream = openStream(id, block)
     stream.block = block
     if !isEnd, block.allowsDirectAnswer || isTooLate(block) {
-      stream.isUndecided = true
-      undecided += 1
-      return
+      return beginWait(stream, block)
     }
     decide(stream)
     if isEnd { receivedEnd(stream) }
@@ -214,8 +213,7 @@ extension HTTP2ServerSession {
     // In bounds by the guards; read before the calls return.
     let data = unsafe UnsafeRawBufferPointer(rebasing: payload[start..<end])
     if stream.isUndecided {
-      stream.isUndecided = false
-      undecided -= 1
+      endWait(stream)
       if isEnd ? unsafe answersDirectly(stream, data) : isRefused(stream) { return grantConnection(payload.count) }
       decide(stream)
     }

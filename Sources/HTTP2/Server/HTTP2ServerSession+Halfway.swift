@@ -4,10 +4,26 @@ package import NIOCore
 extension HTTP2ServerSession {
   /// Bytes that the session holds because somebody does not take them, the peer of its answers or a reader of
   /// requests, or because the peer has not ended a frame.
-  package var bufferedBytes: Int { queued + outstanding - consumed + output.readableBytes + partialBytes }
+  package var bufferedBytes: Int {
+    queued + outstanding - consumed + output.readableBytes + partialBytes + undecidedBytes
+  }
 
   /// Those of a frame that has begun and not ended, and the fields of a header block that has not.
   package var partialBytes: Int { partial.count + (openBlock?.heldBytes ?? 0) }
+
+  /// The stream has no handler until its body comes.
+  func beginWait(_ stream: HTTP2Stream, _ block: HTTP2RequestBlock) {
+    stream.isUndecided = true
+    undecided += 1
+    undecidedBytes += 2 * block.listBytes
+  }
+
+  /// It has one now, or needs none. Its block is still there.
+  func endWait(_ stream: HTTP2Stream) {
+    stream.isUndecided = false
+    undecided -= 1
+    undecidedBytes -= 2 * (stream.block?.listBytes ?? 0)
+  }
 
   /// When the frame began to come that has not ended; nil between two frames.
   package var frameBegan: NIODeadline? { partial.isEmpty ? nil : partialBegan }

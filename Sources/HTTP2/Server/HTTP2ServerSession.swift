@@ -60,6 +60,8 @@ package import NIOCore
   private var freeCount = 0
   /// Streams whose body will be answered directly, or not; they have no handler yet.
   package internal(set) var undecided = 0
+  /// What their header blocks hold, and what the delegate made of those.
+  package internal(set) var undecidedBytes = 0
   /// How late what is received comes to be worked on; the driver says so.
   package var lateness = TimeAmount.zero
   /// When the latest stream began or ended.
@@ -330,8 +332,7 @@ package import NIOCore
 
   /// The same for one that has waited for its body.
   func decideAtLast(_ stream: HTTP2Stream) {
-    stream.isUndecided = false
-    undecided -= 1
+    endWait(stream)
     decide(stream)
   }
 
@@ -345,7 +346,7 @@ package import NIOCore
       stream.unconsumed = 0
     }
     queued -= stream.pending.readableBytes
-    if stream.isUndecided { undecided -= 1 }
+    if stream.isUndecided { endWait(stream) }
     if stream.isBlocked { blocked.removeAll { $0 === stream } }
     if let handler = stream.handler {
       stream.handler = nil
@@ -434,7 +435,7 @@ package import NIOCore
     ready = []
     readyHead = 0
     blocked = []
-    undecided = 0
+    (undecided, undecidedBytes) = (0, 0)
     freeStreams()
     for stream in streams {
       stream.id = 0

@@ -15,10 +15,14 @@ struct RequestBlockCache {
   private var entries: [Entry] = []
   private var next = 0
 
+  /// What all of them stand for, as RFC 9113 §6.5.2 counts.
+  private(set) var listBytes = 0
+
   /// The table changed: what was remembered may mean something else.
   mutating func removeAll() {
     if !entries.isEmpty { entries.removeAll(keepingCapacity: true) }
     next = 0
+    listBytes = 0
   }
 
   func find(_ bytes: UnsafeRawBufferPointer) -> HTTP2RequestBlock? {
@@ -38,9 +42,11 @@ struct RequestBlockCache {
     guard bytes.count > 0, bytes.count <= Limits.rememberedBlockBytes else { return }
     // Copied before the call returns.
     let entry = unsafe Entry(bytes: Array(bytes), block: block)
+    listBytes += block.listBytes
     if entries.count < Limits.rememberedBlocks {
       entries.append(entry)
     } else {
+      listBytes -= entries[next].block.listBytes
       entries[next] = entry
       next = (next + 1) % Limits.rememberedBlocks
     }

@@ -113,7 +113,10 @@ final class WebCall: CallCarrier, @unchecked Sendable {
 
   func callKeeps(_ bytes: Int) { heldBytes += bytes }
 
-  func callKeepsLittle() { heldBytes = 0 }
+  func callKeepsLittle() {
+    heldBytes = 0
+    sink?.webCallKeepsLittle(self)
+  }
 
   func handlerReturned() {
     runner.release()
@@ -165,6 +168,11 @@ final class WebCall: CallCarrier, @unchecked Sendable {
   }
 
   func send(_ failure: RPCError?, of call: ServerCall) {
+    if heldBytes > 0 {
+      // The answer may wait for long; nobody reads the request again.
+      runner.dropRequest()
+      callKeepsLittle()
+    }
     sendHead()
     if failure == nil, call.answer.readableBytes > 0 { send(call.answer) }
     send(trailers(failure))

@@ -11,6 +11,9 @@ protocol WebCallSink: AnyObject {
   /// The body is complete.
   func webCallEnded(_ call: WebCall)
 
+  /// The call keeps next to nothing of its request from here on.
+  func webCallKeepsLittle(_ call: WebCall)
+
   /// The handler has returned, perhaps long after the end.
   func webCallReturned(_ call: WebCall)
 }

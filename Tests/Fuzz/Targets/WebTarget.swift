@@ -151,6 +151,10 @@ struct WebTarget: FuzzTarget {
       hasEnded = true
     }
 
+    func webCallKeepsLittle(_ call: WebCall) {
+      precondition(call.heldBytes == 0, "a call keeps what it let go of")
+    }
+
     func webCallReturned(_ call: WebCall) {}
   }
 }

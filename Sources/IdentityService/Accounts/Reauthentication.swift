@@ -43,6 +43,7 @@ struct Reauthentication: Deciding {
       try await secrets.passwords.verify(password.secret.exposed, against: hash, in: place)
     }
     guard matches else { throw .invalidCredentials }
-    try await secrets.attemptSucceeded(counted)
+    // What it is for may still be refused: it does not begin the count of wrong tries anew.
+    await secrets.notMade(counted)
   }
 }

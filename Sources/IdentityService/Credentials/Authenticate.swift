@@ -336,7 +336,11 @@ extension AuthHandlers {
       expiry: now + tokens.lifetimes.linkTicket
     )
     let command = KeepTicket(ticket, for: login.proof, challenge: login.challenge, at: now)
-    try await methods.evidence.secrets.settling(login.counted) { () async throws(RPCError) in try await keep(command) }
+    // Nothing is granted yet, and a secret may be presented for another ticket as often as one likes.
+    let isSpent = if case .code = login.proof { true } else { false }
+    try await methods.evidence.secrets.settling(login.counted, grants: { _ in isSpent }) {
+      () async throws(RPCError) in try await keep(command)
+    }
     return try await conflict(ticket, text, key: asked.guestKey ?? login.boundKey, at: now)
   }
 

@@ -155,6 +155,29 @@ struct TriesTests {
     }
   }
 
+  @Test("R49: a secret that only asks what a sign-in would replace begins no count of wrong tries anew")
+  func reportsBetweenGuesses() async throws {
+    try await with { harness, box in
+      _ = try await account(harness, box)
+      let guest = try await harness.issueGuest(try TestDevice())
+      func guess(_ reason: String = "INVALID_CREDENTIALS") async {
+        await expectRefusal(nil, reason) {
+          try await attempt(harness, password("ada@example.com", "wrong"), from: stranger)
+        }
+      }
+      for _ in 0..<9 { await guess() }
+      for _ in 0..<2 {
+        let answer = try await harness.auth(from: stranger).authenticate(
+          IdentityV1.AuthenticateRequest(
+            clientID: "app.test", method: password("ada@example.com"), guestToken: guest.tokens?.accessToken ?? "",
+            onConflict: .report))
+        #expect(answer.conflict != nil)
+      }
+      await guess()
+      await guess("TOO_MANY_ATTEMPTS")
+    }
+  }
+
   @Test("R49: a code for what is verified or linked begins no count of wrong tries anew", .timeLimit(.minutes(1)))
   func nothingGranted() async throws {
     try await with { harness, box in

@@ -116,6 +116,11 @@ struct LinkServiceTests {
     await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") { try await link(harness, account, "eve@example.com") }
     harness.clock.advance(by: .seconds(1))
     #expect(try await link(harness, account, "ada_l").linked)
+    // The right one begins no count anew: the next change may be refused for another reason, as often as one likes.
+    await expectRefusal(.unauthenticated, "INVALID_CREDENTIALS") {
+      try await link(harness, account, "eve@example.com", password: "wrong one")
+    }
+    await expectRefusal(.resourceExhausted, "TOO_MANY_ATTEMPTS") { try await link(harness, account, "eve@example.com") }
   }
 
   @Test("R46: who proved a moment ago who they are is not asked for the password as well")

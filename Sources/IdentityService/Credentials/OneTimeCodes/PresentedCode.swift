@@ -78,7 +78,12 @@ extension OneTimeCodes {
     return true
   }
 
-  fileprivate func tally(for purpose: CodePurpose) -> NetworkTally { purpose == .recovery ? recoverers : presenters }
+  fileprivate func tally(for purpose: CodePurpose) -> NetworkTally {
+    switch purpose {
+    case .recovery: recoverers
+    case .signIn: presenters
+    }
+  }
 
   /// Looks whether the code is right, for which a try was counted: it is looked at whatever becomes of the call. Where
   /// no code could be looked at, whichever it was, it was no try.

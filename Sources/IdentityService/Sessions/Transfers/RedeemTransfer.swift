@@ -37,8 +37,6 @@ extension TransferHandlers {
     case nil: throw .invalid("secret", "is missing: send code or qr_payload")
     }
     let issuing = try tokens.issuing()
-    let isTyped = if case .code? = request.secret { true } else { false }
-    if isTyped { try countTry(context) }
     let proven = try ProvenDevice(
       request.device,
       client: client,
@@ -53,6 +51,8 @@ extension TransferHandlers {
         [client.description, deviceID.description, request.challenge, secret]
       )
     }
+    let isTyped = if case .code? = request.secret { true } else { false }
+    if isTyped { try countTry(context) }
     guard try await look(IsTransferKnown(hash)) else { throw .transferNotFound }
     let redemption = RedeemTransfer(
       secretHash: hash,

@@ -7,6 +7,7 @@ measured alike: a server may be busy with the one and not with the other.
 import base64
 import contextlib
 import functools
+import gzip
 import hashlib
 import json
 import resource
@@ -94,6 +95,41 @@ def half_requests(target, stack):
     for _ in range(350):
         with contextlib.suppress(OSError, test_fairness.Closed):
             stack.enter_context(target.connect(timeout=2)).send(b"".join(pieces))
+
+
+# A field of nearly all that the compression table holds, which a byte each stands for afterwards (RFC 7541 §6.1, §6.2.1).
+LONG_FIELD = b"\x40\x01x" + frames.integer(3900, 7) + b"v" * 3900
+AGAIN = b"\xbe"
+
+
+def long_fields(target, stack):
+    """Calls whose requests do not come, each with four times a field of four kilobytes: a few bytes that stand for many."""
+    block = {path: frames.block(fields(path)) + 4 * AGAIN for path in (frames.ISSUE, frames.POLL)}
+    asked = b"".join(headers(number, raw=block[frames.ISSUE if number % 4 == 1 else frames.POLL]) for number in range(3, 200, 2))
+    first = headers(1, raw=frames.block(fields(frames.POLL)) + LONG_FIELD)
+    for _ in range(250):
+        with contextlib.suppress(OSError, test_fairness.Closed):
+            stack.enter_context(target.connect(timeout=2)).send(first + asked)
+
+
+def open_blocks(target, stack):
+    """Header blocks that do not end, of a few bytes that stand for more than a request may have."""
+    asked = headers(1, raw=frames.block(fields(frames.POLL)) + LONG_FIELD + 100 * AGAIN, flags=0)
+    for _ in range(500):
+        with contextlib.suppress(OSError, test_fairness.Closed):
+            stack.enter_context(target.connect(timeout=2)).send(asked)
+
+
+def compressed_requests(target, stack):
+    """Messages that are hundreds of times as long as what is sent of them, of requests that do not end."""
+    body = data(1, message(gzip.compress(bytes(60_000)), compressed=1), flags=0)[9:]
+    asked = b"".join(
+        headers(number, fields(frames.ISSUE, ("grpc-encoding", "gzip"))) + data(number, body, flags=0)
+        for number in range(1, 200, 2)
+    )
+    for _ in range(160):
+        with contextlib.suppress(OSError, test_fairness.Closed):
+            stack.enter_context(target.connect(timeout=2)).send(asked)
 
 
 def silent_connections(target, stack):
@@ -185,6 +221,9 @@ HOARDS = {
     "silent streams": keeping(silent_streams, 5, by_tls=8),
     "silent requests": keeping(silent_requests, 5, ["qr"], 8),
     "half requests": keeping(half_requests, 5, ["qr"]),
+    "long fields, no request": keeping(long_fields, 5, ["qr"], 8),
+    "header blocks without an end": keeping(open_blocks, 3, ["qr"], 8),
+    "compressed requests without an end": keeping(compressed_requests, 5, ["qr"], 8),
     "silent connections": keeping(silent_connections, 12, by_tls=60),
     "proofs of nothing": again(proofs, ["identity"]),
     "padding": again(padding),

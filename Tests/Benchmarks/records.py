@@ -6,10 +6,12 @@ import secrets
 import socket
 import ssl
 import struct
+import tempfile
 import time
 
 import frames
 import key_updates
+import tls_records
 from hoards import again, keeping, reset_at_end
 
 APPLICATION_DATA, HANDSHAKE = 23, 22
@@ -115,6 +117,15 @@ def half_records(target, stack):
             stack.enter_context(beneath(peer)).send(begun)
 
 
+def another_hello(target):
+    """Six bytes of another handshake, in a session of TLS 1.2 (RFC 5246 §7.4.1.1)."""
+    hello = tls_records.message(tls_records.CLIENT_HELLO, 131_000, b"\3\3")
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        for _ in range(50):
+            client = stack.enter_context(tls_records.Client(target.port, folder, ssl.TLSVersion.TLSv1_2))
+            client.send(HANDSHAKE, hello)
+
+
 HANDSHAKES = {
     "slow handshake": lambda: slow_handshake,
     "handshakes": lambda: handshakes,
@@ -123,6 +134,7 @@ HANDSHAKES = {
 ATTACKS = HANDSHAKES | {
     "hellos with unknown protocols": again(unknown_protocols),
     "hellos by the byte": again(hellos_by_the_byte),
+    "another hello": again(another_hello),
     "new keys": again(updating(False)),
     "new keys, of both": again(updating(True)),
     "records of a byte": again(records_of_a_byte),

@@ -19,14 +19,23 @@
     unsafe memory?.deallocate()
   }
 
+  /// What the block takes.
+  var byteCount: Int { used }
+
+  /// Forgets the block. Keeps the memory.
+  mutating func clear() { used = 0 }
+
+  /// Forgets the block, and frees the memory.
+  mutating func free() {
+    guard capacity > 0 else { return }
+    (used, capacity) = (0, 0)
+    unsafe memory?.deallocate()
+    unsafe memory = nil
+  }
+
   /// Forgets the block. Keeps the memory unless the block was an unusually large one.
   mutating func removeAll() {
-    used = 0
-    if capacity > Limits.keptFieldCapacity {
-      unsafe memory?.deallocate()
-      unsafe memory = nil
-      capacity = 0
-    }
+    if capacity > Limits.keptFieldCapacity { free() } else { clear() }
   }
 
   /// Copies a field. The caller bounds the block by the limit on header lists.
@@ -65,7 +74,8 @@
 
   private mutating func reserve(_ count: Int) -> UnsafeMutableRawPointer {
     if let memory = unsafe memory, used + count <= capacity { return unsafe memory }
-    capacity = max(512, 2 * (used + count))
+    let needed = used + count
+    capacity = needed <= Limits.keptFieldCapacity ? max(512, 2 * needed) : max(needed, Limits.largeFieldCapacity)
     let grown = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 8)
     if let memory = unsafe memory {
       // Both hold `used` bytes, and do not overlap.

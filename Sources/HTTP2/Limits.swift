@@ -86,6 +86,10 @@ package struct Limits: Sendable {
   /// Memory that a session keeps for its next header block: a usual block of gRPC twice over.
   static let keptFieldCapacity = 2 * 1024
 
+  /// Memory that a block gets that is larger: what the longest list takes, at once. Memory that grew step by step would leave
+  /// holes between what is kept of many such blocks.
+  static let largeFieldCapacity = 16 * 1024
+
   /// Header blocks that a session remembers by their bytes: a client alternates between few methods.
   static let rememberedBlocks = 4
 

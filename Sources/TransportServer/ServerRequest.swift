@@ -18,6 +18,7 @@ final class ServerRequest {
 
   init(_ block: HTTP2RequestBlock, _ environment: ServerEnvironment, _ connection: ConnectionPeer) {
     var head = RequestHead()
+    if block.byteCount > Limits.uncountedFieldBytes { head.reserve(block.byteCount) }
     let router = environment.router
     // Each pointer is read before `receive` returns.
     unsafe block.forEach { name, value in

@@ -69,6 +69,11 @@ final class SessionPair {
   }
 }
 
+/// What was made of a header block.
+final class Meaning {
+  var fields: [String] = []
+}
+
 final class RecordingDelegate: HTTP2ClientSessionDelegate {
   var opened: [(stream: HTTP2Stream, handler: RecordingHandler)] = []
   var goAway: (code: HTTP2ErrorCode, last: Int32)?
@@ -77,6 +82,9 @@ final class RecordingDelegate: HTTP2ClientSessionDelegate {
   var onEnd: ((HTTP2Stream) -> Void)?
   /// Header blocks that were decoded.
   var blocks = 0
+  /// Makes something of each block, which is kept.
+  var makesMeanings = false
+  var meanings: [Meaning] = []
   /// What the server's session hears when it asks whether it may go on.
   var mayGoOn = true
   /// How often the server's session has said that its peer cancels too much.
@@ -115,6 +123,16 @@ extension RecordingDelegate: HTTP2ServerSessionDelegate {
     blocks += 1
     block.allowsDirectAnswer = direct != nil
     if turnsAway { block.patience = .seconds(1) }
+    guard makesMeanings else { return }
+    let meaning = Meaning()
+    unsafe block.forEach { name, value in
+      // Text of the test's own.
+      let (name, value) = unsafe (String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self))
+      meaning.fields.append("\(name): \(value)")
+      return true
+    }
+    block.meaning = meaning
+    meanings.append(meaning)
   }
 
   func session(

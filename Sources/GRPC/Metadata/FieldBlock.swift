@@ -16,6 +16,8 @@ package struct FieldBlock: Sendable {
     bytes.removeAll(keepingCapacity: true)
   }
 
+  mutating func reserve(_ byteCount: Int) { bytes.reserveCapacity(byteCount) }
+
   /// Appends a field. The lengths are within the session's limit on header lists, so they fit.
   package mutating func append(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) {
     guard let nameCount = UInt16(exactly: name.count), let valueCount = UInt32(exactly: value.count) else { return }
@@ -44,15 +46,35 @@ package struct FieldBlock: Sendable {
   package func first(_ name: StaticString) -> String? {
     var result: String?
     forEach { candidate, value in
-      // A static string's bytes stay where they are.
-      let matches = unsafe candidate.elementsEqual(
-        UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
-      )
-      if matches { result = String(decoding: value, as: UTF8.self) }
-      return !matches
+      guard candidate.equals(name) else { return true }
+      result = String(decoding: value, as: UTF8.self)
+      return false
     }
     return result
   }
+
+  /// The value of an ASCII field that may come once, without making `Metadata`.
+  package func sole(_ name: StaticString) -> SoleValue {
+    var result = SoleValue.none
+    forEach { candidate, value in
+      guard candidate.equals(name) else { return true }
+      guard case .none = result else {
+        result = .several
+        return false
+      }
+      result = .one(String(decoding: value, as: UTF8.self))
+      return true
+    }
+    return result
+  }
+}
+
+/// The value of a field that may come once.
+package enum SoleValue: Sendable, Equatable {
+  case none
+  case one(String)
+  /// Which of them counts must not be a matter of who reads them.
+  case several
 }
 
 extension Metadata {
@@ -69,6 +91,15 @@ extension Metadata {
       }
       return true
     }
+  }
+}
+
+extension ArraySlice<UInt8> {
+  /// Whether the bytes are those of `text`.
+  fileprivate func equals(_ text: StaticString) -> Bool {
+    guard count == text.utf8CodeUnitCount else { return false }
+    // A static string's bytes stay where they are.
+    return unsafe elementsEqual(UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
   }
 }
 

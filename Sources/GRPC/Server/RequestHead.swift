@@ -50,6 +50,9 @@ package struct RequestHead: Sendable {
 
   package init() {}
 
+  /// Makes room at once for the fields of a large block.
+  package mutating func reserve(_ byteCount: Int) { fields.reserve(byteCount) }
+
   /// Forgets the request, keeps the memory.
   package mutating func reset() {
     fields.removeAll()

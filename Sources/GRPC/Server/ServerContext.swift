@@ -57,7 +57,8 @@ package final class ServerContext: Sendable {
     self.state = Mutex(State(fields: fields, compressesResponses: compressesResponses))
   }
 
-  /// What the client sent with the call.
+  /// What the client sent with the call. As much again as its fields are, and kept as long as the call: who wants to know
+  /// one of them asks for it.
   package var metadata: Metadata {
     state.withLock { state in
       if let metadata = state.metadata { return metadata }
@@ -72,6 +73,17 @@ package final class ServerContext: Sendable {
     state.withLock { state in
       if let metadata = state.metadata { return metadata[name.description] }
       return state.fields.first(name)
+    }
+  }
+
+  /// The ASCII value of `name`, which may come once.
+  package func soleValue(_ name: StaticString) -> SoleValue {
+    state.withLock { state in
+      guard let metadata = state.metadata else { return state.fields.sole(name) }
+      let values = metadata.entries.filter { $0.name == name.description }
+      guard let first = values.first else { return .none }
+      guard values.count == 1, case .ascii(let text) = first.value else { return .several }
+      return .one(text)
     }
   }
 

@@ -21,18 +21,20 @@ package final class HTTP2RequestBlock {
 
   init() {}
 
-  /// Calls `body` with each field, in order, until it returns false. The pointers are valid during the call.
+  /// Calls `body` with each field, in order, until it returns false; with none once there is a `meaning` and the block was
+  /// received. The pointers are valid during the call.
   package func forEach(_ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Bool) {
     // The fields do not change: `body` has no way to.
     _ = unsafe fields.deliver(body)
   }
 
-  func reset() {
-    fields.removeAll()
-    listBytes = 0
-    contentLength = nil
-    meaning = nil
-    allowsDirectAnswer = false
-    patience = nil
+  /// What its fields take in memory.
+  package var byteCount: Int { fields.byteCount }
+
+  /// What its user made of the fields stands for them: their memory serves for the next block.
+  func giveBack(to gathering: inout GatheredFields) {
+    guard meaning != nil else { return }
+    swap(&fields, &gathering)
+    gathering.clear()
   }
 }

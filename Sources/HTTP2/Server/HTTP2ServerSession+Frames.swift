@@ -17,6 +17,7 @@ extension HTTP2ServerSession {
       return begin(id, block, isEnd)
     }
     var open = OpenBlock(streamID: id, isEnd: isEnd, fate: fate, isMalformed: isOwnParent)
+    swap(&open.block.fields, &gathering)
     // RFC 9113 §4.3: without the whole block the tables are apart.
     guard unsafe decode(piece, isLast: isWhole, &open) else { return terminate(.compressionError) }
     guard isWhole else {
@@ -126,8 +127,10 @@ extension HTTP2ServerSession {
   }
 
   private func decode(_ piece: UnsafeRawBufferPointer, isLast: Bool, _ open: inout OpenBlock) -> Bool {
+    let before = open.listBytes
+    defer { worked += open.listBytes - before }
     // Read before the call returns.
-    unsafe open.decode(piece, isLast: isLast, by: &decoder, limit: Int(limits.headerListBytes))
+    return unsafe open.decode(piece, isLast: isLast, by: &decoder, limit: Int(limits.headerListBytes))
   }
 
   /// - Parameter wire: the bytes of the block, if they stand for the same fields from now on.
@@ -148,6 +151,7 @@ extension HTTP2ServerSession {
       open.block.contentLength = open.rules.contentLength
       open.block.listBytes = open.listBytes
       delegate?.session(self, received: open.block)
+      open.block.giveBack(to: &gathering)
       // Copied before the call returns.
       if let wire = unsafe wire, open.listBytes <= Limits.rememberedListBytes { unsafe blocks.insert(wire, open.block) }
       begin(id, open.block, open.isEnd)
@@ -243,6 +247,8 @@ extension HTTP2ServerSession {
       return false
     }
     if lookAhead.state == .untried { lookAhead.state = .on }
+    // Its answer may wait for long, and nobody reads the fields any more.
+    stream.block = nil
     // What the windows or the output had no room for is in the queue.
     if stream.isLocalEnded, stream.handler == nil, !stream.isQueued {
       peerResets.earn()

@@ -15,14 +15,20 @@ extension HTTP2ServerSession {
   func beginWait(_ stream: HTTP2Stream, _ block: HTTP2RequestBlock) {
     stream.isUndecided = true
     undecided += 1
-    undecidedBytes += 2 * block.listBytes
+    undecidedBytes += block.listBytes
   }
 
   /// It has one now, or needs none. Its block is still there.
   func endWait(_ stream: HTTP2Stream) {
     stream.isUndecided = false
     undecided -= 1
-    undecidedBytes -= 2 * (stream.block?.listBytes ?? 0)
+    undecidedBytes -= stream.block?.listBytes ?? 0
+  }
+
+  /// The stream has waited for its body for long enough.
+  func decideAtLast(_ stream: HTTP2Stream) {
+    endWait(stream)
+    decide(stream)
   }
 
   /// When the frame began to come that has not ended; nil between two frames.

@@ -42,6 +42,8 @@ package import NIOCore
   var blocks = RequestBlockCache()
   /// The block that is being received in pieces.
   var openBlock: OpenBlock?
+  /// Memory for the header blocks of one `receive`, one after the other.
+  var gathering = GatheredFields()
   var closedStreams = ClosedStreams()
   var highestPeerStream: Int32 = 0
   var lookAhead = LookAhead()
@@ -53,6 +55,8 @@ package import NIOCore
   /// A handler was given something since the delegate was last asked whether to go on: a call may have run within it, which
   /// is more than some frames.
   var isLookDue = false
+  /// Bytes since then, received and decoded: a few that are received may stand for all that a header list may have.
+  var worked = 0
 
   // Streams.
   var table = StreamTable()
@@ -60,7 +64,7 @@ package import NIOCore
   private var freeCount = 0
   /// Streams whose body will be answered directly, or not; they have no handler yet.
   package internal(set) var undecided = 0
-  /// What their header blocks hold, and what the delegate made of those.
+  /// What their header blocks hold, or what the delegate made of those.
   package internal(set) var undecidedBytes = 0
   /// How late what is received comes to be worked on; the driver says so.
   package var lateness = TimeAmount.zero
@@ -135,8 +139,9 @@ package import NIOCore
   /// `untaken` whether that was all of it.
   package func receive(_ bytes: UnsafeRawBufferPointer, now: NIODeadline) {
     self.now = now
-    untaken = 0
+    (untaken, worked) = (0, 0)
     guard failure == nil else { return }
+    defer { gathering.free() }
     lookAhead = LookAhead()
     var index = 0
     if prefaceMatched < Self.preface.count {
@@ -146,7 +151,6 @@ package import NIOCore
       // Every pointer here is read before the call returns.
       guard unsafe completePartial(bytes, &index) else { return }
     }
-    var worked = 0
     while failure == nil, bytes.count - index >= FrameHeader.byteCount {
       // In bounds by the loop's condition, and by the second guard.
       let header = unsafe FrameHeader(UnsafeRawBufferPointer(rebasing: bytes[index...]))
@@ -328,12 +332,6 @@ package import NIOCore
       decideAtLast(stream)
     }
     return first
-  }
-
-  /// The same for one that has waited for its body.
-  func decideAtLast(_ stream: HTTP2Stream) {
-    endWait(stream)
-    decide(stream)
   }
 
   /// Takes a stream out of the session and tells its handler.

@@ -15,7 +15,7 @@ extension MigrationHandlers {
     guard let planID = PlanID(request.planID) else { throw .planNotFound }
     try core.random.cell.requireSame(planID.cell)
     let digest = try RequestFields.digest(request.digest)
-    let key = request.idempotencyKey.isEmpty ? context.metadata["idempotency-key"] ?? "" : request.idempotencyKey
+    let key = request.idempotencyKey.isEmpty ? context.firstValue("idempotency-key") ?? "" : request.idempotencyKey
     let idempotencyKey = try RequestFields.idempotencyKey(key, "idempotency_key")
     let plan = try await core.look(FindPlan(planID))
     guard let plan, Self.isParty(context.caller, to: plan.target) else { throw .planNotFound }

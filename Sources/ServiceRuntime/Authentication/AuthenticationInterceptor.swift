@@ -34,7 +34,7 @@ package struct AuthenticationInterceptor: ServerInterceptor {
     guard let policy = policies[context.method] else {
       throw RPCError(.permissionDenied, "the method has no access policy")
     }
-    let credential = Credential(context.metadata)
+    let credential = Credential(context)
     // Most calls: nothing to verify and nobody to remember.
     if policy.isOpen, case .none = credential { return }
     context[CallerKey.self] = try caller(policy, credential, context)
@@ -42,7 +42,7 @@ package struct AuthenticationInterceptor: ServerInterceptor {
 
   package func directCalls(_ context: ServerContext) -> DirectCallVerdict {
     // What has to be verified may hold for one call and not for the next.
-    guard policies[context.method]?.isOpen == true, case .none = Credential(context.metadata) else { return .look }
+    guard policies[context.method]?.isOpen == true, case .none = Credential(context) else { return .look }
     return .pass()
   }
 

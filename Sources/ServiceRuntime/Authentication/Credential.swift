@@ -12,17 +12,15 @@ enum Credential {
   /// Another scheme, or more than one value: which of two counts must not be a matter of who reads them.
   case unsupported
 
-  init(_ metadata: Metadata) {
-    var value: String?
-    for entry in metadata.entries where entry.name == "authorization" {
-      guard value == nil, case .ascii(let text) = entry.value else {
-        self = .unsupported
-        return
-      }
-      value = text
-    }
-    guard let value else {
+  init(_ context: ServerContext) {
+    let value: String
+    switch context.soleValue("authorization") {
+    case .one(let text): value = text
+    case .none:
       self = .none
+      return
+    case .several:
+      self = .unsupported
       return
     }
     let parts = value.split(separator: " ", maxSplits: 1)
@@ -33,18 +31,13 @@ enum Credential {
     let token = String(parts[1])
     switch parts[0].lowercased() {
     case "bearer": self = token.hasPrefix(ServiceToken.prefix) ? .service(token) : .token(token)
-    case "dpop": self = .bound(token, proof: Self.proof(metadata) ?? "")
+    case "dpop": self = .bound(token, proof: Self.proof(context) ?? "")
     default: self = .unsupported
     }
   }
 
   /// The one proof of the call; nil when there is none or more than one (RFC 9449 section 4.3).
-  static func proof(_ metadata: Metadata) -> String? {
-    var proof: String?
-    for entry in metadata.entries where entry.name == "dpop" {
-      guard proof == nil, case .ascii(let text) = entry.value else { return nil }
-      proof = text
-    }
-    return proof
+  static func proof(_ context: ServerContext) -> String? {
+    if case .one(let proof) = context.soleValue("dpop") { proof } else { nil }
   }
 }

@@ -87,7 +87,7 @@ package final class DPoPVerifier: Sendable {
     if case .subject(let caller) = context.caller, let thumbprint = caller.keyThumbprint {
       return try await body(thumbprint)
     }
-    guard let text = Credential.proof(context.metadata) else { throw Self.invalid }
+    guard let text = Credential.proof(context) else { throw Self.invalid }
     let (proof, thumbprint) = try verify(text, of: nil, boundTo: nil, method: context.method, at: now)
     try take(proof, at: now)
     do throws(RPCError) {

@@ -63,7 +63,11 @@ extension ServerStream {
     guard content == .page else { return }
     content = .nothing
     messageEnd = nil
-    if !isPageRunning { pageShare.giveBack(to: connection.environment.budget) }
+    if !isPageRunning {
+      pageShare.giveBack(to: connection.environment.budget)
+      pageBody = []
+      letGo()
+    }
     guard let stream, let session = connection.session else { return }
     var fields = HTTP2FieldList()
     fields.add(":status", String(response.status))
@@ -111,6 +115,7 @@ extension ServerStream: WebCallSink {
     guard content == .page else { return }
     content = .nothing
     messageEnd = nil
+    letGo()
     guard let stream, let session = connection.session else { return }
     session.finish(stream)
     connection.wantOutput()

@@ -25,6 +25,13 @@ package struct SignInAttempt: Sendable, Equatable {
   }
 }
 
+extension SignInAttempt {
+  /// Forgets what was counted for whom it counts.
+  func beginAnew(in rows: some IdentityTransaction) async throws(StorageError) {
+    for share in try await shares(in: rows) { try await rows.attempts.remove(targetHash, share) }
+  }
+}
+
 /// A try that was counted.
 package struct CountedAttempt: Sendable, Equatable {
   package let attempt: SignInAttempt

@@ -60,6 +60,8 @@ package struct SignIn: IdentityCommand {
   package var source: String
   /// What the same request would have again, and until when it is answered the same.
   package var replay: Replay?
+  /// The caller's tries at the account, whose count begins anew where a ticket was given for a secret.
+  package var tries: SignInAttempt?
 
   package struct Replay: Sendable, Equatable {
     package var key: [UInt8]
@@ -73,11 +75,12 @@ package struct SignIn: IdentityCommand {
 
   package init(
     proof: Proof, guest: Guest?, draft: SessionDraft, challenge: UsedChallenge? = nil, source: String = "",
-    replay: Replay? = nil
+    replay: Replay? = nil, tries: SignInAttempt? = nil
   ) {
     self.source = source
     self.challenge = challenge
     self.replay = replay
+    self.tries = tries
     self.proof = proof
     self.guest = guest
     self.draft = draft
@@ -87,6 +90,8 @@ package struct SignIn: IdentityCommand {
 
   package enum Outcome: Sendable, Equatable {
     case signedIn(SignedIn)
+    /// The same request was answered before.
+    case repeated(SignedIn)
     /// The password changed, or the account went away, since it was looked up.
     case credentialChanged
     /// The challenge was answered before.
@@ -106,7 +111,7 @@ package struct SignIn: IdentityCommand {
     let now = draft.now
     // First of all: the first of two equal requests may have spent the guest and the code.
     if let replay, let first = try await SignedIn.find(replay.key, locking: true, at: now, in: rows) {
-      return .signedIn(first)
+      return .repeated(first)
     }
     var guest: LiveGuest?
     if let choice = self.guest {
@@ -127,14 +132,18 @@ package struct SignIn: IdentityCommand {
       return .guestMerging
     }
     if case .code(_, _, let code) = proof, try await !rows.codes.spend(code, at: now) { return .credentialChanged }
-    if case .ticket(let hash) = proof { try await rows.tickets.remove(hash) }
+    if case .ticket(let hash) = proof {
+      try await rows.tickets.remove(hash)
+      // By what is known before the session begins, as when the secret was tried.
+      if presented.isTicketOwners { try await tries?.beginAnew(in: rows) }
+    }
     if let challenge { _ = try await rows.challenges.insert(challenge) }
 
     let (session, isFirstLogin) = try await begin(presented, guest, in: rows, noting: &changes)
     let merge = try await settle(guest, session, isFirstLogin: isFirstLogin, in: rows, noting: &changes)
     try await rows.subjects.change(account.id, usedAt: now)
     // Where a code was shown is not where its owner is.
-    if presented.source == nil { try await rows.sources.note(source, of: account.id, at: now) }
+    if presented.isOwners { try await rows.sources.note(source, of: account.id, at: now) }
     let signedIn = SignedIn(
       session: session,
       profile: account.profile,

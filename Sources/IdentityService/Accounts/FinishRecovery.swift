@@ -31,6 +31,8 @@ extension AccountHandlers {
       otp, "otp", evidence.codes, by: requester, for: .recovery, from: context.peer)
     let ended = try await evidence.secrets.settling(shown.counted) { () async throws(RPCError) -> Int64 in
       guard let account = shown.account else { throw RPCError.codeVoid }
+      // Before the work of a hash, for the code stays as good as it is.
+      if try await look(FindSubject(account))?.isDisabled == true { throw RPCError.subjectDisabled }
       return try await change(
         ChangePassword(
           authority: .code(account, shown.identifier, shown.code),

@@ -105,7 +105,7 @@ extension AuthHandlers {
 
   /// What a request presents, which held.
   private enum Shown: Sendable {
-    case ticket(SignIn.Proof, SignInMethod)
+    case ticket(LinkTicket)
     case credential(LoginFinding)
   }
 
@@ -116,8 +116,7 @@ extension AuthHandlers {
   ) async throws(RPCError) -> Shown {
     try admit(asked, context)
     guard asked.message.linkTicket.isEmpty else {
-      let (proof, method) = try await ticket(asked)
-      return .ticket(proof, method)
+      return .ticket(try await ticket(asked))
     }
     guard let presented = asked.message.method else { throw .invalid("method", "is missing") }
     let attempt = LoginAttempt(
@@ -131,16 +130,17 @@ extension AuthHandlers {
     _ context: ServerContext
   ) async throws(RPCError) -> Answer {
     switch shown {
-    case .ticket(let proof, let method): return try await signIn(asked, by: proof, method, nil, context)
+    case .ticket(let ticket):
+      return try await signIn(asked, by: .ticket(hash: ticket.hash), ticket.authority.method, nil, ticket, context)
     case .credential(.newcomer(let newcomer)): return try await welcome(newcomer, asked, context)
     case .credential(.account(let login)):
       if let guest = asked.guest, asked.choice == .report { return try await conflict(login, guest, asked) }
-      return try await signIn(asked, by: login.proof, login.method, login, context)
+      return try await signIn(asked, by: login.proof, login.method, login, nil, context)
     }
   }
 
   /// What a link ticket in a credential's place stands for.
-  private func ticket(_ asked: Asked) async throws(RPCError) -> (SignIn.Proof, SignInMethod) {
+  private func ticket(_ asked: Asked) async throws(RPCError) -> LinkTicket {
     guard asked.message.method == nil else {
       throw .invalid("link_ticket", "stands for the method: send one of them")
     }
@@ -154,7 +154,7 @@ extension AuthHandlers {
     guard let found = try await look(FindTicket(hash, of: guest, at: clock.now())) else {
       throw try await isOver(guest) ? .sessionRevoked : .linkTicketInvalid
     }
-    return (.ticket(hash: hash), found.authority.method)
+    return found
   }
 
   private func signIn(
@@ -162,6 +162,7 @@ extension AuthHandlers {
     by proof: SignIn.Proof,
     _ method: SignInMethod,
     _ login: VerifiedLogin?,
+    _ ticket: LinkTicket?,
     _ context: ServerContext
   ) async throws(RPCError) -> Answer {
     let now = clock.now()
@@ -171,20 +172,32 @@ extension AuthHandlers {
       draft: draft(asked, method, context, at: now),
       challenge: login?.challenge,
       source: context.source,
-      replay: asked.replay
+      replay: asked.replay,
+      tries: ticket.flatMap { tries(for: $0, asked, context) }
     )
     // Settled before all that takes time and changes nothing of it: until then it counts as a wrong try.
-    let begun = try await methods.evidence.secrets.settling(login?.counted) { () async throws(RPCError) -> SignedIn in
-      try await begin(signIn)
+    let begun = try await methods.evidence.secrets.settling(login?.counted, grants: { !$0.isRepeated }) {
+      () async throws(RPCError) in try await begin(signIn)
     }
-    let answer = try await answer(begun, asked, at: now)
+    let answer = try await answer(begun.signedIn, asked, at: now)
     await login?.afterwards()
     return answer
   }
 
-  private func begin(_ signIn: SignIn) async throws(RPCError) -> SignedIn {
+  /// Those at the account, if the ticket was given for what is counted.
+  private func tries(for ticket: LinkTicket, _ asked: Asked, _ context: ServerContext) -> SignInAttempt? {
+    switch ticket.authority.provenBy {
+    case .password, .customSecret, .otp: break
+    default: return nil
+    }
+    let requester = Requester(guestSession: asked.guest, provenKey: asked.boundKey, source: context.source)
+    return methods.evidence.secrets.attempt(account: ticket.account, by: requester)
+  }
+
+  private func begin(_ signIn: SignIn) async throws(RPCError) -> (signedIn: SignedIn, isRepeated: Bool) {
     switch try await perform(signIn) {
-    case .signedIn(let signedIn): return signedIn
+    case .signedIn(let signedIn): return (signedIn, false)
+    case .repeated(let first): return (first, true)
     case .credentialChanged: throw .invalidCredentials
     case .challengeUsed: throw .challengeInvalid
     case .ticketInvalid: throw .linkTicketInvalid

@@ -26,8 +26,9 @@ extension AuthHandlers {
     let stepUp = StepUp(
       session: try context.callerSession(), proof: proven.proof, challenge: proven.challenge,
       lifetimes: tokens.lifetimes, address: context.peer.address, now: clock.now())
-    let session = try await methods.evidence.secrets.settling(proven.counted) { () async throws(RPCError) -> Session in
-      try await steppedUp(stepUp)
+    // What holds more than once may be shown as often as one likes.
+    let session = try await methods.evidence.secrets.settling(proven.counted, grants: { _ in proven.isSpent }) {
+      () async throws(RPCError) in try await steppedUp(stepUp)
     }
     return IdentityV1.StepUpResponse(tokens: try issuing.tokens(of: session, at: stepUp.now))
   }
@@ -51,6 +52,9 @@ extension AuthHandlers {
     let challenge: UsedChallenge?
     /// The try that was counted for it.
     var counted: CountedAttempt?
+
+    /// Whether it holds this once only.
+    var isSpent: Bool { if case .credential(.code) = proof { true } else { false } }
   }
 
   private func deviceProof(

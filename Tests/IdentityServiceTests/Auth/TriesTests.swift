@@ -155,6 +155,63 @@ struct TriesTests {
     }
   }
 
+  @Test("R49: a sign-in that is repeated begins no count of wrong tries anew")
+  func repetitionsBetweenGuesses() async throws {
+    try await with { harness, box in
+      _ = try await account(harness, box)
+      func signIn() async throws -> String {
+        try await harness.authenticate(password("ada@example.com"), key: "tap").tokens.orThrow().sid
+      }
+      func guess(_ reason: String = "INVALID_CREDENTIALS") async {
+        await expectRefusal(nil, reason) {
+          try await harness.authenticate(password("ada@example.com", "wrong"), key: "another")
+        }
+      }
+      let first = try await signIn()
+      for _ in 0..<9 { await guess() }
+      for _ in 0..<2 {
+        let again = try await signIn()
+        #expect(again == first)
+      }
+      await guess()
+      await guess("TOO_MANY_ATTEMPTS")
+    }
+  }
+
+  @Test("R49: who signs in by a conflict's ticket is known there, and their count begins anew", .timeLimit(.minutes(1)))
+  func ticketAfterGuesses() async throws {
+    try await with { harness, box in
+      _ = try await account(harness, box)
+      let guest = try await harness.issueGuest(try TestDevice())
+      func guess(_ reason: String = "INVALID_CREDENTIALS", from address: String = "192.0.2.7") async {
+        await expectRefusal(nil, reason) {
+          try await attempt(harness, password("ada@example.com", "wrong"), from: address)
+        }
+      }
+      func authenticate(
+        _ method: IdentityV1.AuthenticateRequest.Method?, _ choice: IdentityV1.OnConflict, ticket: String = ""
+      ) async throws -> IdentityV1.AuthenticateResponse {
+        try await harness.auth(from: "192.0.2.7").authenticate(
+          IdentityV1.AuthenticateRequest(
+            clientID: "app.test", method: method, guestToken: guest.tokens?.accessToken ?? "", onConflict: choice,
+            linkTicket: ticket))
+      }
+      for _ in 0..<9 { await guess() }
+      let conflict = try await authenticate(password("ada@example.com"), .report).conflict.orThrow()
+      let answer = try await authenticate(nil, .switch, ticket: conflict.linkTicket)
+      #expect(answer.tokens != nil)
+      for _ in 0..<10 { await guess() }
+      await guess("TOO_MANY_ATTEMPTS")
+      // What strangers use up is not that network's any more: all together have fifty at once.
+      for network in 20..<25 {
+        for _ in 0..<10 { await guess(from: "198.51.\(network).9") }
+      }
+      await guess("TOO_MANY_ATTEMPTS", from: "198.51.30.9")
+      harness.clock.advance(by: .seconds(1))
+      await guess()
+    }
+  }
+
   @Test("R49: a secret that only asks what a sign-in would replace begins no count of wrong tries anew")
   func reportsBetweenGuesses() async throws {
     try await with { harness, box in

@@ -217,6 +217,19 @@ struct StepUpTests {
     await guess(tokens, "TOO_MANY_ATTEMPTS")
   }
 
+  @Test("R49: a step-up by a secret that holds again and again begins no count of wrong tries anew")
+  func stepUpsBetweenGuesses() async throws {
+    let secret = IdentityV1.CustomSecretCredential(id: "another-name-1234", secret: "another-secret-1234")
+    _ = try await harness.link(.customSecret(secret), owner.tokens)
+    var tokens = owner.tokens
+    for _ in 0..<9 { await guess(tokens) }
+    for method in [IdentityV1.StepUpRequest.Method.customSecret(secret), password(), .customSecret(secret)] {
+      tokens = try await stepUp(tokens, method)
+    }
+    await guess(tokens)
+    await guess(tokens, "TOO_MANY_ATTEMPTS")
+  }
+
   @Test("R49: a secret and a code that a step-up refuses begin no count of wrong tries anew", .timeLimit(.minutes(1)))
   func refusedBetweenGuesses() async throws {
     let courier = Task { await harness.core.courier.run() }

@@ -22,17 +22,21 @@ struct SecretChecks: Deciding {
     by requester: Requester,
     under policy: AttemptPolicy = AttemptPolicy()
   ) async throws(RPCError) -> CountedAttempt {
+    switch try await perform(CountAttempt(attempt(what, account: account, by: requester), under: policy)) {
+    case .wait(let wait): throw .tooManyAttempts(retryAfter: wait)
+    case .allowed(let counted): return counted
+    }
+  }
+
+  /// A try at an account, or at what leads to none.
+  func attempt(_ what: String = "", account: SubjectID?, by requester: Requester) -> SignInAttempt {
     let target = account.map { "account \($0)" } ?? what
-    let attempt = SignInAttempt(
+    return SignInAttempt(
       targetHash: SHA256Hash.hash(Array(target.utf8)),
       account: account,
       requester: requester,
       now: clock.now()
     )
-    switch try await perform(CountAttempt(attempt, under: policy)) {
-    case .wait(let wait): throw .tooManyAttempts(retryAfter: wait)
-    case .allowed(let counted): return counted
-    }
   }
 
   func attemptSucceeded(_ attempt: CountedAttempt) async throws(RPCError) {

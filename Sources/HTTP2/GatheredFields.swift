@@ -19,8 +19,9 @@
     unsafe memory?.deallocate()
   }
 
-  /// What the block takes.
+  /// What the block takes, and the memory that it has for that.
   var byteCount: Int { used }
+  var reservedBytes: Int { capacity }
 
   /// Forgets the block. Keeps the memory.
   mutating func clear() { used = 0 }

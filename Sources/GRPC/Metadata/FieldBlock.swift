@@ -44,28 +44,33 @@ package struct FieldBlock: Sendable {
 
   /// The first value of an ASCII field, without making `Metadata`.
   package func first(_ name: StaticString) -> String? {
-    var result: String?
-    forEach { candidate, value in
-      guard candidate.equals(name) else { return true }
-      result = String(decoding: value, as: UTF8.self)
-      return false
-    }
-    return result
+    var index = 0
+    return next(name, from: &index)
   }
 
   /// The value of an ASCII field that may come once, without making `Metadata`.
   package func sole(_ name: StaticString) -> SoleValue {
-    var result = SoleValue.none
-    forEach { candidate, value in
-      guard candidate.equals(name) else { return true }
-      guard case .none = result else {
-        result = .several
-        return false
+    var index = 0
+    guard let value = next(name, from: &index) else { return .none }
+    return next(name, from: &index) == nil ? .one(value) : .several
+  }
+
+  /// The next value of the field, looked for from where a field begins; where the one behind it begins.
+  private func next(_ name: StaticString, from index: inout Int) -> String? {
+    unsafe bytes.withUnsafeBytes { all in
+      // `append` wrote whole fields.
+      while index + 6 <= all.count {
+        let start = index + 6
+        let nameCount = unsafe Int(UInt16(bigEndian: all.loadUnaligned(fromByteOffset: index, as: UInt16.self)))
+        let count = unsafe Int(UInt32(bigEndian: all.loadUnaligned(fromByteOffset: index + 2, as: UInt32.self)))
+        let value = start + nameCount
+        index = value + count
+        // A static string's bytes stay where they are.
+        guard unsafe UnsafeRawBufferPointer(rebasing: all[start..<value]).equals(name) else { continue }
+        return unsafe String(decoding: UnsafeRawBufferPointer(rebasing: all[value..<index]), as: UTF8.self)
       }
-      result = .one(String(decoding: value, as: UTF8.self))
-      return true
+      return nil
     }
-    return result
   }
 }
 
@@ -91,15 +96,6 @@ extension Metadata {
       }
       return true
     }
-  }
-}
-
-extension ArraySlice<UInt8> {
-  /// Whether the bytes are those of `text`.
-  fileprivate func equals(_ text: StaticString) -> Bool {
-    guard count == text.utf8CodeUnitCount else { return false }
-    // A static string's bytes stay where they are.
-    return unsafe elementsEqual(UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
   }
 }
 

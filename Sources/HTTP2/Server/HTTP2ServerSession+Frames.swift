@@ -261,6 +261,7 @@ extension HTTP2ServerSession {
   private func isRefused(_ stream: HTTP2Stream) -> Bool {
     guard let block = stream.block, isTooLate(block), let delegate else { return false }
     guard delegate.session(self, refuses: stream, block) else { return false }
+    stream.block = nil
     enqueue(stream)
     return true
   }

@@ -20,7 +20,7 @@ struct OpenBlock {
   private var strings = LongStrings()
 
   /// What is held of it: its fields up to the limit, and what the decoder has of one that has not ended.
-  var heldBytes: Int { listBytes + strings.heldBytes }
+  var heldBytes: Int { max(listBytes, block.fields.reservedBytes) + strings.heldBytes }
 
   init(streamID: Int32, isEnd: Bool, fate: Fate, isMalformed: Bool) {
     self.streamID = streamID

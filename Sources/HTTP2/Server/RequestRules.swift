@@ -86,7 +86,7 @@ struct RequestRules {
     let valueBytes = unsafe value.baseAddress?.assumingMemoryBound(to: UInt8.self)
     // As above.
     guard name.count > 0, unsafe nghttp2_check_header_name(nameBytes, name.count) != 0,
-      unsafe value.count == 0 || nghttp2_check_header_value_rfc9113(valueBytes, value.count) != 0
+      unsafe value.count == 0 || value.isPlainText || nghttp2_check_header_value_rfc9113(valueBytes, value.count) != 0
     else { return false }
     switch name.count {
     case 2 where unsafe name.isText("te"):
@@ -134,6 +134,25 @@ struct RequestRules {
 }
 
 extension UnsafeRawBufferPointer {
+  /// Whether each byte is of a long value that needs no closer look: no control character, and no blank at either end. Eight
+  /// bytes at a time.
+  fileprivate var isPlainText: Bool {
+    guard count >= 16 else { return false }
+    let ones: UInt64 = 0x0101_0101_0101_0101
+    func isPlain(at index: Int) -> Bool {
+      // The caller's index leaves eight bytes.
+      let word = unsafe loadUnaligned(fromByteOffset: index, as: UInt64.self)
+      let delete = word ^ (ones &* 0x7f)
+      // A byte's high bit shows one below 0x20, or one that is 0; bytes from 0x80 on are none of either.
+      let low = (word &- ones &* 0x20) & ~word
+      let none = (delete &- ones) & ~delete
+      return (low | none) & (ones &* 0x80) == 0
+    }
+    for index in stride(from: 0, through: count - 8, by: 8) where !isPlain(at: index) { return false }
+    // In bounds: there are sixteen bytes.
+    return unsafe isPlain(at: count - 8) && self[0] != 0x20 && self[count - 1] != 0x20
+  }
+
   /// Whether the bytes are those of `text`.
   func isText(_ text: StaticString) -> Bool {
     // A static string's bytes stay where they are.

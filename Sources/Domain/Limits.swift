@@ -4,6 +4,10 @@ enum Limits {
   /// differ by a second or two.
   static let attemptAhead: Duration = .seconds(60)
 
+  /// How long wrong tries on a known device or network count although the right secret is shown there, for what grants nothing
+  /// new: whoever has one secret of an account guesses at another nine times a day so, which is less than strangers may.
+  static let tryInMind: Duration = .seconds(86_400)
+
   /// Records of a guest that one transaction merges. Each costs some 30 µs: a chunk holds the writer for about 15 ms,
   /// a fifth of what a caller notices.
   static let applyRecords = 500

@@ -25,13 +25,6 @@ package struct SignInAttempt: Sendable, Equatable {
   }
 }
 
-extension SignInAttempt {
-  /// Forgets what was counted for whom it counts.
-  func beginAnew(in rows: some IdentityTransaction) async throws(StorageError) {
-    for share in try await shares(in: rows) { try await rows.attempts.remove(targetHash, share) }
-  }
-}
-
 /// A try that was counted.
 package struct CountedAttempt: Sendable, Equatable {
   package let attempt: SignInAttempt
@@ -76,6 +69,16 @@ package struct CountedAttempt: Sendable, Equatable {
         try await rows.attempts.remove(attempt.targetHash, share)
       }
     }
+  }
+
+  /// What of a share's count the try leaves when it was right. For a known device or network it takes those along that were
+  /// long ago when it was made: a person who mistypes now and then does not come to wait for it.
+  fileprivate func confirmed(onShare share: String, _ counted: CountedTries) -> CountedTries? {
+    guard let before = before[share], share != RequesterShare.everybody, !RequesterShare.isStranger(share),
+      before.lastAt < attempt.now - Limits.tryInMind
+    else { return taken(offShare: share, counted) }
+    let left = counted.failures - before.failures - 1
+    return left > 0 ? CountedTries(failures: left, lastAt: counted.lastAt) : nil
   }
 
   /// What of a share's count the try leaves when it was not made. Those that came since stay, with their time.
@@ -138,12 +141,15 @@ package struct CountAttempt: IdentityCommand {
   }
 }
 
-/// What came of a try: one that was right begins the count anew, one that was not made after all does not count.
+/// What came of a try: one for which something was granted begins the count anew, one that was not made after all does not
+/// count.
 package struct SettleAttempt: IdentityCommand {
   package static let name = "settle a try"
 
   package enum Result: Sendable, Equatable {
     case succeeded
+    /// Right, and may be shown again: nothing was granted for it that it could not have again.
+    case confirmed
     case notMade
   }
 
@@ -162,9 +168,11 @@ package struct SettleAttempt: IdentityCommand {
     for share in counted.shares {
       switch result {
       case .succeeded: try await rows.attempts.remove(target, share)
-      case .notMade:
+      case .confirmed, .notMade:
         guard let tries = try await rows.attempts.lock(target, share) else { continue }
-        if let left = counted.taken(offShare: share, tries) {
+        let left =
+          result == .confirmed ? counted.confirmed(onShare: share, tries) : counted.taken(offShare: share, tries)
+        if let left {
           try await rows.attempts.put(left, target, share)
         } else {
           try await rows.attempts.remove(target, share)

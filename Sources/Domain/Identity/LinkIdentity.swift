@@ -94,6 +94,8 @@ package struct LinkIdentity: IdentityCommand {
     var identity = identity
     if let secretHash {
       try await rows.identities.change(identifier, secretHash: secretHash)
+      // What was begun by the old secret is not finished by it.
+      try await rows.tickets.remove(of: account)
       try await rows.tell(.identityLinked, notice, to: account, at: now, noting: &changes)
       changes.notes.append(AuditNote(.credentialEnrolled, at: now, subject: account, detail: identifier.kind.name))
     }

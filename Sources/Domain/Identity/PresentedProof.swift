@@ -12,17 +12,12 @@ struct PresentedProof {
   /// What came before, where this is no proof of now: a session that it takes the place of, what a device was bound
   /// with, what a ticket stands for.
   var source: Authority?
-  /// Whether what was shown for a ticket leads to the account, as what is presented now does.
-  var isTicketOwners = false
   /// The session of a QR code whose place the new one takes.
   var earlier: Session?
   /// The credential by which the caller proved themselves.
   var credential: LineageMember?
   /// The device that the credential is of.
   var device: String?
-
-  /// Whether the caller has shown that the account is theirs, here and now or a moment ago for a ticket.
-  var isOwners: Bool { source == nil || isTicketOwners }
 
   enum Finding {
     case found(PresentedProof)
@@ -103,7 +98,6 @@ struct PresentedProof {
       var presented = PresentedProof(account: ticket.account, mask: ticket.accountMask)
       presented.source = ticket.authority
       presented.credential = ticket.credential
-      if case .identity? = ticket.credential { presented.isTicketOwners = true }
       return .found(presented)
     }
   }

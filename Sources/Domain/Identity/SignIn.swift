@@ -60,8 +60,6 @@ package struct SignIn: IdentityCommand {
   package var source: String
   /// What the same request would have again, and until when it is answered the same.
   package var replay: Replay?
-  /// The caller's tries at the account, whose count begins anew where a ticket was given for a secret.
-  package var tries: SignInAttempt?
 
   package struct Replay: Sendable, Equatable {
     package var key: [UInt8]
@@ -75,12 +73,11 @@ package struct SignIn: IdentityCommand {
 
   package init(
     proof: Proof, guest: Guest?, draft: SessionDraft, challenge: UsedChallenge? = nil, source: String = "",
-    replay: Replay? = nil, tries: SignInAttempt? = nil
+    replay: Replay? = nil
   ) {
     self.source = source
     self.challenge = challenge
     self.replay = replay
-    self.tries = tries
     self.proof = proof
     self.guest = guest
     self.draft = draft
@@ -132,18 +129,14 @@ package struct SignIn: IdentityCommand {
       return .guestMerging
     }
     if case .code(_, _, let code) = proof, try await !rows.codes.spend(code, at: now) { return .credentialChanged }
-    if case .ticket(let hash) = proof {
-      try await rows.tickets.remove(hash)
-      // By what is known before the session begins, as when the secret was tried.
-      if presented.isTicketOwners { try await tries?.beginAnew(in: rows) }
-    }
+    if case .ticket(let hash) = proof { try await rows.tickets.remove(hash) }
     if let challenge { _ = try await rows.challenges.insert(challenge) }
 
     let (session, isFirstLogin) = try await begin(presented, guest, in: rows, noting: &changes)
     let merge = try await settle(guest, session, isFirstLogin: isFirstLogin, in: rows, noting: &changes)
     try await rows.subjects.change(account.id, usedAt: now)
     // Where a code was shown is not where its owner is.
-    if presented.isOwners { try await rows.sources.note(source, of: account.id, at: now) }
+    if presented.source == nil { try await rows.sources.note(source, of: account.id, at: now) }
     let signedIn = SignedIn(
       session: session,
       profile: account.profile,

@@ -143,6 +143,8 @@ extension SessionChanges {
   ) async throws(StorageError) {
     _ = try await rows.identities.remove(identifier.kind, identifier.canonical, of: account)
     try await rows.lineage.remove(ancestorsOf: .identity(identifier.kind, value: identifier.canonical))
+    // Which credential a ticket stands for is not worth telling apart for five minutes.
+    try await rows.tickets.remove(of: account)
     notes.append(AuditNote(.identityReleased, at: now, subject: account, detail: identifier.mask))
   }
 

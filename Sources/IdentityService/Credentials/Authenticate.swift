@@ -105,7 +105,7 @@ extension AuthHandlers {
 
   /// What a request presents, which held.
   private enum Shown: Sendable {
-    case ticket(LinkTicket)
+    case ticket(SignIn.Proof, SignInMethod)
     case credential(LoginFinding)
   }
 
@@ -116,7 +116,8 @@ extension AuthHandlers {
   ) async throws(RPCError) -> Shown {
     try admit(asked, context)
     guard asked.message.linkTicket.isEmpty else {
-      return .ticket(try await ticket(asked))
+      let (proof, method) = try await ticket(asked)
+      return .ticket(proof, method)
     }
     guard let presented = asked.message.method else { throw .invalid("method", "is missing") }
     let attempt = LoginAttempt(
@@ -130,17 +131,16 @@ extension AuthHandlers {
     _ context: ServerContext
   ) async throws(RPCError) -> Answer {
     switch shown {
-    case .ticket(let ticket):
-      return try await signIn(asked, by: .ticket(hash: ticket.hash), ticket.authority.method, nil, ticket, context)
+    case .ticket(let proof, let method): return try await signIn(asked, by: proof, method, nil, context)
     case .credential(.newcomer(let newcomer)): return try await welcome(newcomer, asked, context)
     case .credential(.account(let login)):
-      if let guest = asked.guest, asked.choice == .report { return try await conflict(login, guest, asked) }
-      return try await signIn(asked, by: login.proof, login.method, login, nil, context)
+      if let guest = asked.guest, asked.choice == .report { return try await conflict(login, guest, asked, context) }
+      return try await signIn(asked, by: login.proof, login.method, login, context)
     }
   }
 
   /// What a link ticket in a credential's place stands for.
-  private func ticket(_ asked: Asked) async throws(RPCError) -> LinkTicket {
+  private func ticket(_ asked: Asked) async throws(RPCError) -> (SignIn.Proof, SignInMethod) {
     guard asked.message.method == nil else {
       throw .invalid("link_ticket", "stands for the method: send one of them")
     }
@@ -154,7 +154,7 @@ extension AuthHandlers {
     guard let found = try await look(FindTicket(hash, of: guest, at: clock.now())) else {
       throw try await isOver(guest) ? .sessionRevoked : .linkTicketInvalid
     }
-    return found
+    return (.ticket(hash: hash), found.authority.method)
   }
 
   private func signIn(
@@ -162,7 +162,6 @@ extension AuthHandlers {
     by proof: SignIn.Proof,
     _ method: SignInMethod,
     _ login: VerifiedLogin?,
-    _ ticket: LinkTicket?,
     _ context: ServerContext
   ) async throws(RPCError) -> Answer {
     let now = clock.now()
@@ -172,8 +171,7 @@ extension AuthHandlers {
       draft: draft(asked, method, context, at: now),
       challenge: login?.challenge,
       source: context.source,
-      replay: asked.replay,
-      tries: ticket.flatMap { tries(for: $0, asked, context) }
+      replay: asked.replay
     )
     // Settled before all that takes time and changes nothing of it: until then it counts as a wrong try.
     let begun = try await methods.evidence.secrets.settling(login?.counted, grants: { !$0.isRepeated }) {
@@ -182,16 +180,6 @@ extension AuthHandlers {
     let answer = try await answer(begun.signedIn, asked, at: now)
     await login?.afterwards()
     return answer
-  }
-
-  /// Those at the account, if the ticket was given for what is counted.
-  private func tries(for ticket: LinkTicket, _ asked: Asked, _ context: ServerContext) -> SignInAttempt? {
-    switch ticket.authority.provenBy {
-    case .password, .customSecret, .otp: break
-    default: return nil
-    }
-    let requester = Requester(guestSession: asked.guest, provenKey: asked.boundKey, source: context.source)
-    return methods.evidence.secrets.attempt(account: ticket.account, by: requester)
   }
 
   private func begin(_ signIn: SignIn) async throws(RPCError) -> (signedIn: SignedIn, isRepeated: Bool) {
@@ -326,7 +314,8 @@ extension AuthHandlers {
   private func conflict(
     _ login: VerifiedLogin,
     _ guest: SessionID,
-    _ asked: Asked
+    _ asked: Asked,
+    _ context: ServerContext
   ) async throws(RPCError) -> Answer {
     let now = clock.now()
     let text =
@@ -348,7 +337,7 @@ extension AuthHandlers {
       qrSession: login.qrSession,
       expiry: now + tokens.lifetimes.linkTicket
     )
-    let command = KeepTicket(ticket, for: login.proof, challenge: login.challenge, at: now)
+    let command = KeepTicket(ticket, for: login.proof, challenge: login.challenge, from: context.source, at: now)
     // Nothing is granted yet, and a secret may be presented for another ticket as often as one likes.
     let isSpent = if case .code = login.proof { true } else { false }
     try await methods.evidence.secrets.settling(login.counted, grants: { _ in isSpent }) {

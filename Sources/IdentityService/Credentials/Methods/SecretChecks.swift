@@ -22,27 +22,30 @@ struct SecretChecks: Deciding {
     by requester: Requester,
     under policy: AttemptPolicy = AttemptPolicy()
   ) async throws(RPCError) -> CountedAttempt {
-    switch try await perform(CountAttempt(attempt(what, account: account, by: requester), under: policy)) {
-    case .wait(let wait): throw .tooManyAttempts(retryAfter: wait)
-    case .allowed(let counted): return counted
-    }
-  }
-
-  /// A try at an account, or at what leads to none.
-  func attempt(_ what: String = "", account: SubjectID?, by requester: Requester) -> SignInAttempt {
     let target = account.map { "account \($0)" } ?? what
-    return SignInAttempt(
+    let attempt = SignInAttempt(
       targetHash: SHA256Hash.hash(Array(target.utf8)),
       account: account,
       requester: requester,
       now: clock.now()
     )
+    switch try await perform(CountAttempt(attempt, under: policy)) {
+    case .wait(let wait): throw .tooManyAttempts(retryAfter: wait)
+    case .allowed(let counted): return counted
+    }
   }
 
   func attemptSucceeded(_ attempt: CountedAttempt) async throws(RPCError) {
     // In a task of its own: a secret that was right is no failed try because its call came to its end meanwhile.
     _ = try await CallDeadline.outliving { () async throws(RPCError) in
       try await perform(SettleAttempt(attempt, .succeeded))
+    }
+  }
+
+  /// It was right, and may be shown again. What cannot be given back stays counted.
+  func attemptConfirmed(_ attempt: CountedAttempt) async {
+    await notMade { [domain] () async throws(StorageError) in
+      try await domain.perform(SettleAttempt(attempt, .confirmed))
     }
   }
 
@@ -66,7 +69,7 @@ struct SecretChecks: Deciding {
       throw error
     }
     // What was done stands, also where this cannot be written.
-    if grants(value) { _ = try? await attemptSucceeded(counted) } else { await notMade(counted) }
+    if grants(value) { _ = try? await attemptSucceeded(counted) } else { await attemptConfirmed(counted) }
     return value
   }
 

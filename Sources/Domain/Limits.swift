@@ -4,9 +4,9 @@ enum Limits {
   /// differ by a second or two.
   static let attemptAhead: Duration = .seconds(60)
 
-  /// How long wrong tries on a known device or network count although the right secret is shown there, for what grants nothing
-  /// new: whoever has one secret of an account guesses at another nine times a day so, which is less than strangers may.
-  static let tryInMind: Duration = .seconds(86_400)
+  /// For how much time without a wrong try on a known device or network one of them is forgotten: nine a day, where 24 may be
+  /// made a day by whoever goes on for long.
+  static let tryInMind: Duration = .seconds(9600)
 
   /// Records of a guest that one transaction merges. Each costs some 30 µs: a chunk holds the writer for about 15 ms,
   /// a fifth of what a caller notices.

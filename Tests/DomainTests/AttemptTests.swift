@@ -62,33 +62,30 @@ struct AttemptTests {
     #expect(try await count(nil, by: stranger) == .wait(.seconds(2)))
   }
 
-  @Test("R49: a right secret for nothing new begins what is a day old anew, for a known network and not for strangers")
-  func confirmed() async throws {
+  @Test("R49: a known network's tries are forgotten one by one while there are none, and strangers' are not")
+  func forgotten() async throws {
     let ada = try await world.account("ada").session
-    let ticket = LinkTicket(
-      hash: [1], guestSession: try await world.guest("key").id, account: ada.subject, authority: ada.authority,
-      accountMask: "", expiry: world.now + .seconds(60))
+    let known = Requester(source: "192.0.2.7")
     let proof = SignIn.Proof.password(
       account: ada.subject, identifier: try AccountIdentifier("ada").orThrow(), hash: "hash of ada")
-    let kept = try await world.domain.perform(
-      KeepTicket(ticket, for: proof, challenge: nil, from: "192.0.2.7", at: world.now))
-    #expect(kept == .kept)
-    for (source, left) in [("192.0.2.7", 9), ("192.0.2.9", 0)] {
-      let requester = Requester(source: source)
-      for _ in 0..<9 { _ = try #require(try await count(ada.subject, by: requester).counted) }
-      // Less than a day later all of them still count.
-      world.clock.advance(by: .seconds(23 * 3600))
-      let early = try #require(try await count(ada.subject, by: requester).counted)
-      try await world.domain.perform(SettleAttempt(early, .confirmed))
-      #expect(try await allowed(ada.subject, by: requester) == 1)
-      // A day after the last of them none does, but one that came since.
-      world.clock.advance(by: .seconds(25 * 3600))
-      let late = try #require(try await count(ada.subject, by: requester).counted)
-      world.clock.advance(by: .seconds(5))
-      _ = try #require(try await count(ada.subject, by: requester).counted)
-      try await world.domain.perform(SettleAttempt(late, .confirmed))
-      #expect(try await allowed(ada.subject, by: requester) == left)
+    let signIn = SignIn(proof: proof, guest: nil, draft: try world.draft(.password), source: known.source)
+    guard case .signedIn = try await world.domain.perform(signIn) else { throw Unexpected() }
+    let stranger = Requester(source: "192.0.2.9")
+    for requester in [known, stranger] { #expect(try await allowed(ada.subject, by: requester) == 10) }
+    world.clock.advance(by: .seconds(3 * 9600 - 1))
+    // One that was not made leaves what is forgotten as it was.
+    for _ in 0..<3 {
+      let counted = try #require(try await count(ada.subject, by: known).counted)
+      try await world.domain.perform(SettleAttempt(counted, .notMade))
     }
+    #expect(try await allowed(ada.subject, by: known) == 2)
+    #expect(try await allowed(ada.subject, by: stranger) == 1)
+    // Whoever mistypes once a day never comes to wait.
+    for _ in 0..<40 {
+      world.clock.advance(by: .seconds(86_400))
+      #expect(try await count(ada.subject, by: known).counted != nil)
+    }
+    #expect(try await allowed(ada.subject, by: known) == 9)
   }
 
   @Test("R24: a clock that was set back by a day keeps nobody waiting for longer than the wait that they had")

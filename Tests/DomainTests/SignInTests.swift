@@ -125,7 +125,7 @@ struct SignInTests {
         accountMask: "a***", expiry: world.now + .seconds(300))
       let proof = SignIn.Proof.password(
         account: ada.subject, identifier: try AccountIdentifier("ada").orThrow(), hash: "hash of ada")
-      return try await world.domain.perform(KeepTicket(ticket, for: proof, challenge: nil, from: "home", at: world.now))
+      return try await world.domain.perform(KeepTicket(ticket, for: proof, challenge: nil, at: world.now))
     }
     func choose(_ hash: UInt8, _ guest: Session) async throws -> SignIn.Outcome {
       try await world.domain.perform(

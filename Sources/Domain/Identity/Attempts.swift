@@ -33,6 +33,8 @@ package struct CountedAttempt: Sendable, Equatable {
   fileprivate let shares: [String]
   /// What was counted before it, by what it counts for: all of it holds again when the try was not made after all.
   fileprivate let before: [String: CountedTries]
+  /// How many of those were so long ago that they do not count any more.
+  fileprivate let forgotten: [String: Int64]
 
   /// Counts more tries of the same, which go with it: at most so many, and as many as are free of the known device's or
   /// network's, or of all strangers'. A stranger's network may have to wait the longer for its next. Returns how many.
@@ -71,23 +73,16 @@ package struct CountedAttempt: Sendable, Equatable {
     }
   }
 
-  /// What of a share's count the try leaves when it was right. For a known device or network it takes those along that were
-  /// long ago when it was made: a person who mistypes now and then does not come to wait for it.
-  fileprivate func confirmed(onShare share: String, _ counted: CountedTries) -> CountedTries? {
-    guard let before = before[share], share != RequesterShare.everybody, !RequesterShare.isStranger(share),
-      before.lastAt < attempt.now - Limits.tryInMind
-    else { return taken(offShare: share, counted) }
-    let left = counted.failures - before.failures - 1
-    return left > 0 ? CountedTries(failures: left, lastAt: counted.lastAt) : nil
-  }
-
   /// What of a share's count the try leaves when it was not made. Those that came since stay, with their time.
   fileprivate func taken(offShare share: String, _ counted: CountedTries) -> CountedTries? {
-    guard counted.failures > 1 else { return nil }
     var left = counted
     left.failures -= 1
-    if counted.lastAt == attempt.now, let before = before[share] { left.lastAt = before.lastAt }
-    return left
+    if counted.lastAt == attempt.now, let before = before[share] {
+      // As if it had not been: those that were forgotten at it are forgotten at the next.
+      left.failures += forgotten[share] ?? 0
+      left.lastAt = before.lastAt
+    }
+    return left.failures > 0 ? left : nil
   }
 }
 
@@ -132,12 +127,21 @@ package struct CountAttempt: IdentityCommand {
       shares.append(share)
       before[share] = counted
     }
+    let forgotten = before.filter { RequesterShare.isKnown($0.key) }.mapValues { longAgo($0) }
     for share in shares {
       let lastAt = before[share].map { max($0.lastAt, attempt.now) } ?? attempt.now
-      try await rows.attempts.put(
-        CountedTries(failures: (before[share]?.failures ?? 0) + 1, lastAt: lastAt), attempt.targetHash, share)
+      let failures = (before[share]?.failures ?? 0) - (forgotten[share] ?? 0) + 1
+      try await rows.attempts.put(CountedTries(failures: failures, lastAt: lastAt), attempt.targetHash, share)
     }
-    return .allowed(CountedAttempt(attempt: attempt, policy: policy, shares: shares, before: before))
+    return .allowed(
+      CountedAttempt(attempt: attempt, policy: policy, shares: shares, before: before, forgotten: forgotten))
+  }
+
+  /// How many of a known device's or network's tries are so long ago by now: a person who mistypes now and then does not come
+  /// to wait for it.
+  private func longAgo(_ tries: CountedTries) -> Int64 {
+    let quiet = max((attempt.now - tries.lastAt) / Limits.tryInMind, 0)
+    return quiet < Double(tries.failures) ? Int64(quiet) : tries.failures
   }
 }
 
@@ -148,8 +152,6 @@ package struct SettleAttempt: IdentityCommand {
 
   package enum Result: Sendable, Equatable {
     case succeeded
-    /// Right, and may be shown again: nothing was granted for it that it could not have again.
-    case confirmed
     case notMade
   }
 
@@ -168,11 +170,9 @@ package struct SettleAttempt: IdentityCommand {
     for share in counted.shares {
       switch result {
       case .succeeded: try await rows.attempts.remove(target, share)
-      case .confirmed, .notMade:
+      case .notMade:
         guard let tries = try await rows.attempts.lock(target, share) else { continue }
-        let left =
-          result == .confirmed ? counted.confirmed(onShare: share, tries) : counted.taken(offShare: share, tries)
-        if let left {
+        if let left = counted.taken(offShare: share, tries) {
           try await rows.attempts.put(left, target, share)
         } else {
           try await rows.attempts.remove(target, share)

@@ -11,17 +11,12 @@ package struct KeepTicket: IdentityCommand {
   package var proof: SignIn.Proof
   /// What the credential answered; it is used up.
   package var challenge: UsedChallenge?
-  /// The network that the call comes from: known for the account from now on, as by a sign-in.
-  package var source: String
   package var now: Timestamp
 
-  package init(
-    _ ticket: LinkTicket, for proof: SignIn.Proof, challenge: UsedChallenge?, from source: String, at now: Timestamp
-  ) {
+  package init(_ ticket: LinkTicket, for proof: SignIn.Proof, challenge: UsedChallenge?, at now: Timestamp) {
     self.ticket = ticket
     self.proof = proof
     self.challenge = challenge
-    self.source = source
     self.now = now
   }
 
@@ -49,12 +44,7 @@ package struct KeepTicket: IdentityCommand {
     if case .code(_, _, let code) = proof, try await !rows.codes.spend(code, at: now) { return .credentialChanged }
     if let challenge { _ = try await rows.challenges.insert(challenge) }
     var ticket = ticket
-    if let source = presented.source {
-      ticket.authority = source
-    } else {
-      // Here, and not where the ticket is presented: that says nothing of where the secret was.
-      try await rows.sources.note(source, of: ticket.account, at: now)
-    }
+    if let source = presented.source { ticket.authority = source }
     ticket.credential = presented.credential
     try await rows.tickets.put(ticket)
     return .kept

@@ -60,4 +60,7 @@ enum RequesterShare {
 
   /// Whether what is counted by this name counts for all strangers as well.
   static func isStranger(_ name: String) -> Bool { name.hasPrefix(networkPrefix) }
+
+  /// Whether it is a known device's or network's.
+  static func isKnown(_ name: String) -> Bool { name != everybody && !isStranger(name) }
 }

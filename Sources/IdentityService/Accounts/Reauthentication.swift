@@ -44,6 +44,6 @@ struct Reauthentication: Deciding {
     }
     guard matches else { throw .invalidCredentials }
     // What it is for may still be refused: it does not begin the count of wrong tries anew.
-    await secrets.attemptConfirmed(counted)
+    await secrets.notMade(counted)
   }
 }

@@ -134,7 +134,7 @@ extension AuthHandlers {
     case .ticket(let proof, let method): return try await signIn(asked, by: proof, method, nil, context)
     case .credential(.newcomer(let newcomer)): return try await welcome(newcomer, asked, context)
     case .credential(.account(let login)):
-      if let guest = asked.guest, asked.choice == .report { return try await conflict(login, guest, asked, context) }
+      if let guest = asked.guest, asked.choice == .report { return try await conflict(login, guest, asked) }
       return try await signIn(asked, by: login.proof, login.method, login, context)
     }
   }
@@ -314,8 +314,7 @@ extension AuthHandlers {
   private func conflict(
     _ login: VerifiedLogin,
     _ guest: SessionID,
-    _ asked: Asked,
-    _ context: ServerContext
+    _ asked: Asked
   ) async throws(RPCError) -> Answer {
     let now = clock.now()
     let text =
@@ -337,7 +336,7 @@ extension AuthHandlers {
       qrSession: login.qrSession,
       expiry: now + tokens.lifetimes.linkTicket
     )
-    let command = KeepTicket(ticket, for: login.proof, challenge: login.challenge, from: context.source, at: now)
+    let command = KeepTicket(ticket, for: login.proof, challenge: login.challenge, at: now)
     // Nothing is granted yet, and a secret may be presented for another ticket as often as one likes.
     let isSpent = if case .code = login.proof { true } else { false }
     try await methods.evidence.secrets.settling(login.counted, grants: { _ in isSpent }) {

@@ -43,7 +43,7 @@ struct OppositesAtOnceTests {
           _ = try await world.domain.perform(
             KeepTicket(
               ticket, for: .password(account: ada.subject, identifier: identifier, hash: "hash of \(name)"),
-              challenge: nil, from: "home", at: world.now))
+              challenge: nil, at: world.now))
           _ = try await world.domain.perform(
             SignIn(
               proof: .ticket(hash: ticket.hash), guest: SignIn.Guest(session: guest.id, choice: .leave),

@@ -182,8 +182,7 @@ struct OwnersAtOnceTests {
           let ticket = LinkTicket(
             hash: [UInt8(round), UInt8(number / 2)], guestSession: guests[number / 2].id, account: ada.subject,
             authority: ada.authority, accountMask: "", expiry: world.now + .seconds(60))
-          _ = try await world.domain.perform(
-            KeepTicket(ticket, for: proof, challenge: nil, from: "home", at: world.now))
+          _ = try await world.domain.perform(KeepTicket(ticket, for: proof, challenge: nil, at: world.now))
         }
         return false
       }

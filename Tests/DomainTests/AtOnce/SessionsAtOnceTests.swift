@@ -128,7 +128,7 @@ struct SessionsAtOnceTests {
       return try await world.domain.perform(
         KeepTicket(
           ticket, for: .password(account: ada.subject, identifier: identifier, hash: "hash of ada"), challenge: nil,
-          from: "home", at: world.now))
+          at: world.now))
     }
     #expect(kept.allSatisfy { $0 == .kept })
     let found = try await world.forty { number in

@@ -42,13 +42,6 @@ struct SecretChecks: Deciding {
     }
   }
 
-  /// It was right, and may be shown again. What cannot be given back stays counted.
-  func attemptConfirmed(_ attempt: CountedAttempt) async {
-    await notMade { [domain] () async throws(StorageError) in
-      try await domain.perform(SettleAttempt(attempt, .confirmed))
-    }
-  }
-
   /// Does what a right secret is presented for, and settles its try. Where that is refused, the try was none: what is
   /// refused can be presented as often as anybody likes, and would begin the count of wrong tries anew each time.
   ///
@@ -69,7 +62,7 @@ struct SecretChecks: Deciding {
       throw error
     }
     // What was done stands, also where this cannot be written.
-    if grants(value) { _ = try? await attemptSucceeded(counted) } else { await attemptConfirmed(counted) }
+    if grants(value) { _ = try? await attemptSucceeded(counted) } else { await notMade(counted) }
     return value
   }
 

@@ -65,6 +65,7 @@ package struct FieldBlock: Sendable {
         let count = unsafe Int(UInt32(bigEndian: all.loadUnaligned(fromByteOffset: index + 2, as: UInt32.self)))
         let value = start + nameCount
         index = value + count
+        guard index <= all.count else { return nil }
         // A static string's bytes stay where they are.
         guard unsafe UnsafeRawBufferPointer(rebasing: all[start..<value]).equals(name) else { continue }
         return unsafe String(decoding: UnsafeRawBufferPointer(rebasing: all[value..<index]), as: UTF8.self)

@@ -195,10 +195,6 @@ enum Limits {
   /// is still done.
   static let sourceTurn = TimeAmount.microseconds(100)
 
-  /// Sources with something new that have a turn before one does that goes on with what it has: so few that this one has a fifth of
-  /// the turns, however many come.
-  static let newTurns = 4
-
   /// Connections that a proxy shares between its clients and that have a turn between those of two sources, at most: as many as
   /// carry a thousand requests, and little more than a millisecond.
   static let sharedTurns = 16

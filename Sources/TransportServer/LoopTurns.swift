@@ -154,9 +154,7 @@ final class LoopTurns: @unchecked Sendable {
     scheduleRound()
   }
 
-  private func append(_ taker: any TurnTaker, isRest: Bool = false) {
-    waiting.append(taker, of: taker.source, at: counted, isRest: isRest)
-  }
+  private func append(_ taker: any TurnTaker) { waiting.append(taker, of: taker.source, at: counted) }
 
   /// Leaves a connection unread of which a call was refused, until there is room or for a while.
   func leaveUnread(_ connection: any LineMember, _ reason: RefusedLine.Reason) {
@@ -202,7 +200,7 @@ final class LoopTurns: @unchecked Sendable {
       let end = countedFrom + Limits.round
       for _ in 0..<waiting.count {
         guard let taker = waiting.popFirst(at: counted) else { break }
-        if taker.takeTurn(until: self.end(ofTurnFrom: eventLoop.now)) { append(taker, isRest: true) }
+        if taker.takeTurn(until: self.end(ofTurnFrom: eventLoop.now)) { append(taker) }
         if eventLoop.now >= end { break }
       }
       doChores(until: max(end, eventLoop.now + (chores.count < Limits.manyChores ? Limits.chores : Limits.round)))

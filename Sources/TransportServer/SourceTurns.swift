@@ -4,9 +4,6 @@ internal import NIOCore
 /// that nobody waits behind all that another has. What one source has goes in the order in which it came. Where each has as
 /// much as a connection has at a time, its bytes and its tasks, the sources go in the order in which they came.
 ///
-/// A source that had nothing here comes before those that have had a turn and have more: who asks for little does not wait for
-/// hundreds who ask for much. However many come anew, each few of them are followed by one that goes on.
-///
 /// Connections that a proxy shares between its clients have a turn each before the next source has its, if they are not too many:
 /// what those clients ask for is in them, and is the clients' own only once it is read.
 ///
@@ -23,13 +20,9 @@ struct SourceTurns<Element> {
 
   /// Those that have something.
   private var rows: [TurnSource: Row] = [:]
-  /// The same, the next one first: sources that have had no turn since they came, those that have, and connections that are
-  /// shared.
-  private var new = CircularBuffer<TurnSource>()
-  private var known = CircularBuffer<TurnSource>()
+  /// The same, the next one first: sources, and connections that are shared.
+  private var order = CircularBuffer<TurnSource>()
   private var shared = CircularBuffer<TurnSource>()
-  /// How many of the new have a turn before the next of the others does.
-  private var newLeft = Limits.newTurns
   /// How many of those have a turn before the next source does.
   private var sharedLeft = 0
   private(set) var count = 0
@@ -42,14 +35,12 @@ struct SourceTurns<Element> {
 
   var isEmpty: Bool { count == 0 }
 
-  /// - Parameters:
-  ///   - now: how long the loop has worked so far.
-  ///   - isRest: whether it is what a turn has left.
-  mutating func append(_ element: Element, of source: TurnSource, at now: TimeAmount, isRest: Bool = false) {
+  /// - Parameter now: how long the loop has worked so far.
+  mutating func append(_ element: Element, of source: TurnSource, at now: TimeAmount) {
     count += 1
     if rows[source] == nil {
       rows[source] = Row(seen: now)
-      if source.isShared { shared.append(source) } else if isRest { known.append(source) } else { new.append(source) }
+      if source.isShared { shared.append(source) } else { order.append(source) }
     }
     rows[source]?.waiting.append((element, now))
   }
@@ -69,12 +60,8 @@ struct SourceTurns<Element> {
 
   /// Whose turn it is.
   private var next: TurnSource? {
-    if sharedLeft > 0, let first = shared.first { return first }
-    return (isNewsTurn ? new.first : known.first) ?? shared.first
+    sharedLeft > 0 ? shared.first ?? order.first : order.first ?? shared.first
   }
-
-  /// Whether the next turn of a source that is not shared is for one that is new.
-  private var isNewsTurn: Bool { known.isEmpty || newLeft > 0 && !new.isEmpty }
 
   /// The turn of whose it is has ended.
   private mutating func removeNext() {
@@ -83,13 +70,7 @@ struct SourceTurns<Element> {
       shared.removeFirst()
       sharedLeft = max(sharedLeft - 1, 0)
     } else {
-      if isNewsTurn {
-        new.removeFirst()
-        newLeft = max(newLeft - 1, 0)
-      } else {
-        known.removeFirst()
-        newLeft = Limits.newTurns
-      }
+      order.removeFirst()
       sharedLeft = min(shared.count, Limits.sharedTurns)
     }
   }
@@ -101,14 +82,14 @@ struct SourceTurns<Element> {
     rows[source]?.taken = 0
     rows[source]?.seen = now
     removeNext()
-    if source.isShared { shared.append(source) } else { known.append(source) }
+    if source.isShared { shared.append(source) } else { order.append(source) }
   }
 
   /// About how long something of the source would wait that came now: as long as what it has there already, or as whoever
   /// is next has since its last turn.
   func wait(of source: TurnSource, at now: TimeAmount) -> TimeAmount {
     if let first = rows[source]?.waiting.first { return now - first.since }
-    let first = source.isShared ? shared.first : new.first ?? known.first
+    let first = source.isShared ? shared.first : order.first
     return first.flatMap { rows[$0] }.map { now - $0.seen } ?? .zero
   }
 }

@@ -28,17 +28,16 @@ import Testing
     func wait(_ source: Int) -> TimeAmount { turns.wait(of: SourceTurnsTests.source(source), at: worked) }
   }
 
-  @Test("R50: a source of few waits for two pieces, however many have however much")
+  @Test("R50: a source of few waits for two pieces of each other source, however much those have")
   func few() {
     var loop = Loop()
-    for source in 1...300 {
-      for _ in 0..<10 { loop.append("a", of: source) }
+    for source in 1...3 {
+      for _ in 0..<1000 { loop.append("a", of: source) }
     }
-    // Each has had a turn, with one of those that go on behind each four.
-    #expect(loop.take(800) == String(repeating: "a", count: 800))
+    #expect(loop.take(600) == String(repeating: "a", count: 600))
     for _ in 0..<100 {
-      loop.append("x", of: 400)
-      #expect(loop.take(3).contains("x"))
+      loop.append("x", of: 4)
+      #expect(loop.take(7).contains("x"))
     }
   }
 
@@ -73,23 +72,6 @@ import Testing
       }
     }
     #expect(turns == 100)
-  }
-
-  @Test("R50: what a turn has left waits behind others' first, however short it is")
-  func rest() {
-    var loop = Loop()
-    for source in 1...100 { loop.append("a", of: source) }
-    var left = 0
-    // Each goes on with one piece at a time, as a connection does.
-    for _ in 0..<300 {
-      let element = loop.turns.popFirst(at: loop.worked)
-      #expect(element == "a")
-      loop.worked = loop.worked + .milliseconds(1)
-      left = left % 100 + 1
-      loop.turns.append("a", of: Self.source(left), at: loop.worked, isRest: true)
-    }
-    loop.append("x", of: 200)
-    #expect(loop.take(2).contains("x"))
   }
 
   private final class Proxied {}

@@ -6,7 +6,7 @@
 /// mistakes do not slow it down.
 ///
 /// Strangers are counted by network and, all together, for the account, whatever identifier and method they try: 50 at
-/// once from everywhere, 100 within three and a half hours, then 24 a day.
+/// once from everywhere, 100 within four hours, then 24 a day.
 package struct AttemptPolicy: Sendable, Equatable {
   package var free: Int64 = 10
   /// Those of all strangers together that are free: more than one network's, so that a second one is not held up by it.

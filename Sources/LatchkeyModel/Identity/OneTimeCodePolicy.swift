@@ -2,7 +2,7 @@
 ///
 /// A code belongs to who asked for it, by its handle, device or network, so that a stranger's codes and tries take
 /// nothing from the owner's. All strangers together have twenty an hour for one address. What they may guess is bounded
-/// by ``AttemptPolicy``: a hundred tries in a million the first day of an attack, 24 each day that it goes on.
+/// by ``AttemptPolicy``: 120 tries in a million the first day of an attack, 24 each day that it goes on.
 package struct OneTimeCodePolicy: Sendable, Equatable {
   package var digits = 6
   package var lifetime: Duration = .seconds(300)

@@ -70,6 +70,21 @@ struct ConflictTests {
     await expectRefusal(.failedPrecondition, "LINK_TICKET_INVALID") { try await scene.redeem(newer, .merge) }
   }
 
+  @Test("R49: a ticket that was given for a custom secret is void once the secret was replaced")
+  func replacedSecret() async throws {
+    let scene = try await Scene()
+    func secret(_ text: String) -> IdentityV1.CustomSecretCredential {
+      IdentityV1.CustomSecretCredential(id: "another-name-1234", secret: text)
+    }
+    _ = try await scene.harness.link(.customSecret(secret("a-secret-of-before")), scene.account.tokens)
+    let reported = try await scene.harness.authenticate(
+      .customSecret(secret("a-secret-of-before")), guest: scene.guest.tokens, onConflict: .report)
+    _ = try await scene.harness.link(.customSecret(secret("a-secret-of-now-on")), scene.account.tokens)
+    await expectRefusal(.failedPrecondition, "LINK_TICKET_INVALID") {
+      try await scene.redeem(reported.conflict, .switch)
+    }
+  }
+
   @Test("A ticket outlives a restart; of twenty concurrent redemptions exactly one succeeds")
   func ticketConcurrency() async throws {
     let scene = try await Scene()

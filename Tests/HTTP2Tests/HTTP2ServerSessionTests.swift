@@ -277,6 +277,23 @@ import Testing
     }
   }
 
+  @Test("A refusal that is still to go out keeps nothing of what was asked, and a block that is open counts its memory")
+  func refusalKeepsLittle() throws {
+    let peer = try ScriptedPeer()
+    (peer.events.turnsAway, peer.events.makesMeanings) = (true, true)
+    peer.server.lateness = .milliseconds(1001)
+    let fields = (0..<25).map { ("x-\($0)", String(repeating: "y", count: 100)) }
+    peer.request(1, fields, end: false)
+    #expect(peer.server.undecided == 1)
+    peer.send(.data, stream: 1, [1])
+    weak let meaning = peer.events.meanings.last
+    peer.events.meanings = []
+    #expect(peer.server.openStreams == 1 && peer.server.undecided == 0 && meaning == nil)
+    // Its fields need little more than what is kept for usual ones.
+    peer.send(.headers, stream: 3, ScriptedPeer.block(ScriptedPeer.usual + fields))
+    #expect(peer.server.partialBytes >= Limits.largeFieldCapacity)
+  }
+
   @Test("A session that is told to stop leaves the rest, between two frames, and goes on with it as if nothing was")
   func stops() throws {
     let pair = try SessionPair()

@@ -151,6 +151,12 @@ extension RecordingDelegate: HTTP2ServerSessionDelegate {
     return true
   }
 
+  func session(_ session: HTTP2ServerSession, refuses stream: HTTP2Stream, _ block: HTTP2RequestBlock) -> Bool {
+    guard turnsAway else { return false }
+    session.turnAway(stream)
+    return true
+  }
+
   func session(_ session: HTTP2ServerSession, foresees body: UnsafeRawBufferPointer) -> Bool {
     foresee?(unsafe Array(body)) ?? false
   }

@@ -166,7 +166,8 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
       executor.turnEnd = executor.turns.end(ofTurnFrom: now)
     }
     var bytes = unwrapInboundIn(data)
-    waitForOthers.read(executor.othersWork, isMore: rest != nil)
+    let isFew = bytes.readableBytes < Limits.promptBytes
+    waitForOthers.read(executor.othersWork, isMore: rest != nil, isFew: isFew)
     guard rest == nil else {
       rest?.writeBuffer(&bytes)
       return readBuffers.giveBack(bytes)
@@ -178,7 +179,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     fullReads = isAsLate ? fullReads + 1 : 0
     if !isAsLate { readLate = lateByLine }
     readFull = bytes.writableBytes == 0 ? now : nil
-    guard bytes.readableBytes < Limits.promptBytes || mayReadMuch else {
+    guard isFew || mayReadMuch else {
       rest = readBuffers.keep(bytes)
       return waitForTurn()
     }

@@ -35,11 +35,14 @@ struct WaitForOthers {
   /// - Parameters:
   ///   - othersWork: how long the loop has worked for others so far.
   ///   - isMore: what was read before still waits.
-  mutating func read(_ othersWork: TimeAmount, isMore: Bool) {
+  ///   - isFew: it was a call or some. One may have come at any time since the socket was last read, in the middle of that as
+  ///     likely as not; of many the first have waited for all of it.
+  mutating func read(_ othersWork: TimeAmount, isMore: Bool, isFew: Bool) {
     if !isMore {
       // Had it been there when reading went on, the loop would have found it at one of its next looks.
       let wasThere = wasHeld && othersWork - resumed <= Limits.looksAfterHold
-      begin = wasThere ? lastRead : othersWork
+      let earliest = wasThere ? lastRead : othersWork
+      begin = isFew ? .nanoseconds((earliest.nanoseconds + othersWork.nanoseconds) / 2) : earliest
     }
     lastRead = othersWork
     wasHeld = false

@@ -702,26 +702,59 @@ struct LateCallsTests {
   @Test("What is read after reading was held has waited since the socket was last read")
   func heldReads() {
     var wait = WaitForOthers()
-    wait.read(.seconds(1), isMore: false)
+    wait.read(.seconds(1), isMore: false, isFew: false)
     #expect(wait.length(.seconds(1)) == .zero)
     wait.held()
-    wait.read(.seconds(3), isMore: true)
+    wait.read(.seconds(3), isMore: true, isFew: false)
     #expect(wait.length(.seconds(4)) == .seconds(3))
     wait.held()
     wait.goesOn(.seconds(5))
-    wait.read(.seconds(5) + Limits.looksAfterHold, isMore: false)
+    wait.read(.seconds(5) + Limits.looksAfterHold, isMore: false, isFew: false)
     #expect(wait.length(.seconds(5) + Limits.looksAfterHold) == .seconds(2) + Limits.looksAfterHold)
-    wait.read(.seconds(7), isMore: false)
+    wait.read(.seconds(7), isMore: false, isFew: false)
+    #expect(wait.length(.seconds(7)) == .zero)
+  }
+
+  @Test(
+    "A call that is read after reading was held has waited for half of that, and many for all of it",
+    arguments: [false, true])
+  func heldConnection(isMany: Bool) throws {
+    let harness = try Harness()
+    harness.workForOthers(Limits.promptWork)
+    Task.immediate(executorPreference: harness.executor) { await Task.yield() }
+    harness.channel.embeddedEventLoop.run()
+    #expect(harness.executor.isBehind && !harness.readsOn)
+    // More than the 100 ms for which the call may wait, and not twice as long.
+    harness.workForOthers(.milliseconds(150))
+    harness.letTurnsPass()
+    #expect(!harness.executor.isBehind && harness.readsOn)
+    try harness.receive((isMany ? harness.filler() : []) + harness.call(1, timeout: "4S"))
+    harness.letTurnsPass()
+    #expect(harness.handledNumbers == (isMany ? [] : [1]))
+    #expect(harness.environment.budget.usage.refusedCalls == (isMany ? 1 : 0))
+  }
+
+  @Test("A few calls that are read after reading was held count as having come in the middle of it")
+  func heldReadOfFew() {
+    var wait = WaitForOthers()
+    wait.read(.seconds(1), isMore: false, isFew: true)
+    #expect(wait.length(.seconds(1)) == .zero)
+    wait.held()
+    wait.goesOn(.seconds(5))
+    wait.read(.seconds(5), isMore: false, isFew: true)
+    #expect(wait.length(.seconds(5)) == .seconds(2))
+    #expect(wait.length(.seconds(6)) == .seconds(3))
+    wait.read(.seconds(7), isMore: false, isFew: true)
     #expect(wait.length(.seconds(7)) == .zero)
   }
 
   @Test("What comes long after reading went on has just come, however much was done for others meanwhile")
   func quietAfterHold() {
     var wait = WaitForOthers()
-    wait.read(.seconds(1), isMore: false)
+    wait.read(.seconds(1), isMore: false, isFew: false)
     wait.held()
     wait.goesOn(.seconds(2))
-    wait.read(.seconds(60), isMore: false)
+    wait.read(.seconds(60), isMore: false, isFew: false)
     #expect(wait.length(.seconds(60)) == .zero)
   }
 

@@ -38,6 +38,15 @@ package struct HTTP2FieldList: Sendable {
     fields.append(Field(staticName: name, start: start, valueCount: bytes.count - start))
   }
 
+  /// The same as of their UTF-8, without a look at each byte.
+  package mutating func add(name: String, value: String) {
+    let start = bytes.count
+    bytes.append(contentsOf: name.utf8)
+    bytes.append(contentsOf: value.utf8)
+    let nameCount = name.utf8.count
+    fields.append(Field(start: start, nameCount: nameCount, valueCount: bytes.count - start - nameCount))
+  }
+
   /// - Parameter sensitive: keeps the value out of the compression table (RFC 7541 §7.1.3).
   package mutating func add(
     _ name: some Collection<UInt8>,

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Synchronization
 
 /// A time as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT`.
 ///
@@ -7,8 +8,17 @@ enum HTTPDate {
   private static let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
   private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
+  /// The last that was asked for: many answers are of one second.
+  private static let last = Mutex((seconds: time_t(-1), text: ""))
+
   /// By the system's clock.
-  static var now: String { text(time(nil)) }
+  static var now: String {
+    let seconds = time(nil)
+    return last.withLock { last in
+      if last.seconds != seconds { last = (seconds, text(seconds)) }
+      return last.text
+    }
+  }
 
   /// - Parameter seconds: since 1970, in UTC; not before, and within the years of four digits.
   static func text(_ seconds: time_t) -> String {

@@ -71,7 +71,7 @@ extension ServerStream {
     guard let stream, let session = connection.session else { return }
     var fields = HTTP2FieldList()
     fields.add(":status", String(response.status))
-    for (name, value) in response.sentFields { fields.add(name.utf8, value.utf8) }
+    for (name, value) in response.sentFields { fields.add(name: name, value: value) }
     let isEmpty = response.sentBody.readableBytes == 0 || isHead
     session.respond(stream, fields, endStream: isEmpty)
     if !isEmpty {
@@ -101,7 +101,7 @@ extension ServerStream: WebCallSink {
     guard content == .page, let stream, let session = connection.session else { return }
     var fields = HTTP2FieldList()
     fields.add(":status", "200")
-    for (name, value) in headers { fields.add(name.utf8, value.utf8) }
+    for (name, value) in headers { fields.add(name: name, value: value) }
     session.respond(stream, fields)
   }
 

@@ -215,9 +215,11 @@ enum Limits {
 
   /// How long a call may wait while its event loop works for others before it is refused: a part of what its caller
   /// allows, since it waits so at each of several steps, and whoever is impatient hears soon that there is no time for
-  /// it. At least some hundred calls of an honest burst; at most what a burst takes of which somebody who waits for half a
-  /// minute would rather see the end.
-  static let partOfWait: Int64 = 40
+  /// it. With half of this a service that was asked for as much as it could do served a fifth less: the storage's groups
+  /// are larger where more waits. At least some hundred calls of an honest burst; at most what a burst takes of which
+  /// somebody who waits for half a minute would rather see the end.
+  static let partOfWait: Int64 = 20
+  static let longestPatience = TimeAmount.milliseconds(750)
   static let shortestWait = TimeAmount.milliseconds(25)
 
   /// How many times longer something waits, of a source that has far less waiting than another, until it is refused. It has to
@@ -226,6 +228,8 @@ enum Limits {
 
   /// How long the loop works at most for others between going on with a socket and finding what waits in it: some looks.
   static let looksAfterHold = TimeAmount.milliseconds(5)
+
+  /// What has waited for longer is refused also of a source that has little: not less than the longest patience.
   static let longestWait = TimeAmount.seconds(1)
 
   /// How many wait for their turns when a read has to do so as well, unless it is of few bytes. A frame is worked on as

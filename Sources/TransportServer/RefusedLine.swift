@@ -6,7 +6,8 @@ internal import NIOCore
 /// Where there is too much to do, to read one call after the other costs several times what refusing them does. So most
 /// connections wait here, and the others are served without delay. As soon as there is room, whoever came last is read
 /// again: what it has sent meanwhile has waited the least. Who has waited for ``Limits/refusedPause`` is read in any case:
-/// most of that is too late by then and is refused together, and the connection comes here again, as the last one.
+/// most of that is too late by then, unless its callers allow five seconds or more, and is refused together, and the
+/// connection comes here again, as the last one.
 ///
 ///     a call is refused ──▶ unread ──┬─ there is room, the last one first ──▶ read
 ///                                    └─ for long, the first one first ──────▶ read, mostly too late

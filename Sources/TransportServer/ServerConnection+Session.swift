@@ -9,7 +9,7 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
     block.meaning = request
     if let timeLimit = request.refusable(within: environment.configuration) {
       block.patience = min(
-        max(.nanoseconds(timeLimit.nanoseconds / Limits.partOfWait), Limits.shortestWait), Limits.longestWait)
+        max(.nanoseconds(timeLimit.nanoseconds / Limits.partOfWait), Limits.shortestWait), Limits.longestPatience)
       // Whose time is nearly over is one for the timers of calls.
       shortestDirectLimit = min(shortestDirectLimit, max(timeLimit, Limits.shortestWait), Limits.messageTimeout)
     }

@@ -187,8 +187,8 @@ struct LateCallsTests {
   @Test(
     "What waits while the loop works for others is refused after a part of its time, and served before",
     arguments: [
-      (nil, .milliseconds(750)), ("60S", .milliseconds(750)), ("4S", .milliseconds(100)), ("1S", .milliseconds(25)),
-      ("200m", .milliseconds(25)),
+      (nil, .milliseconds(750)), ("60S", .milliseconds(750)), ("10S", .milliseconds(500)),
+      ("2S", .milliseconds(100)), ("1S", .milliseconds(50)), ("500m", .milliseconds(25)), ("200m", .milliseconds(25)),
     ] as [(String?, TimeAmount)])
   func late(timeout: String?, patience: TimeAmount) throws {
     for isLate in [false, true] {
@@ -225,10 +225,10 @@ struct LateCallsTests {
       harness.turns.wait(others[0])
       harness.workForOthers(isLate ? .milliseconds(25) + .nanoseconds(1) : .milliseconds(25))
       harness.turns.wait(others[1])
-      try harness.receive(harness.call(1, timeout: "1S") + harness.call(2, timeout: "4S"))
+      try harness.receive(harness.call(1, timeout: "500m") + harness.call(2, timeout: "2S"))
       harness.letTurnsPass()
       #expect(harness.handledNumbers == (isLate ? [2] : [1, 2]))
-      try harness.receive(harness.call(3, timeout: "1S"))
+      try harness.receive(harness.call(3, timeout: "500m"))
       #expect(harness.handledNumbers.last == 3)
     }
   }
@@ -251,8 +251,8 @@ struct LateCallsTests {
   @Test(
     "R50: Whose source has far fewer calls waiting than another's may wait four times as long for its turn",
     arguments: [
-      (3, "1S", .milliseconds(26), false), (4, "1S", .milliseconds(100), true),
-      (4, "1S", .milliseconds(100) + .nanoseconds(4), false), (4, nil, Limits.longestWait, true),
+      (3, "500m", .milliseconds(26), false), (4, "500m", .milliseconds(100), true),
+      (4, "500m", .milliseconds(100) + .nanoseconds(4), false), (4, nil, Limits.longestWait, true),
       (4, nil, Limits.longestWait + .nanoseconds(1), false),
     ] as [(Int, String?, TimeAmount, Bool)])
   func littleThatWaited(othersCalls: Int, timeout: String?, wait: TimeAmount, isServed: Bool) throws {
@@ -360,7 +360,7 @@ struct LateCallsTests {
     harness.channel.embeddedEventLoop.advanceTime(by: 2 * Limits.looksAtLine)
     #expect(harness.reads == reads + 1)
     // What came meanwhile is not late.
-    try harness.receive(harness.call(3, timeout: "1S"))
+    try harness.receive(harness.call(3, timeout: "500m"))
     #expect(harness.handledNumbers == [1, 3] && harness.readsOn)
   }
 
@@ -376,7 +376,7 @@ struct LateCallsTests {
       harness.turns.wait(other)
     }
     harness.workForOthers(.milliseconds(26))
-    try harness.channel.writeInbound(ByteBuffer(bytes: harness.call(1, timeout: "1S")))
+    try harness.channel.writeInbound(ByteBuffer(bytes: harness.call(1, timeout: "500m")))
     #expect(harness.handledNumbers == [] && !harness.readsOn)
     let reads = harness.reads
     loop.advanceTime(by: .milliseconds(100))
@@ -397,7 +397,7 @@ struct LateCallsTests {
     let reads = harness.reads
     harness.channel.embeddedEventLoop.advanceTime(by: Limits.refusedPause + 2 * Limits.looksAtLine)
     #expect(harness.reads == reads + 1)
-    try harness.receive(harness.call(2, "/t.T/Other", timeout: "1S") + harness.call(3))
+    try harness.receive(harness.call(2, "/t.T/Other", timeout: "500m") + harness.call(3))
     #expect(harness.handledNumbers == [2])
   }
 
@@ -416,12 +416,12 @@ struct LateCallsTests {
       if isLarge { harness.workForOthers(Limits.promptWork) }
       // Of these the first could wait for 25 ms, and the second for 750.
       try harness.receive(
-        (isLarge ? harness.filler() : []) + harness.call(2, "/t.T/Other", timeout: "1S")
+        (isLarge ? harness.filler() : []) + harness.call(2, "/t.T/Other", timeout: "500m")
           + harness.call(3, "/t.T/Other", timeout: "60S"))
       harness.connection.hasCaughtUp()
       harness.letTurnsPass()
       #expect(harness.handledNumbers == (isThere ? [3] : [2, 3]))
-      try harness.receive(harness.call(4, "/t.T/Other", timeout: "1S"))
+      try harness.receive(harness.call(4, "/t.T/Other", timeout: "500m"))
       #expect(harness.handledNumbers.last == 4)
     }
   }
@@ -435,7 +435,7 @@ struct LateCallsTests {
     try harness.receive(harness.call(1))
     #expect(!harness.readsOn && harness.connection.lineEnds(late: Limits.refusedPause))
     for number in 0...Limits.fullReads {
-      try harness.channel.writeInbound(harness.full(harness.call(UInt8(number), "/t.T/Other", timeout: "1S")))
+      try harness.channel.writeInbound(harness.full(harness.call(UInt8(number), "/t.T/Other", timeout: "500m")))
       #expect(harness.handledNumbers == [] && !harness.readsOn)
       let reads = harness.reads
       for _ in 0..<100 where harness.reads == reads {
@@ -443,7 +443,7 @@ struct LateCallsTests {
       }
       #expect(harness.reads == reads + 1)
     }
-    try harness.channel.writeInbound(harness.full(harness.call(99, "/t.T/Other", timeout: "1S")))
+    try harness.channel.writeInbound(harness.full(harness.call(99, "/t.T/Other", timeout: "500m")))
     #expect(harness.handledNumbers == [99])
   }
 
@@ -456,11 +456,11 @@ struct LateCallsTests {
     try harness.receive(harness.call(1))
     for number in 1...pauses {
       #expect(!harness.readsOn && harness.connection.lineEnds(late: Limits.refusedPause))
-      try harness.channel.writeInbound(harness.full(harness.call(UInt8(number), "/t.T/Other", timeout: "1S")))
+      try harness.channel.writeInbound(harness.full(harness.call(UInt8(number), "/t.T/Other", timeout: "500m")))
       harness.connection.hasCaughtUp()
     }
     #expect(!harness.readsOn && harness.connection.lineEnds(late: .milliseconds(1)))
-    try harness.receive(harness.call(99, "/t.T/Other", timeout: "1S"))
+    try harness.receive(harness.call(99, "/t.T/Other", timeout: "500m"))
     #expect(harness.handledNumbers == [])
   }
 
@@ -473,11 +473,11 @@ struct LateCallsTests {
       harness.gate("/t.T/Call")?.shut(while: backlog)
       try harness.receive(harness.call(1))
       #expect(!harness.readsOn && harness.connection.lineEnds(late: Limits.refusedPause))
-      try harness.channel.writeInbound(harness.full(harness.call(2, "/t.T/Other", timeout: "1S")))
+      try harness.channel.writeInbound(harness.full(harness.call(2, "/t.T/Other", timeout: "500m")))
       harness.connection.hasCaughtUp()
       let pause = isRest ? Limits.restOfRead : Limits.restOfRead + .nanoseconds(1)
       harness.channel.embeddedEventLoop.advanceTime(by: pause)
-      try harness.receive(harness.call(3, "/t.T/Other", timeout: "1S"))
+      try harness.receive(harness.call(3, "/t.T/Other", timeout: "500m"))
       #expect(harness.handledNumbers == (isRest ? [] : [3]))
     }
   }
@@ -490,10 +490,10 @@ struct LateCallsTests {
     harness.gate("/t.T/Call")?.shut(while: backlog)
     try harness.receive(harness.call(1))
     #expect(!harness.readsOn && harness.connection.lineEnds(late: .milliseconds(26)))
-    try harness.channel.writeInbound(harness.full(harness.call(2, "/t.T/Other", timeout: "1S")))
+    try harness.channel.writeInbound(harness.full(harness.call(2, "/t.T/Other", timeout: "500m")))
     #expect(!harness.readsOn && harness.connection.lineEnds(late: Limits.refusedPause))
     // Which may wait for 100 ms.
-    try harness.receive(harness.call(3, "/t.T/Other", timeout: "4S"))
+    try harness.receive(harness.call(3, "/t.T/Other", timeout: "2S"))
     #expect(harness.handledNumbers == [])
   }
 
@@ -506,7 +506,7 @@ struct LateCallsTests {
     // Nobody has asked for more when the line ends.
     try harness.channel.writeInbound(ByteBuffer(bytes: harness.call(1)))
     #expect(harness.connection.lineEnds(late: Limits.refusedPause))
-    try harness.receive(harness.call(2, "/t.T/Other", timeout: "1S"))
+    try harness.receive(harness.call(2, "/t.T/Other", timeout: "500m"))
     #expect(harness.handledNumbers == [2])
   }
 
@@ -518,12 +518,12 @@ struct LateCallsTests {
     harness.gate("/t.T/Call")?.shut(while: backlog)
     try harness.receive(harness.call(1))
     #expect(!harness.readsOn && harness.connection.lineEnds(late: Limits.refusedPause))
-    var read = harness.full(harness.call(2, "/t.T/Other", timeout: "1S"))
+    var read = harness.full(harness.call(2, "/t.T/Other", timeout: "500m"))
     read.reserveCapacity(4096)
     try harness.channel.writeInbound(read)
     #expect(harness.handledNumbers == [])
     harness.connection.hasCaughtUp()
-    try harness.receive(harness.call(3, "/t.T/Other", timeout: "1S"))
+    try harness.receive(harness.call(3, "/t.T/Other", timeout: "500m"))
     #expect(harness.handledNumbers == [3])
   }
 
@@ -541,7 +541,7 @@ struct LateCallsTests {
     harness.channel.isWritable = true
     harness.channel.pipeline.fireChannelWritabilityChanged()
     harness.letTurnsPass()
-    try harness.receive(harness.call(2, "/t.T/Other", timeout: "1S"))
+    try harness.receive(harness.call(2, "/t.T/Other", timeout: "500m"))
     #expect(harness.handledNumbers == [2])
   }
 
@@ -728,7 +728,7 @@ struct LateCallsTests {
     harness.workForOthers(.milliseconds(150))
     harness.letTurnsPass()
     #expect(!harness.executor.isBehind && harness.readsOn)
-    try harness.receive((isMany ? harness.filler() : []) + harness.call(1, timeout: "4S"))
+    try harness.receive((isMany ? harness.filler() : []) + harness.call(1, timeout: "2S"))
     harness.letTurnsPass()
     #expect(harness.handledNumbers == (isMany ? [] : [1]))
     #expect(harness.environment.budget.usage.refusedCalls == (isMany ? 1 : 0))

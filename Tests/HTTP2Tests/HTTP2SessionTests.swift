@@ -162,6 +162,26 @@ import Testing
     #expect(served.last?.contains(":path: /" + String(repeating: "a", count: 3000)) == true)
   }
 
+  @Test("A field goes out the same as text, as bytes, and where its name is known beforehand")
+  func formsOfFields() throws {
+    let pair = try SessionPair()
+    pair.serverEvents.onEnd = { [unowned server = pair.server] stream in
+      var fields = HTTP2FieldList()
+      fields.add(":status", "200")
+      for value in ["", "v", String(repeating: "long", count: 100)] {
+        fields.add(name: "x-name", value: value)
+        fields.add("x-name".utf8, value.utf8)
+        fields.add("x-name", value)
+      }
+      server.respond(stream, fields, endStream: true)
+    }
+    let handler = RecordingHandler()
+    _ = try pair.request(handler)
+    try pair.run()
+    let values = ["", "v", String(repeating: "long", count: 100)].flatMap { [$0, $0, $0] }
+    #expect(handler.fields == [":status: 200"] + values.map { "x-name: \($0)" })
+  }
+
   @Test("A header list beyond the limit resets its stream and nothing else")
   func headerLimit() throws {
     let pair = try SessionPair()

@@ -1,3 +1,4 @@
+import Glibc
 import Testing
 
 @testable import TransportServer
@@ -13,5 +14,17 @@ struct HTTPDateTests {
   )
   func text(seconds: Int, text: String) {
     #expect(HTTPDate.text(seconds) == text)
+  }
+
+  @Test("is the present one, also when the second before was asked for many times")
+  func now() {
+    let first = time(nil)
+    while time(nil) <= first + 1 {
+      let before = time(nil)
+      let written = HTTPDate.now
+      let mayBe = (before...time(nil)).map { HTTPDate.text($0) }
+      #expect(mayBe.contains(written))
+      usleep(20_000)
+    }
   }
 }

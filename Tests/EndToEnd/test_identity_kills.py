@@ -42,27 +42,36 @@ class Person:
         self.chance = chance
         self.done = collections.Counter()
         self.sub = None
+        # Processes that may have been killed while they checked this one's password.
+        self.cut_off = set()
         # Token pairs of sessions whose end was acknowledged.
         self.dead = []
 
-    def answered(self, call):
+    def answered(self, call, checks_password=False):
         """The answer, however many kills it takes; an error that is an answer is raised."""
         deadline = time.monotonic() + 60
-        processes = set()
         while True:
-            processes.add(self.service.process)
+            before = self.service.process
             try:
                 return call()
             except grpc.RpcError as error:
-                # A kill cuts off the check of a password that was counted before it: whoever that happens to too often has to wait.
-                failure = Failure(error)
-                has_to_wait = failure.reason == "TOO_MANY_ATTEMPTS" and len(processes) > FREE_TRIES
+                if checks_password:
+                    self.cut_off |= {before, self.service.process}
                 # A processor that is busy with other tests makes it refuse some, and it says so.
-                is_retried = error.code() in UNANSWERED or is_overloaded(error) or has_to_wait
-                left = deadline - time.monotonic()
-                if not is_retried or left < 0:
+                wait = self.has_to_wait(error)
+                if wait is not None:
+                    deadline += wait
+                elif error.code() not in UNANSWERED and not is_overloaded(error) or time.monotonic() > deadline:
                     raise
-                time.sleep(min(failure.retry_after.total_seconds(), left) if has_to_wait else 0.02)
+                time.sleep(wait or 0.02)
+
+    def has_to_wait(self, error):
+        """Seconds, for whom it happened too often that a kill cut off the check of a password: it was counted before, and
+        a right password that confirms a change does not begin the count anew."""
+        failure = Failure(error)
+        if failure.reason != "TOO_MANY_ATTEMPTS" or len(self.cut_off) <= FREE_TRIES:
+            return None
+        return failure.retry_after.total_seconds()
 
     def act(self):
         name = self.chance.choice(self.actions)
@@ -167,7 +176,9 @@ class Account(Person):
         if len(self.linked) >= 20:
             self.unlink()
         request = link_service_pb2.LinkIdentityRequest(identifier=name, password=PASSWORD)
-        answer = self.answered(lambda: self.links.LinkIdentity(request, metadata=self.device.metadata, timeout=10))
+        answer = self.answered(
+            lambda: self.links.LinkIdentity(request, metadata=self.device.metadata, timeout=10), checks_password=True
+        )
         self.linked[name] = answer.identity.identity_id
 
     def unlink(self):
@@ -176,7 +187,10 @@ class Account(Person):
         name = self.chance.choice(sorted(self.linked))
         request = link_service_pb2.UnlinkIdentityRequest(identity_id=self.linked.pop(name), password=PASSWORD)
         try:
-            self.answered(lambda: self.links.UnlinkIdentity(request, metadata=self.device.metadata, timeout=10))
+            self.answered(
+                lambda: self.links.UnlinkIdentity(request, metadata=self.device.metadata, timeout=10),
+                checks_password=True,
+            )
         except grpc.RpcError as error:
             # It happened, and the answer was lost.
             if error.code() != grpc.StatusCode.NOT_FOUND:
@@ -185,7 +199,7 @@ class Account(Person):
     def log_out(self):
         self.log_out_here()
         self.device.tokens = None
-        self.answered(lambda: self.device.authenticate(self.identifier))
+        self.answered(lambda: self.device.authenticate(self.identifier), checks_password=True)
         self.expect_sub(self.device.subject.sub)
 
     def check(self, buried=3):

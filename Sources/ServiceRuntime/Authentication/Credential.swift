@@ -23,13 +23,17 @@ enum Credential {
       self = .unsupported
       return
     }
-    let parts = value.split(separator: " ", maxSplits: 1)
-    guard parts.count == 2, !parts[1].contains(" ") else {
+    // By bytes: a token has hundreds of them, and every call brings one.
+    let bytes = value.utf8
+    let space = UInt8(ascii: " ")
+    guard let end = bytes.firstIndex(of: space), end > bytes.startIndex, case let start = bytes.index(after: end),
+      start < bytes.endIndex, !bytes[start...].contains(space)
+    else {
       self = .unsupported
       return
     }
-    let token = String(parts[1])
-    switch parts[0].lowercased() {
+    let token = String(value[start...])
+    switch value[..<end].lowercased() {
     case "bearer": self = token.hasPrefix(ServiceToken.prefix) ? .service(token) : .token(token)
     case "dpop": self = .bound(token, proof: Self.proof(context) ?? "")
     default: self = .unsupported

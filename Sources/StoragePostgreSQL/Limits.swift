@@ -52,6 +52,10 @@ enum Limits {
   /// Connections that have lookups in groups. With those above they leave two to what is done by itself.
   static let lookupLanes = 2
 
+  /// After which the next group of a kind begins while one is on its way, and nobody else has to wait for what that waits for.
+  /// A commit on a disk takes less, as does one of a near standby.
+  static let groupOverlap: Duration = .milliseconds(5)
+
   /// After which a group takes on no more of those that wait for others of it, about the same rows, which are then left for the
   /// next: a transaction's locks are held to its end. Some milliseconds are usual.
   static let groupDuration: Duration = .milliseconds(20)

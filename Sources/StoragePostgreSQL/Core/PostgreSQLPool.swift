@@ -10,13 +10,15 @@ import Synchronization
 /// stands, operations are refused at once; those lost are made anew one after the other, at most one attempt a second
 /// whatever the reason, and each only after the old one is closed.
 final class PostgreSQLPool: Sendable {
-  private struct State {
+  struct State {
     /// By the threads' numbers.
     var wakes: [PostgreSQLWake] = []
     /// Numbers of the threads that sleep beside a connection; the last one slept least.
     var idle: [Int] = []
     /// The thread that was woken to fetch work and has not come yet.
     var called: Int?
+    /// The idle thread that comes by itself when work may be begun that waits for more of its kind.
+    var watcher: Int?
     var queue: PostgreSQLQueue
     var room = DiskRoom()
     var servers = ServerChoice()
@@ -44,7 +46,7 @@ final class PostgreSQLPool: Sendable {
   private let hasLanes: Bool
   /// Whether more waits than can be done in time.
   let backlog = Backlog()
-  private let state: Mutex<State>
+  let state: Mutex<State>
   /// Held by who joins the last thread, so that nobody else who ends goes on before that.
   private let joining = Mutex(())
 
@@ -84,17 +86,21 @@ final class PostgreSQLPool: Sendable {
     }
   }
 
-  /// Wakes a thread when there is work that nobody comes for. One at a time: what else there is then it may take along,
-  /// and it calls the next one.
+  /// Wakes a thread when there is work that nobody comes for, or will come for when its time has come. One at a time: what
+  /// else there is then it may take along, and it calls the next one.
   private static func call(_ state: inout State) {
-    let isReady = state.queue.isReady || state.unknown.isReady(among: state.connected)
-    guard state.called == nil, !state.idle.isEmpty, isReady, let thread = state.idle.popLast() else { return }
+    let now = ContinuousClock.now
+    let isReady = state.queue.isReady(at: now) || state.unknown.isReady(among: state.connected)
+    let isWatched = state.watcher != nil || state.queue.held(at: now) == nil
+    guard state.called == nil, !state.idle.isEmpty, isReady || !isWatched, let thread = state.idle.popLast() else {
+      return
+    }
     state.called = thread
     state.wakes[thread].signal()
   }
 
   /// Takes operations back of which nothing was done.
-  private func giveBack(_ operations: [any QueuedOperation], as why: OperationReturn) {
+  func giveBack(_ operations: [any QueuedOperation], as why: OperationReturn) {
     if operations.isEmpty { return }
     for operation in operations { operation.goBack(why) }
     let isTaken = state.withLock { state in
@@ -114,7 +120,8 @@ final class PostgreSQLPool: Sendable {
     case leave
     case look(UnknownCommits.Entry)
     case run(PostgreSQLQueue.Work)
-    case sleep
+    /// For so long, if nobody calls; nil for as long as nobody does.
+    case sleep(Duration?)
     case end
   }
 
@@ -127,21 +134,25 @@ final class PostgreSQLPool: Sendable {
     if state.withLock({ $0.queue.isGathering }) { sched_yield() }
     return state.withLock { state in
       Self.come(thread, &state)
+      // One for all that is asked of the queue: what is not ready is held then, and is watched.
+      let now = ContinuousClock.now
       if !state.servers.isCurrent(history) { return .leave }
       // A sign of life cannot wait for a look, and nothing for one look after the other.
-      let isOthersTurn = state.queue.hasUrgent || (state.unknown.hasFailed && state.queue.isReady)
+      let isOthersTurn = state.queue.hasUrgent || (state.unknown.hasFailed && state.queue.isReady(at: now))
       if !isOthersTurn, let entry = state.unknown.next(among: state.connected) {
         Self.call(&state)
         return .look(entry)
       }
-      if let work = state.queue.next() {
+      if let work = state.queue.next(at: now) {
         state.unknown.hasFailed = false
         Self.call(&state)
         return .run(work)
       }
       if state.isClosed { return .end }
       state.idle.append(thread)
-      return .sleep
+      guard state.watcher == nil, let time = state.queue.held(at: now) else { return .sleep(nil) }
+      state.watcher = thread
+      return .sleep(time - now)
     }
   }
 
@@ -149,6 +160,7 @@ final class PostgreSQLPool: Sendable {
   @discardableResult
   private static func come(_ thread: Int, _ state: inout State) -> Bool {
     state.idle.removeAll { $0 == thread }
+    if state.watcher == thread { state.watcher = nil }
     guard state.called == thread else { return false }
     state.called = nil
     return true
@@ -240,22 +252,31 @@ final class PostgreSQLPool: Sendable {
   /// Returns when the connection is lost, or the pool closed and nothing waits.
   private func serve(_ connection: PostgreSQLConnection, _ thread: Int, _ wake: PostgreSQLWake) async {
     var untouched: [any QueuedOperation] = []
+    var asked = ContinuousClock.now
     while !connection.isBroken {
       switch next(thread, connection.history) {
       case .leave:
         connection.giveUp()
         return lost(thread, wasLeft: true)
-      case .look(let entry): look(entry, on: connection)
-      case .run(let work): untouched = await run(work, on: connection)
+      case .look(let entry):
+        look(entry, on: connection)
+        asked = .now
+      case .run(let work):
+        untouched = await run(work, on: connection)
+        asked = .now
       case .end:
         state.withLock { $0.connected -= 1 }
         return
-      case .sleep:
-        let event = wake.wait(orReadable: connection.socket, for: Limits.heartbeat)
-        if event == .woken { continue }
+      case .sleep(let time):
+        let event = wake.wait(orReadable: connection.socket, for: time ?? Limits.heartbeat)
+        // Who watches for work comes sooner.
+        if event == .woken || event == .timeout && asked.duration(to: .now) < Limits.heartbeat { continue }
         // A server that goes says so, or closes; either can be read.
         let isCalled = state.withLock { Self.come(thread, &$0) }
-        if connection.takeIdleInput(), event == .timeout, !isCalled { connection.checkLife() }
+        if connection.takeIdleInput(), event == .timeout, !isCalled {
+          connection.checkLife()
+          asked = .now
+        }
       }
     }
     lost(thread)
@@ -294,47 +315,6 @@ final class PostgreSQLPool: Sendable {
       giveBack(left, as: .left)
     }
     return []
-  }
-
-  // MARK: Commits that nobody answered
-
-  /// Answers the operations of a commit that was made, and has those of one that was not made wait once more. Where it cannot
-  /// be seen somebody looks again.
-  private func look(_ entry: UnknownCommits.Entry, on connection: PostgreSQLConnection) {
-    do throws(StorageError) {
-      let isMade = try connection.isCommitted(entry.mark)
-      state.withLock { $0.unknown.finished(nil) }
-      if isMade {
-        for operation in entry.operations { operation.finish(nil) }
-      } else if entry.isRunAgain {
-        giveBack(entry.operations, as: .untouched)
-      } else {
-        for operation in entry.operations { operation.finish(Self.notMade) }
-      }
-    } catch {
-      // The thread is the engine's own. A server that refuses to be asked is not asked all the time.
-      if !connection.isBroken { usleep(Limits.lookPauseMilliseconds * 1000) }
-      let isOver = state.withLock { state in
-        state.unknown.finished(state.isClosed ? nil : entry)
-        return state.isClosed
-      }
-      if isOver { Self.answer([entry]) }
-    }
-    answerLate()
-  }
-
-  private static let notMade = StorageError(
-    .unavailable, operation: "", detail: "the database did not answer in time, and made no change")
-
-  /// Tells those who asked for what nobody could look up for too long.
-  private func answerLate() {
-    Self.answer(state.withLock { $0.unknown.takeLate(at: .now) })
-  }
-
-  private static func answer(_ entries: [UnknownCommits.Entry]) {
-    for entry in entries {
-      for operation in entry.operations { operation.finish(entry.failure) }
-    }
   }
 
   /// - Parameter wasLeft: it stood, and its server leads no more: who does is known.

@@ -3,7 +3,8 @@ import DequeModule
 import Storage
 
 /// What waits for a connection. Changes are taken in groups by a few connections at a time, and lookups by others, so that
-/// groups form while those are busy; a lone one is taken at once.
+/// groups form while those are busy; a lone one is taken at once. While a group of a kind is on its way the next one begins when
+/// it is full, or somewhat later, so that a few callers make one group and not one for each connection.
 struct PostgreSQLQueue {
   struct Work {
     /// `alone` for a change that is not to be in a group as well.
@@ -28,6 +29,8 @@ struct PostgreSQLQueue {
   private var hadRested = true
   /// Connections that have a group of each kind.
   private var lanes: (changes: Int, lookups: Int) = (0, 0)
+  /// When the last group of each kind began.
+  private var begun: (changes: ContinuousClock.Instant?, lookups: ContinuousClock.Instant?)
   /// How many the last group of each kind had: about as many are likely to come again.
   private var last: (changes: Int, lookups: Int) = (0, 0)
   /// Until then each change is done by itself.
@@ -113,10 +116,32 @@ struct PostgreSQLQueue {
       found = (source, operation.asked)
     }
     consider(alone.first, .alone)
-    if lanes.changes < Limits.changeLanes || now < pause { consider(changes.first, .changes) }
-    if lanes.lookups < Limits.lookupLanes { consider(lookups.first, .lookups) }
+    if now < pause || changesReady.map({ $0 <= now }) ?? false { consider(changes.first, .changes) }
+    if lookupsReady.map({ $0 <= now }) ?? false { consider(lookups.first, .lookups) }
     if !few.isEmpty, !wasOfFew || found == nil { return .few }
     return found?.source
+  }
+
+  /// From when on a group of changes may begin; nil while none may, or nothing waits.
+  private var changesReady: ContinuousClock.Instant? {
+    Self.ready(changes, lanes.changes, of: Limits.changeLanes, after: begun.changes)
+  }
+
+  private var lookupsReady: ContinuousClock.Instant? {
+    Self.ready(lookups, lanes.lookups, of: Limits.lookupLanes, after: begun.lookups)
+  }
+
+  private static func ready(
+    _ waiting: Deque<any QueuedOperation>, _ lanes: Int, of most: Int, after begun: ContinuousClock.Instant?
+  ) -> ContinuousClock.Instant? {
+    guard lanes < most, let first = waiting.first else { return nil }
+    guard lanes > 0, let begun else { return first.asked }
+    return waiting.count < Limits.groupOperations ? begun + Limits.groupOverlap : begun
+  }
+
+  /// When something may be begun that waits for more of its kind; nil when there is none such, or it is ready.
+  func held(at now: ContinuousClock.Instant) -> ContinuousClock.Instant? {
+    [changesReady, lookupsReady].compactMap { $0 }.filter { $0 > now }.min()
   }
 
   /// Whether some wait, and fewer than were done together last.
@@ -125,11 +150,10 @@ struct PostgreSQLQueue {
   }
 
   /// Whether somebody should come for work.
-  var isReady: Bool { source(at: .now) != nil }
+  func isReady(at now: ContinuousClock.Instant) -> Bool { source(at: now) != nil }
 
   /// What is to be done next. It is over when ``finished(_:)`` says so.
-  mutating func next() -> Work? {
-    let now = ContinuousClock.now
+  mutating func next(at now: ContinuousClock.Instant = .now) -> Work? {
     let source = source(at: now)
     let work = next(of: source, at: now)
     for operation in work?.operations ?? [] {
@@ -156,11 +180,13 @@ struct PostgreSQLQueue {
     case .changes where now < pause: return Work(kind: .alone, operations: Self.take(&changes, 1))
     case .changes:
       lanes.changes += 1
+      begun.changes = now
       let group = Self.take(&changes, Limits.groupOperations)
       last.changes = group.count
       return Work(kind: .change, operations: group)
     case .lookups:
       lanes.lookups += 1
+      begun.lookups = now
       let group = Self.take(&lookups, Limits.groupOperations)
       last.lookups = group.count
       return Work(kind: .lookup, operations: group)

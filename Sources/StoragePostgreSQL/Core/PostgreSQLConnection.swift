@@ -27,38 +27,46 @@ package final class PostgreSQLConnection {
   private(set) var history: ServerHistory?
   /// Where operations wait for their answers that run side by side.
   var rounds: PostgreSQLRounds?
+  /// What is sent before anything else is.
+  private var questions = PostgreSQLRowQuestions()
 
   /// Blocks until the database answers or the time to connect is over, at each host of the URL. `hasLane`: its commits can be
-  /// looked up; the part's tables have ``CommitLane/statements``.
+  /// looked up; the part's tables have ``CommitLane/statements``. `isFoundByKeys`: see ``PostgreSQLSchema/isFoundByKeys``.
   init(
-    _ url: PostgreSQLURL, part: String, cells: Cells, patience: PostgreSQLPatience, hasLane: Bool = false
+    _ url: PostgreSQLURL, part: String, cells: Cells, patience: PostgreSQLPatience, hasLane: Bool = false,
+    isFoundByKeys: Bool = false
   ) throws(StorageError) {
     self.cells = cells
     self.part = part
     self.patience = patience
     lane = hasLane ? CommitLane() : nil
     wire = try PostgreSQLWire.connect(to: url, idsOf: cells.identity)
-    try configure(part)
+    try configure(part, isFoundByKeys)
   }
 
   /// What every connection is set to: it holds for all of its transactions, and for any other that a pooler gives us.
-  private func configure(_ part: String) throws(StorageError) {
+  private func configure(_ part: String, _ isFoundByKeys: Bool) throws(StorageError) {
     // Settings that a server does not know are left out. It is asked for each: to list all it has takes it 4 ms.
-    let settings = [
-      ("search_path", part),
-      ("client_min_messages", "warning"),
-      ("lock_timeout", "\(patience.lockMilliseconds)"),
-      ("idle_in_transaction_session_timeout", "\(Limits.silenceMilliseconds)"),
-      ("client_connection_check_interval", "\(Limits.clientCheckMilliseconds)"),
-      // Where this machine vanishes the server gives up what the connection holds, as this side does.
-      ("tcp_keepalives_idle", "5"), ("tcp_keepalives_interval", "5"), ("tcp_keepalives_count", "2"),
-      ("tcp_user_timeout", "15000"),
-      // A statement is given up by closing the connection: a cancelled COMMIT says that it is done when it is not.
-      ("statement_timeout", "0"),
-      // Compiling a statement takes longer than any of ours runs.
-      ("jit", "off"),
-      ("default_transaction_isolation", "read committed"), ("default_transaction_read_only", "off"),
+    let plans = [
+      ("plan_cache_mode", "force_generic_plan"), ("enable_seqscan", "off"), ("enable_hashjoin", "off"),
+      ("enable_mergejoin", "off"), ("enable_indexscan", "on"), ("enable_nestloop", "on"),
     ]
+    let settings =
+      (isFoundByKeys ? plans : []) + [
+        ("search_path", part),
+        ("client_min_messages", "warning"),
+        ("lock_timeout", "\(patience.lockMilliseconds)"),
+        ("idle_in_transaction_session_timeout", "\(Limits.silenceMilliseconds)"),
+        ("client_connection_check_interval", "\(Limits.clientCheckMilliseconds)"),
+        // Where this machine vanishes the server gives up what the connection holds, as this side does.
+        ("tcp_keepalives_idle", "5"), ("tcp_keepalives_interval", "5"), ("tcp_keepalives_count", "2"),
+        ("tcp_user_timeout", "15000"),
+        // A statement is given up by closing the connection: a cancelled COMMIT says that it is done when it is not.
+        ("statement_timeout", "0"),
+        // Compiling a statement takes longer than any of ours runs.
+        ("jit", "off"),
+        ("default_transaction_isolation", "read committed"), ("default_transaction_read_only", "off"),
+      ]
     let values = settings.map { "('\($0)', '\($1)')" }.joined(separator: ", ")
     try run(
       """
@@ -87,64 +95,6 @@ package final class PostgreSQLConnection {
     }
   }
 
-  struct Found {
-    let connection: PostgreSQLConnection
-    let host: Int
-    /// Nobody of the others is later, as far as they say; false where not all were asked.
-    let isSure: Bool
-  }
-
-  /// Connects to whichever host of `url` is the latest in history, `known` or later; to that alone which is `known` to be it.
-  /// Blocks for as long as each host that does not answer may take.
-  ///
-  /// Errors: `unavailable` with what each host said.
-  static func toLeader(
-    _ url: PostgreSQLURL, after known: ServerHistory? = nil, host: Int? = nil,
-    connecting: (PostgreSQLURL) throws(StorageError) -> PostgreSQLConnection
-  ) throws(StorageError) -> Found {
-    let hosts = url.ofEachHost
-    var best: (connection: PostgreSQLConnection, host: Int)?
-    var failures: [String] = []
-    // The one that is known first, and no others where that is it.
-    let order = [host].compactMap { $0 } + hosts.indices.filter { $0 != host }
-    for place in order {
-      do throws(StorageError) {
-        let connection = try connecting(hosts[place])
-        if let other = connection.later([best?.connection.history, known]) {
-          failures.append("\(hosts[place]): \(connection.isOutlived(by: other))")
-          continue
-        }
-        if place == host { return Found(connection: connection, host: place, isSure: true) }
-        if best.map({ connection.isBetter(than: $0.connection) }) ?? true { best = (connection, place) }
-        // One that took over just now will do. The next one who connects asks all.
-        if let known, let history = connection.history, known.isOlder(than: history) {
-          return Found(connection: connection, host: place, isSure: false)
-        }
-      } catch {
-        failures.append(error.detail)
-      }
-    }
-    guard let best else {
-      throw StorageError(.unavailable, operation: "connect to \(url)", detail: failures.joined(separator: "; "))
-    }
-    return Found(connection: best.connection, host: best.host, isSure: true)
-  }
-
-  private func isBetter(than other: PostgreSQLConnection) -> Bool {
-    guard let history else { return false }
-    return other.history.map { $0.isOlder(than: history) } ?? true
-  }
-
-  private func later(_ others: [ServerHistory?]) -> ServerHistory? {
-    guard let history else { return nil }
-    return others.compactMap { $0 }.first { history.isOlder(than: $0) }
-  }
-
-  private func isOutlived(by other: ServerHistory) -> String {
-    "another server has taken its place: its timeline is \(history?.timeline ?? 0), and \(other.timeline) was seen. "
-      + "Where that is gone for good the services are restarted"
-  }
-
   // MARK: For the stores
 
   /// The number of the running transaction, as a `bigint` in SQL.
@@ -165,6 +115,13 @@ package final class PostgreSQLConnection {
     if let rounds { return try rounds.add(rows, by: insert) }
     let (sql, values) = insert.statement(for: rows)
     try send(sql, values)
+  }
+
+  /// Has what follows in the transaction planned for its values, and read a table whole where that is best; see
+  /// ``PostgreSQLSchema/isFoundByKeys``.
+  func planFreely() async throws(StorageError) {
+    try send(
+      "SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'on', true)", [])
   }
 
   /// Runs a statement. Returns how many rows it changed.
@@ -279,6 +236,7 @@ package final class PostgreSQLConnection {
   /// Errors: of a statement that failed, or of the commit; `outcomeUnknown` when the answer did not come, or came before a
   /// standby had the change, and then ``unknown`` says which to look up.
   func commit() throws(StorageError) {
+    try sendQuestions()
     guard beginning.isEmpty else {
       // Nothing was asked.
       beginning = []
@@ -349,15 +307,40 @@ package final class PostgreSQLConnection {
     _ sql: String, _ values: [PostgreSQLValue], _ receive: PostgreSQLWire.Receiver? = nil
   ) throws(StorageError) {
     try rounds?.sendAdditions()
+    try sendQuestions()
     try sendBeginning()
     try wire.send(sql, values, receive)
   }
 
-  /// Takes the answers to all that was sent.
-  func settle() throws(StorageError) { try wire.settle(patience.statement) }
+  /// Asks about a row, together with others that ask the same about theirs. `receive` gets it when that is settled, unless
+  /// anything fails, or nil where there is none; the row holds for the call.
+  func ask(
+    _ question: PostgreSQLRowQuestion, _ receive: @escaping (PostgreSQLRow?) -> Void
+  ) throws(StorageError) {
+    try rounds?.sendAdditions()
+    if questions.comesBefore(question) { try sendQuestions() }
+    questions.append(PostgreSQLRowQuestions.Asked(question: question, receive: receive))
+  }
+
+  /// Writes down what is held back, unless that is nothing.
+  func sendQuestions() throws(StorageError) {
+    guard !questions.isEmpty else { return }
+    try sendBeginning()
+    for (statement, asked) in questions.takeAll() {
+      let (sql, values, receive) = statement.statement(for: asked)
+      try wire.send(sql, values, receive)
+    }
+  }
+
+  /// Takes the answers to all that was asked.
+  func settle() throws(StorageError) {
+    try sendQuestions()
+    try wire.settle(patience.statement)
+  }
 
   /// Ends a transaction that only read: there is nothing to keep. Errors: of what was not waited for.
   func endReading() throws(StorageError) {
+    try sendQuestions()
     if wire.isUnsettled { try wire.settle(patience.statement) }
     undo()
   }
@@ -365,6 +348,7 @@ package final class PostgreSQLConnection {
   /// Undoes the transaction; a connection that cannot is broken, which undoes it as well.
   func rollBack() {
     chainEnd = nil
+    questions = PostgreSQLRowQuestions()
     // What follows a failure would be passed over.
     if !isBroken, wire.isUnsettled { _ = try? wire.settle(patience.statement) }
     undo()

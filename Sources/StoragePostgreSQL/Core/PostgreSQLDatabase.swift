@@ -55,7 +55,8 @@ package final class PostgreSQLDatabase: Sendable {
     }
     var patience: PostgreSQLPatience = isPatient ? .untilDone : .ofServices
     if let groupDuration { patience.group = groupDuration }
-    let pool = PostgreSQLPool(url, part: schema.part, cells: cells, patience: patience, hasLanes: true)
+    let pool = PostgreSQLPool(
+      url, part: schema.part, cells: cells, patience: patience, hasLanes: true, isFoundByKeys: schema.isFoundByKeys)
     do throws(StorageError) {
       for _ in 0..<max(1, connections ?? Limits.connections) {
         try await start(pool)
@@ -123,6 +124,27 @@ package final class PostgreSQLDatabase: Sendable {
     let statement = PostgreSQLStatement(sql: sql, values: values) { result in result.changes }
     return try await PostgreSQLOperation(name: name, isReading: false, about: rows, work: .statement(statement))
       .perform(in: pool)
+  }
+
+  /// Changes a row by its key, as a brief transaction: see above. False: there is none. Cost: one round trip and one statement,
+  /// both of which others may share that change their rows in the same way.
+  func change(
+    _ question: PostgreSQLRowQuestion, about rows: [String], as name: String = #function
+  ) async throws(StorageError) -> Bool {
+    let work = PostgreSQLOperation<Bool>.Work.question(question) { row in row != nil }
+    return try await PostgreSQLOperation(name: name, isReading: false, about: rows, work: work).perform(in: pool)
+  }
+
+  /// The row of a key, or nil. Cost: one round trip and one statement, both of which others may share that look for theirs.
+  func find<Value: Sendable>(
+    _ question: PostgreSQLRowQuestion, as name: String = #function,
+    map: @escaping @Sendable (PostgreSQLRow) throws(StorageError) -> Value
+  ) async throws(StorageError) -> Value? {
+    let work = PostgreSQLOperation<Value?>.Work.question(question) { row throws(StorageError) in
+      guard let row else { return nil }
+      return try map(row)
+    }
+    return try await PostgreSQLOperation(name: name, isReading: true, about: [], work: work).perform(in: pool)
   }
 
   /// The first row that one statement answers, or nil: what it changes is a brief transaction, as above.

@@ -95,6 +95,7 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
   enum Work: Sendable {
     case body(Body)
     case statement(PostgreSQLStatement<Value>)
+    case question(PostgreSQLRowQuestion, read: @Sendable (PostgreSQLRow?) throws(StorageError) -> Value)
   }
 
   private enum Phase: Sendable {
@@ -213,8 +214,19 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
 
   func send(to connection: PostgreSQLConnection) throws(StorageError) -> Bool {
     connection.operation = name
-    guard case .statement(let statement) = work else { return false }
-    try connection.send(statement.sql, statement.values) { [self] result in keep(statement.value(result)) }
+    switch work {
+    case .body: return false
+    case .statement(let statement):
+      try connection.send(statement.sql, statement.values) { [self] result in keep(statement.value(result)) }
+    case .question(let question, let read):
+      try connection.ask(question) { [self] row in
+        do throws(StorageError) {
+          keep(.success(try read(row)))
+        } catch {
+          keep(.failure(error))
+        }
+      }
+    }
     return true
   }
 
@@ -300,7 +312,10 @@ final class PostgreSQLOperation<Value: Sendable>: QueuedOperation {
     case .statement(let statement) where isReading:
       let result = try connection.only(statement.sql, statement.values, isReading: true)
       keep(.success(try statement.read(result)))
-    case .statement:
+    case .question(let question, let read) where isReading:
+      let result = try connection.only(question.statement.one, question.values, isReading: true)
+      keep(.success(try read(result.firstRow)))
+    case .statement, .question:
       connection.begin(isReading: false)
       try await join(connection)
       try connection.commit()

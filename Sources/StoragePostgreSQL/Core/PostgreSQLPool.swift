@@ -41,6 +41,8 @@ final class PostgreSQLPool: Sendable {
 
   let url: PostgreSQLURL
   let part: String
+  /// See ``PostgreSQLSchema/isFoundByKeys``.
+  private let isFoundByKeys: Bool
   let cells: Cells
   private let patience: PostgreSQLPatience
   private let hasLanes: Bool
@@ -51,8 +53,10 @@ final class PostgreSQLPool: Sendable {
   private let joining = Mutex(())
 
   init(
-    _ url: PostgreSQLURL, part: String, cells: Cells, patience: PostgreSQLPatience, hasLanes: Bool = false
+    _ url: PostgreSQLURL, part: String, cells: Cells, patience: PostgreSQLPatience, hasLanes: Bool = false,
+    isFoundByKeys: Bool = false
   ) {
+    self.isFoundByKeys = isFoundByKeys
     self.hasLanes = hasLanes
     self.cells = cells
     self.patience = patience
@@ -234,7 +238,8 @@ final class PostgreSQLPool: Sendable {
     let begin = ContinuousClock.now
     let (known, host) = state.withLock { ($0.servers.latest, $0.servers.host) }
     let found = try PostgreSQLConnection.toLeader(url, after: known, host: host) { url throws(StorageError) in
-      try PostgreSQLConnection(url, part: part, cells: cells, patience: patience, hasLane: hasLanes)
+      try PostgreSQLConnection(
+        url, part: part, cells: cells, patience: patience, hasLane: hasLanes, isFoundByKeys: isFoundByKeys)
     }
     let isTaken = state.withLock { state in
       let isTaken = state.servers.take(found.connection.history, host: found.host, isSure: found.isSure, since: begin)

@@ -30,8 +30,11 @@ import Storage
   }
 
   /// The first row, or nil.
+  var firstRow: PostgreSQLRow? { count > 0 ? PostgreSQLRow(self, 0) : nil }
+
   func first<Value>(_ map: (PostgreSQLRow) throws(StorageError) -> Value) throws(StorageError) -> Value? {
-    count > 0 ? try map(PostgreSQLRow(self, 0)) : nil
+    guard let firstRow else { return nil }
+    return try map(firstRow)
   }
 
   /// What was done, such as `COMMIT`.

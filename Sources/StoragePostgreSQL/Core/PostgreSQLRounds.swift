@@ -149,6 +149,7 @@ final class PostgreSQLRounds: TaskExecutor, @unchecked Sendable {
   /// Has rows added, together with those of others, before anything else is sent.
   func add(_ rows: [[PostgreSQLValue]], by insert: PostgreSQLInsert) throws(StorageError) {
     if let failure { throw failure }
+    try connection.sendQuestions()
     // The last one, so that rows of a table come in the order in which they were added, whoever added them.
     if let place = additions.indices[nextAddition...].last(where: { additions[$0].insert === insert }),
       !insert.collides(rows, with: additions[place].rows)

@@ -8,8 +8,13 @@ package struct PostgreSQLSchema: Sendable {
   package let part: String
   /// Numbered from 1 on. A released step is never edited.
   package let steps: [SchemaStep]
+  /// A statement finds its rows by an index, and has one plan for all values, unless its transaction says otherwise
+  /// (``PostgreSQLConnection/planFreely()``). PostgreSQL keeps a plan for as long as it does not look at the table anew, which
+  /// takes a minute: one that was made while the table was small would read all of it then.
+  let isFoundByKeys: Bool
 
-  package init(part: String, steps: [SchemaStep]) {
+  package init(part: String, steps: [SchemaStep], isFoundByKeys: Bool = false) {
+    self.isFoundByKeys = isFoundByKeys
     precondition(steps.first?.kind == .expand, "the first step makes the first tables")
     precondition(part.utf8.allSatisfy { (97...122).contains($0) }, "a part's name needs no quotes")
     self.part = part

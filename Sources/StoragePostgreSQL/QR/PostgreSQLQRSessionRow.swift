@@ -18,22 +18,51 @@ enum PostgreSQLQRSessionRow {
       $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $17::bigint / 3600000)
     """
 
-  /// Several at once wait for one another; each that comes later finds another version. Counts as many rows as were
-  /// exchanged.
-  static let exchange = """
-    WITH exchanged AS (UPDATE qr_sessions SET expires_at = $1, version = $2, state = $3, sub = $4, sid = $5, ticket_hash = $6,
-      ticket_expires_at = $7, needs_check_code = $8, account_mask = $9, granted_scope = $10, confirmed_at = $11,
-      consumed_at = $12, needs_reauth = $13, heard_beacon = $14, confirm_proof = $15, confirmer_proven_at = $16,
-      expires_hour = $1::bigint / 3600000
-    WHERE id = $17 AND version = $18 AND state = $19 AND expires_at > $20
-    RETURNING poll_hash, version, state, issued_at, expires_at, account_mask)
-    INSERT INTO qr_changes (poll_hash, version, state, issued_at, expires_at, account_mask) SELECT * FROM exchanged
-    """
+  /// What an exchange replaces, in the order of `changingValues`.
+  private static let changing: KeyValuePairs<String, PostgreSQLColumn> = [
+    "expires_at": .integer, "version": .integer, "state": .integer, "sub": .id, "sid": .id, "ticket_hash": .bytes,
+    "ticket_expires_at": .integer, "needs_check_code": .flag, "account_mask": .text, "granted_scope": .text,
+    "confirmed_at": .integer, "consumed_at": .integer, "needs_reauth": .flag, "heard_beacon": .flag,
+    "confirm_proof": .bytes, "confirmer_proven_at": .integer,
+  ]
+  /// By which the row is found that is replaced.
+  private static let replaced: KeyValuePairs<String, PostgreSQLColumn> = [
+    "id": .id, "old_version": .integer, "old_state": .integer, "expiring_after": .integer,
+  ]
 
-  static let byID = "SELECT \(columns) FROM qr_sessions WHERE id = $1"
-  static let byReference = "SELECT \(columns) FROM qr_sessions WHERE reference_hash = $1"
-  static let byUserCode = "SELECT \(columns) FROM qr_sessions WHERE user_code_hash = $1"
-  static let byPollSecret = "SELECT \(columns) FROM qr_sessions WHERE poll_hash = $1"
+  /// Several at once wait for one another; each that comes later finds another version. Answers the poll secret's hash of each
+  /// row that was exchanged.
+  static let exchange: PostgreSQLRowStatement = {
+    let columns = Array(changing) + Array(replaced)
+    /// - Parameter value: of a column.
+    func statement(_ source: String, _ value: (String) -> String) -> String {
+      """
+      WITH exchanged AS (UPDATE qr_sessions AS held
+        SET \(changing.map { "\($0.key) = \(value($0.key))" }.joined(separator: ", ")),
+          expires_hour = \(value("expires_at"))::bigint / 3600000
+        \(source)
+        WHERE held.id = \(value("id")) AND held.version = \(value("old_version")) AND held.state = \(value("old_state"))
+          AND held.expires_at > \(value("expiring_after"))
+        RETURNING held.poll_hash, held.version, held.state, held.issued_at, held.expires_at, held.account_mask)
+      INSERT INTO qr_changes (poll_hash, version, state, issued_at, expires_at, account_mask)
+      SELECT * FROM exchanged RETURNING poll_hash
+      """
+    }
+    let names = columns.map(\.key)
+    let arrays = columns.enumerated().map { "$\($0 + 1)::\($1.value.rawValue)[]" }
+    return PostgreSQLRowStatement(
+      one: statement("") { name in "$\((names.firstIndex(of: name) ?? 0) + 1)" },
+      many: statement("FROM unnest(\(arrays.joined(separator: ", "))) AS new (\(names.joined(separator: ", ")))") {
+        name in
+        "new.\(name)"
+      },
+      columns.map(\.value), keyColumn: 0, isChange: true)
+  }()
+
+  static let byID = PostgreSQLRowStatement.find(columns, in: "qr_sessions", by: "id", .id, at: 0)
+  static let byPollSecret = PostgreSQLRowStatement.find(columns, in: "qr_sessions", by: "poll_hash", .bytes, at: 1)
+  static let byReference = PostgreSQLRowStatement.find(columns, in: "qr_sessions", by: "reference_hash", .bytes, at: 2)
+  static let byUserCode = PostgreSQLRowStatement.find(columns, in: "qr_sessions", by: "user_code_hash", .bytes, at: 3)
   static let firstPage = "SELECT \(columns) FROM qr_sessions WHERE expires_at > $1 AND \(known) ORDER BY id LIMIT $2"
   static let page = """
     SELECT \(columns) FROM qr_sessions WHERE id > $3 AND expires_at > $1 AND \(known) ORDER BY id LIMIT $2

@@ -39,6 +39,7 @@ extension PostgreSQLQRSessionStore {
 
   package func takeExpired(by member: UInt16, limit: Int) async throws(StorageError) -> [QRSessionID] {
     try await database.write("find the ended codes of others") { db throws(StorageError) in
+      try await db.planFreely()
       // Whoever waits here sees what the one before has noted.
       try await db.lock("qr_expiries")
       let now = try await db.first("SELECT \(Self.now)") { $0.integer(0) } ?? 0

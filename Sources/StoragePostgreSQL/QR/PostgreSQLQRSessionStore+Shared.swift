@@ -59,7 +59,7 @@ extension PostgreSQLQRSessionStore: SharedQRSessionStore {
       ) { $0.integer(0) }
       guard held != nil else { return .superseded }
       if session.version != before.version {
-        guard try await db.change(PostgreSQLQRSessionRow.exchange, values) == 1 else { return .changed }
+        guard try await db.change(PostgreSQLQRSessionRow.exchange.one, values) == 1 else { return .changed }
       }
       try await db.execute(
         "UPDATE qr_redemptions SET answer = $2, held_until = $3 WHERE id = $1", .bytes(before.id.bytes),
@@ -70,7 +70,8 @@ extension PostgreSQLQRSessionStore: SharedQRSessionStore {
 
   package func forgetRedemptions(endedBefore time: Timestamp, limit: Int) async throws(StorageError) -> Int {
     try await database.write { db throws(StorageError) in
-      try await db.change(
+      try await db.planFreely()
+      return try await db.change(
         """
         DELETE FROM qr_redemptions WHERE id IN (
           SELECT id FROM qr_redemptions WHERE held_until < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)

@@ -22,8 +22,10 @@ package final class PostgreSQLQRSessionStore: QRSessionStore {
     for session: QRSession,
     at now: Timestamp
   ) async throws(StorageError) -> Bool {
-    try await database.change(
-      PostgreSQLQRSessionRow.exchange, Self.exchangeValues(before, session, now), about: Self.rows(of: before.id)) == 1
+    let question = PostgreSQLRowQuestion(
+      statement: PostgreSQLQRSessionRow.exchange, key: before.keys.pollSecret.bytes,
+      values: Self.exchangeValues(before, session, now))
+    return try await database.change(question, about: Self.rows(of: before.id))
   }
 
   /// What is about one session, or the handing over of it, never comes in the midst of something else that is.
@@ -87,8 +89,10 @@ package final class PostgreSQLQRSessionStore: QRSessionStore {
     }
   }
 
-  private func first(_ sql: String, _ key: [UInt8]) async throws(StorageError) -> QRSession? {
-    try await database.find(
-      sql, [.bytes(key)], as: "find a QR session", map: PostgreSQLQRSessionRow.session)
+  private func first(
+    _ statement: PostgreSQLRowStatement, _ key: [UInt8]
+  ) async throws(StorageError) -> QRSession? {
+    let question = PostgreSQLRowQuestion(statement: statement, key: key, values: [.bytes(key)])
+    return try await database.find(question, as: "find a QR session", map: PostgreSQLQRSessionRow.session)
   }
 }

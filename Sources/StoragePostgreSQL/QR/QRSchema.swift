@@ -5,14 +5,17 @@ extension PostgreSQLSchema {
     steps: [
       .expand("the first tables", qrVersion1 + PostgreSQLMembers.statements),
       .expand("commits that can be looked up", CommitLane.statements),
-    ])
+      .expand("room beside each code", ["ALTER TABLE qr_sessions SET (fillfactor = 40)"]),
+    ],
+    isFoundByKeys: true)
 
   /// Hashes are SHA-256; ids are those of SQLite's file, and keys raw bytes; times are milliseconds since the epoch. `state`
   /// has the numbers of `QRSessionState`; the columns from `sub` to `confirmer_proven_at` are NULL until the state that
   /// brings them.
   ///
   /// What each exchange changes is in no index: PostgreSQL then writes the new row beside the old one and nothing else.
-  /// Therefore the hour, which an exchange seldom changes, and room in each page.
+  /// Therefore the hour, which an exchange seldom changes, and room in each page: for another version of each row, since codes
+  /// that were issued together may be scanned together.
   ///
   /// `qr_changes` has what instances tell their pollers, for as long as a code can live: a row for each exchange, found by
   /// the transaction that made it. What is not visible in a snapshot that was taken before is what is new, whatever order

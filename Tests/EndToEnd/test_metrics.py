@@ -1,6 +1,7 @@
 """What dashboards read: metrics as promtool and Prometheus understand them, and a start that warns of nothing."""
 
 import json
+import os
 import subprocess
 import time
 import urllib.request
@@ -79,14 +80,18 @@ def test_series_are_few(own_world):
 
 @pytest.mark.usefixtures("engine")
 def test_a_start_warns_of_nothing(binaries, tmp_path):
-    """all services are ready within 300 ms of each other, and none logs a warning on the way"""
+    """all services are ready within 300 ms of each other, a second over a database, and none logs a warning on the way"""
     with services.Fleet(binaries, tmp_path) as fleet:
         # A machine that is busy with something else may take its time over one start.
-        assert any(starts_together(fleet) for _ in range(10))
+        within = 0.3 if os.environ.get("ENGINE", "sqlite") == "sqlite" else 1
+        assert any(starts_together(fleet, within) for _ in range(10))
 
 
-def starts_together(fleet):
-    """Whether the services were ready together and none warned. Those that wait for another one for three seconds do."""
+def starts_together(fleet, within):
+    """Whether the services were ready within so many seconds of each other and none warned.
+
+    Those that wait for another one for three seconds do warn.
+    """
     fleet.stop()
     began = time.monotonic()
     for service in fleet.services.values():
@@ -106,7 +111,7 @@ def starts_together(fleet):
         assert not {"error", "critical"} & levels, service.log_tail()
         assert "warning" not in levels or max(ready.values()) - began > 3, service.log_tail()
         has_warned = has_warned or "warning" in levels
-    return not has_warned and max(ready.values()) - min(ready.values()) < 0.3
+    return not has_warned and max(ready.values()) - min(ready.values()) < within
 
 
 def test_log_formats(binaries, tmp_path):

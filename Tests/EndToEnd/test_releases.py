@@ -22,7 +22,7 @@ from world import UNTHROTTLED, World, from_base64url
 
 PARTS = {"identity": "identity", "qr": "qr", "migrator": "migration"}
 # The last step that this release knows, of each part.
-KNOWN = 2
+KNOWN = {"identity": 2, "qr": 3, "migration": 2}
 WAITS = {"*": ["--storage-schema", "wait"]}
 
 server = postgresql.serving()
@@ -63,7 +63,7 @@ def tables(server, part):
 
 def expand(server, part):
     """What the next release would do: a table, a column of each table, an index on it, each a step of its own."""
-    last = KNOWN
+    last = KNOWN[part]
 
     def take(*steps):
         nonlocal last
@@ -124,9 +124,9 @@ def test_next_release_expands(pair, server, schema):
         status, answer = schema(*words)
         assert status == 0 and answer["usable"], answer
     for found in answer["schemas"]:
-        assert (found["known"], found["needed"], found["missing"]) == (KNOWN, 0, [])
+        assert (found["known"], found["needed"], found["missing"]) == (KNOWN[found["schema"]], 0, [])
         assert [step["step"] for step in found["steps"]] == list(range(1, last[found["schema"]] + 1))
-        assert {user["knows"] for user in found["instances"]} == {KNOWN}
+        assert {user["knows"] for user in found["instances"]} == {KNOWN[found["schema"]]}
     # Those that were killed are missed after five seconds.
     eventually(lambda: [len(found["instances"]) for found in schema("status")[1]["schemas"]] == [2, 2, 2])
     pair.assert_alive()
@@ -213,21 +213,23 @@ def test_rows_of_the_next_release(pair, server):
 def test_next_release_contracts(pair, server, schema):
     """C10: once a newer release has taken away what this one needs, its instances end, none starts, and each says which step it lacks"""
     for part in PARTS.values():
-        more, less = KNOWN + 1, KNOWN + 2
+        more, less = KNOWN[part] + 1, KNOWN[part] + 2
         server.query(f"INSERT INTO {part}.latchkey_schema VALUES ({more}, 'more', 0, 1, 2), ({less}, 'less', {less}, 3, 4)")
     status, answer = schema("status")
     assert status == 1 and not answer["usable"]
-    assert all((found["known"], found["needed"]) == (KNOWN, less) for found in answer["schemas"])
+    found = {found["schema"]: (found["known"], found["needed"]) for found in answer["schemas"]}
+    assert found == {part: (known, known + 2) for part, known in KNOWN.items()}
     status, answer = schema("apply")
-    assert status != 0 and f"knows version {less} of the schema, and this one knows {KNOWN}" in answer["error"]["message"]
-    for service in pair.fleet.services.values():
+    assert status != 0 and "of the schema, and this one knows" in answer["error"]["message"]
+    for name, service in pair.fleet.services.items():
+        known = KNOWN[PARTS[name.split("-")[0]]]
         eventually(lambda: service.process.poll() is not None, seconds=20)
         assert service.process.returncode == 1
         service.process = None
         with pytest.raises(services.StartError) as failure:
             service.start()
         assert "ended with 1" in str(failure.value)
-        assert f"it takes a release that knows version {less} of the schema, and this one knows {KNOWN}" in str(failure.value)
+        assert f"it takes a release that knows version {known + 2} of the schema, and this one knows {known}" in str(failure.value)
 
 
 def waiting(service):
@@ -246,12 +248,13 @@ def test_waiting(binaries, tmp_path, server, schema):
         for service in fleet.services.values():
             service.start(wait=False)
         for name, service in fleet.services.items():
-            wanted = f"step {KNOWN} of the schema {PARTS[name]} is not made: latchkey admin schema apply --to postgresql://latchkey@127.0.0.1"
+            wanted = f"step {KNOWN[PARTS[name]]} of the schema {PARTS[name]} is not made: latchkey admin schema apply --to postgresql://latchkey@127.0.0.1"
             text = eventually(lambda: (said := waiting(service)) and said.startswith(wanted) and said, f"{name} does not say: {wanted}")
             assert postgresql.PASSWORD not in text
             assert service.is_running()
         status, answer = schema("status")
-        assert status == 1 and [found["missing"] for found in answer["schemas"]] == [list(range(1, KNOWN + 1))] * 3
+        missing = {found["schema"]: found["missing"] for found in answer["schemas"]}
+        assert status == 1 and missing == {part: list(range(1, known + 1)) for part, known in KNOWN.items()}
         assert server.query("SELECT count(*) FROM pg_namespace WHERE nspname IN ('identity', 'qr', 'migration')") == "0"
         kills = 0
         while True:

@@ -1,8 +1,11 @@
 """This release and the next one over one PostgreSQL. The next one is not there to be run: what it would do to the tables, and
-the rows that it would write, are planted as SQL; the release that runs is the old one beside it."""
+the rows that it would write, are planted as SQL; the release that runs is the old one beside it. Where OLDER has
+an older one's executables, those run beside this one's as well."""
 
 import contextlib
 import json
+import os
+import pathlib
 import random
 import subprocess
 import threading
@@ -130,6 +133,46 @@ def test_next_release_expands(pair, server, schema):
     # Those that were killed are missed after five seconds.
     eventually(lambda: [len(found["instances"]) for found in schema("status")[1]["schemas"]] == [2, 2, 2])
     pair.assert_alive()
+
+
+def test_releases_side_by_side(binaries, tmp_path, server, schema):
+    """C10: an installation goes from one release to the next and back under load, instance by instance, and each instance meets those
+    of the other release: OLDER names a folder with the older one's executables"""
+    older = pathlib.Path(os.environ.get("OLDER", binaries))
+    fleet = postgresql.fleet(binaries, tmp_path / "fleet", server, UNTHROTTLED, instances=2)
+    postgresql.ask_each_other(fleet, 2)
+
+    def move(suffix, executables):
+        for name in services.NAMES:
+            service = fleet[name + suffix]
+            service.executables = executables
+            assert service.stop() == 0
+            service.start()
+
+    for service in fleet.services.values():
+        service.executables = older
+    with fleet:
+        pair = World(fleet)
+        seconds = pair.at(2)
+        signed_in = [everything(pair, seconds)]
+        # The job comes before the release whose tables it makes.
+        status, answer = schema("apply")
+        assert status == 0, answer
+        with Visitors(seconds, pause=0.03) as visitors:
+            move("", binaries)
+        signed_in += [everything(pair, seconds), everything(seconds, pair)]
+        with Visitors(pair, pause=0.03) as others:
+            move("-2", binaries)
+            signed_in.append(everything(seconds, pair))
+            move("-2", older)
+        signed_in += [everything(pair, seconds), everything(seconds, pair)]
+        for seen in (visitors, others):
+            assert not seen.other and len(seen.answered) > 20, seen.other[:3]
+        for number, phone in enumerate(signed_in):
+            phone.world = (pair, seconds)[number % 2]
+            phone.refresh()
+            assert phone.introspect().active
+        pair.assert_alive()
 
 
 def test_rows_of_the_next_release(pair, server):

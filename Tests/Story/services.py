@@ -100,6 +100,8 @@ class Service:
             self.data_directory = fleet.data_directory.with_name(f"{fleet.data_directory.name}-{self.number}")
         self.grpc_port, self.management_port = fleet.ports[name]
         self.log_path = fleet.directory / f"{name}.log"
+        # A folder of its own, or None for the fleet's.
+        self.executables = None
         self.process = None
 
     @property
@@ -109,7 +111,7 @@ class Service:
     def command(self):
         ports = self.fleet.ports
         return [
-            str(self.fleet.binaries / f"latchkey-{self.kind}"),
+            str((self.executables or self.fleet.binaries) / f"latchkey-{self.kind}"),
             "--listen-port", str(self.grpc_port),
             "--management-port", str(self.management_port),
             "--data-dir", str(self.data_directory),

@@ -13,13 +13,16 @@ from services import clean_environment
 
 @contextlib.contextmanager
 def display(directory, width=1280, height=1024):
-    """An X server that draws into memory; the file of its pixels, and what it is called."""
+    """An X server that draws into memory; the file of its pixels, and what it is called.
+
+    It does not reset when its last client leaves: while it does, the next one finds no display.
+    """
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     reader, writer = os.pipe()
     server = subprocess.Popen(
         ["Xvfb", "-displayfd", str(writer), "-screen", "0", f"{width}x{height}x24", "-fbdir", str(directory),
-         "-nolisten", "tcp"],
+         "-nolisten", "tcp", "-noreset"],
         pass_fds=[writer], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     os.close(writer)

@@ -22,7 +22,7 @@ enum Limits {
 
   /// What waits while more is asked for than can be done, as time to do it: some commits, and little beside what the call
   /// takes anyway. Below that the writer would rest at times.
-  static let shortWait: Duration = .milliseconds(50)
+  static let shortWait: Duration = .milliseconds(30)
 
   /// How long there has been room when the overload is over: some bursts of clients that come back after a second.
   static let calm: Duration = .seconds(2)

@@ -68,6 +68,77 @@ struct WaitingRuleTests {
     #expect(line.refused > 0)
   }
 
+  /// How many each commit has of twenty that come in a millisecond, but for a while in which fewer do.
+  private func commits(of most: Int, each commit: Int) -> [Int] {
+    var rule = WaitingRule(Self.bounds)
+    let start = ContinuousClock.now
+    var waiting: [Int] = []
+    var groups: [Int] = []
+    var freeAt = 0
+    var group = 0
+    for millisecond in 0..<20_000 {
+      func now() -> ContinuousClock.Instant { start + .milliseconds(millisecond) }
+      let few = (5000..<7000).contains(millisecond)
+      for _ in 0..<(few ? millisecond % 2 : 20) {
+        let first = waiting.first.map { start + .milliseconds($0) }
+        if rule.admits(waiting: waiting.count, first: first, hasPlace: true, at: now()) { waiting.append(millisecond) }
+      }
+      guard millisecond >= freeAt, !waiting.isEmpty else { continue }
+      let done = group
+      group = min(waiting.count, most)
+      waiting.removeFirst(group)
+      let first = waiting.first.map { start + .milliseconds($0) }
+      rule.taken(done: done, hadRested: false, left: waiting.count, first: first, at: now())
+      groups.append(group)
+      freeAt = millisecond + commit
+    }
+    return groups
+  }
+
+  @Test("R26: what is served together goes on being as much, however long that takes", arguments: [20, 60, 120, 200])
+  func slowCommits(commit: Int) {
+    let groups = commits(of: 128, each: commit)
+    #expect(groups.count >= 48 && groups.suffix(20).allSatisfy { $0 >= 120 })
+  }
+
+  @Test("A queue in which nothing waited for long is short, however long it took to look at what comes then")
+  func afterRest() {
+    var rule = WaitingRule(Self.bounds)
+    let start = ContinuousClock.now
+    func at(_ milliseconds: Int) -> ContinuousClock.Instant { start + .milliseconds(milliseconds) }
+    rule.taken(done: 0, hadRested: true, left: 0, first: nil, at: start)
+    var admitted = [rule.admits(waiting: 0, first: nil, hasPlace: true, at: at(10_000))]
+    for waiting in 1...100 {
+      admitted.append(rule.admits(waiting: waiting, first: at(10_000), hasPlace: true, at: at(10_000)))
+    }
+    rule.taken(done: 1, hadRested: false, left: 50, first: at(10_000), at: at(10_200))
+    #expect(admitted.allSatisfy { $0 } && !rule.isFull)
+  }
+
+  @Test("Time in which what was tried failed counts for no more than what was served in it")
+  func afterFailures() {
+    var rule = WaitingRule(Self.bounds)
+    let start = ContinuousClock.now
+    func at(_ milliseconds: Int) -> ContinuousClock.Instant { start + .milliseconds(milliseconds) }
+    rule.taken(done: 100, hadRested: false, left: 1, first: start, at: start)
+    for second in 1...30 { rule.taken(done: 0, hadRested: false, left: 1, first: start, at: at(second * 1000)) }
+    rule.taken(done: 100, hadRested: false, left: 1, first: start, at: at(30_060))
+    // Full, since what came first has waited for too long, and then as long as more wait than are served in one go.
+    _ = rule.admits(waiting: 300, first: start, hasPlace: true, at: at(30_060))
+    rule.taken(done: 0, hadRested: false, left: 300, first: at(30_000), at: at(30_061))
+    #expect(rule.isFull)
+  }
+
+  @Test("A queue that is never short is overloaded as well, though what came first never waits for the longest time")
+  func standing() {
+    var line = Line(service: .milliseconds(1))
+    for _ in 0..<200 { line.come(at: .zero) }
+    line.come(1, eachMillisecondFrom: 0, until: 10_000)
+    let late = line.served.filter { $0.came >= .seconds(2) }
+    #expect(late.count >= 7900 && late.allSatisfy { $0.took <= .milliseconds(110) })
+    #expect((1...200).contains(line.refused))
+  }
+
   @Test("A burst is served whole, however large, when it was quiet before")
   func burst() {
     for pause in [0, 10_000] {

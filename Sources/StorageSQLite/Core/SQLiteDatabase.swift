@@ -126,21 +126,17 @@ package final class SQLiteDatabase: Sendable {
   }
 }
 
-/// Carries a connection to the thread that will own it.
-// Sendable: the maker gives it up, the one thread that takes it is the only one to use it afterwards.
+/// Carries a connection to the thread that will own it, and keeps it until that is done.
+// Sendable: the maker gives it up, and the one thread that it was made for is the only one to ask for it afterwards.
 private final class Handover: @unchecked Sendable {
-  private let connection: Mutex<SQLiteConnection?>
+  private(set) var connection: SQLiteConnection?
 
   init(_ connection: sending SQLiteConnection) {
-    self.connection = Mutex(connection)
+    self.connection = connection
   }
 
-  func take() -> SQLiteConnection? {
-    connection.withLock { held in
-      defer { held = nil }
-      return held
-    }
-  }
+  /// Nobody else may hold the connection.
+  func close() { connection = nil }
 }
 
 /// The threads of a database, and who waits for their end.
@@ -151,11 +147,14 @@ private final class RunningThreads: Sendable {
   }
 
   private let state = Mutex(State())
+  private let closing = Mutex(())
 
   func start(_ handover: Handover, _ body: @escaping @Sendable (SQLiteConnection) async -> Void) -> Bool {
     state.withLock { $0.running += 1 }
     let isStarted = WorkerThread.start { [self] in
       Self.runTask(handover, body)
+      // The last one to close folds the log into the file, unless another is at it in that moment.
+      closing.withLock { _ in handover.close() }
       threadEnded()
     }
     if !isStarted { threadEnded() }
@@ -168,9 +167,9 @@ private final class RunningThreads: Sendable {
     _ handover: Handover, _ body: @escaping @Sendable (SQLiteConnection) async -> Void
   ) {
     let end = TaskEnd()
-    // Runs here and now; the connection closes at its end, before anyone is told that the thread ended.
+    // Runs here and now.
     Task.immediate {
-      if let connection = handover.take() { await body(connection) }
+      if let connection = handover.connection { await body(connection) }
       end.hasCome.withLock { $0 = true }
     }
     precondition(end.hasCome.withLock { $0 }, "an operation awaited something besides its transaction")

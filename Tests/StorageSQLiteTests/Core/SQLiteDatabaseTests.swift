@@ -548,6 +548,17 @@ private let schema = SQLiteSchema(versions: [
     #expect(admission == .full)
   }
 
+  @Test("however its connections close, the last one folds the log into the file")
+  func foldedLog() async throws {
+    for number in 0..<100 {
+      let path = path + "-\(number)"
+      let database = try SQLiteDatabase.open(path: path, schema: schema)
+      try await insert(database, "kept")
+      await database.close()
+      #expect(unsafe access(path + "-wal", F_OK) != 0)
+    }
+  }
+
   @Test("closing finishes what waits and refuses what comes after")
   func closing() async throws {
     let database = try SQLiteDatabase.open(path: path, schema: schema)

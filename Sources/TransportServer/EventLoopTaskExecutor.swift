@@ -47,7 +47,7 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, ChoreQueue, @uncheck
   var isBehind: Bool { isWaiting }
 
   /// How long the loop has worked for other connections.
-  var othersWork: TimeAmount { turns.total - ownWork }
+  var othersWork: TimeAmount { turns.counted - ownWork }
 
   init(_ turns: LoopTurns, of source: TurnSource = .address(nil), within connection: EventLoopTaskExecutor? = nil) {
     self.turns = turns
@@ -156,6 +156,8 @@ final class EventLoopTaskExecutor: TaskExecutor, TurnTaker, ChoreQueue, @uncheck
     waitBegin = othersWork
     turns.wait(self)
   }
+
+  var isBegun: Bool { true }
 
   func takeTurn(until end: NIODeadline) -> Bool {
     let start = eventLoop.now

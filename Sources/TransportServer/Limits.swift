@@ -202,6 +202,11 @@ enum Limits {
   /// How long the turns of those who wait for theirs may take together before the loop looks at its sockets.
   static let round = TimeAmount.microseconds(500)
 
+  /// How long those may take in a round at most who go on with what is begun, and which part of it the others have in any case
+  /// who come after them. Somebody's call that just came waits for all of that.
+  static let longestGoingOn = TimeAmount.milliseconds(8)
+  static let partOfGoingOn: Int64 = 4
+
   /// How much of a round chores have although the turns have taken all of it, lest they pile up, and newcomers as well: some
   /// closed connections, and one or two that are set up.
   static let chores = TimeAmount.microseconds(200)
@@ -226,8 +231,9 @@ enum Limits {
   /// wait for the turns of some hundred sources with much, which may take longer than a call's patience and not much longer.
   static let patienceOfLittle: Int64 = 4
 
-  /// How long the loop works at most for others between going on with a socket and finding what waits in it: some looks.
-  static let looksAfterHold = TimeAmount.milliseconds(5)
+  /// How long the loop works at most for others between going on with a socket and finding what waits in it: the longest round,
+  /// and what is done in some looks.
+  static let looksAfterHold = TimeAmount.milliseconds(15)
 
   /// What has waited for longer is refused also of a source that has little: not less than the longest patience.
   static let longestWait = TimeAmount.seconds(1)

@@ -8,18 +8,25 @@ internal import NIOCore
 /// looks at its sockets. So a connection that asks for much waits for itself, and one that asks for little does not wait
 /// for it, nor for the many connections of another source.
 ///
-///     look at the sockets ──▶ prompt work, of all together ──▶ a round: turns, then chores ──▶ look at the sockets
+/// In a round those come first who go on with what is begun: where new calls always came before, each would wait again after
+/// every step, for as long as all that has come meanwhile takes. They have up to three times as long as there was since the
+/// round before, and all others together a part of what they take.
+///
+///     look at the sockets ──▶ prompt work ──▶ a round: the begun ─▶ the new ─▶ chores ─▶ newcomers ──▶ look at the sockets
 final class LoopTurns: @unchecked Sendable {
   // Unchecked: only touched on its event loop.
   let eventLoop: any EventLoop
-  /// Those who wait for a turn.
-  private var waiting = SourceTurns<any TurnTaker>(turn: Limits.sourceTurn)
+  /// Those who wait for a turn to go on with what is begun, and with what is new.
+  private var begun = SourceTurns<any TurnTaker>(turn: Limits.sourceTurn)
+  private var new = SourceTurns<any TurnTaker>(turn: Limits.sourceTurn)
   /// What has to be done some time soon, and for which nobody waits. Most of it frees what others want, so that nobody's has
   /// to wait for anything else of the same source.
   private var chores = CircularBuffer<() -> Void>()
   /// New connections, which are not set up yet.
   private var newcomers = NewcomerTurns<() -> Void>()
   private var isRoundScheduled = false
+  /// Since when somebody waits for it, from the end of the one before on.
+  private var roundWaitsSince = NIODeadline.uptimeNanoseconds(0)
   /// Since when the work is counted that was done since the loop looked at its sockets, and how long it took.
   private var countedFrom = NIODeadline.uptimeNanoseconds(0)
   private var taken = TimeAmount.zero
@@ -43,13 +50,15 @@ final class LoopTurns: @unchecked Sendable {
   /// When a turn that begins now has to end. The more wait for theirs the shorter it is, so that many who come at once
   /// with too much take little longer than one.
   func end(ofTurnFrom now: NIODeadline) -> NIODeadline {
-    guard !waiting.isEmpty else { return now + Limits.turn }
-    let share = Limits.turn.nanoseconds / Int64(waiting.count + 1)
-    return now + max(.nanoseconds(share), Limits.shortestTurn)
+    end(ofTurnFrom: now, beside: begun.count + new.count)
+  }
+
+  private func end(ofTurnFrom now: NIODeadline, beside others: Int) -> NIODeadline {
+    now + max(.nanoseconds(Limits.turn.nanoseconds / Int64(others + 1)), Limits.shortestTurn)
   }
 
   /// Whether so many wait for their turns that who has much to do had better do the same.
-  var isCrowded: Bool { waiting.count >= Limits.crowd }
+  var isCrowded: Bool { begun.count + new.count >= Limits.crowd }
 
   /// Whether work that can wait may be done at once. Each connection keeps to its turn, but all that one look at the
   /// sockets brought comes before the next.
@@ -62,6 +71,13 @@ final class LoopTurns: @unchecked Sendable {
   private func countAgain(at now: NIODeadline) {
     guard now - countedFrom > .nanoseconds(4 * taken.nanoseconds) else { return }
     countedFrom = now
+    taken = .zero
+  }
+
+  /// The loop has looked at its sockets, and those had their turns who go on with something: that does not take the place of
+  /// what is done promptly.
+  private func hasLooked() {
+    countedFrom = eventLoop.now
     taken = .zero
   }
 
@@ -142,11 +158,13 @@ final class LoopTurns: @unchecked Sendable {
   }
 
   /// What is counted so far, with the work that is being done.
-  private var counted: TimeAmount { countingFrom.map { total + (eventLoop.now - $0) } ?? total }
+  var counted: TimeAmount { countingFrom.map { total + (eventLoop.now - $0) } ?? total }
 
   /// About how long somebody of the source waits for a turn who comes while there is steadily too much to do: counted in
   /// the loop's work.
-  func wait(of source: TurnSource) -> TimeAmount { waiting.wait(of: source, at: counted) }
+  func wait(of source: TurnSource) -> TimeAmount {
+    max(begun.wait(of: source, at: counted), new.wait(of: source, at: counted))
+  }
 
   /// Gives `taker` turns until it has nothing left to do.
   func wait(_ taker: any TurnTaker) {
@@ -154,7 +172,13 @@ final class LoopTurns: @unchecked Sendable {
     scheduleRound()
   }
 
-  private func append(_ taker: any TurnTaker) { waiting.append(taker, of: taker.source, at: counted) }
+  private func append(_ taker: any TurnTaker) {
+    if taker.isBegun {
+      begun.append(taker, of: taker.source, at: counted)
+    } else {
+      new.append(taker, of: taker.source, at: counted)
+    }
+  }
 
   /// Leaves a connection unread of which a call was refused, until there is room or for a while.
   func leaveUnread(_ connection: any LineMember, _ reason: RefusedLine.Reason) {
@@ -175,6 +199,7 @@ final class LoopTurns: @unchecked Sendable {
   private func scheduleRound() {
     guard !isRoundScheduled else { return }
     isRoundScheduled = true
+    roundWaitsSince = eventLoop.now
     waitForSockets()
   }
 
@@ -193,24 +218,54 @@ final class LoopTurns: @unchecked Sendable {
 
   private func takeRound() {
     isRoundScheduled = false
-    // The loop has looked at its sockets.
-    countedFrom = eventLoop.now
-    taken = .zero
-    counting {
-      let end = countedFrom + Limits.round
-      for _ in 0..<waiting.count {
-        guard let taker = waiting.popFirst(at: counted) else { break }
-        if taker.takeTurn(until: self.end(ofTurnFrom: eventLoop.now)) { append(taker) }
-        if eventLoop.now >= end { break }
-      }
-      doChores(until: max(end, eventLoop.now + (chores.count < Limits.manyChores ? Limits.chores : Limits.round)))
-      letIn(until: max(end, eventLoop.now + Limits.newcomers))
-    }
+    let start = eventLoop.now
+    counting { goOn(from: start) }
+    hasLooked()
+    counting { takeTurnsOfOthers(behind: countedFrom - start, from: start) }
+    taken = min(taken, Limits.round)
     refused.look(at: eventLoop.now, worked: total) { [self] in wait(of: $0) }
-    if !waiting.isEmpty || !chores.isEmpty || !newcomers.isEmpty {
+    roundWaitsSince = eventLoop.now
+    if !begun.isEmpty || !new.isEmpty || !chores.isEmpty || !newcomers.isEmpty {
       scheduleRound()
     } else if !refused.isEmpty {
       scheduleLook()
+    }
+  }
+
+  /// Those who go on with something have the same part each of the time that there is for it.
+  private func goOn(from start: NIODeadline) {
+    guard !begun.isEmpty else { return }
+    let time = Self.timeToGoOn(after: start - roundWaitsSince)
+    let turn = min(max(.nanoseconds(time.nanoseconds / Int64(begun.count)), Limits.shortestTurn), Limits.turn)
+    // Some have several turns, if there is time for them.
+    for _ in 0..<max(begun.count, Int(time.nanoseconds / Limits.shortestTurn.nanoseconds)) {
+      guard let taker = begun.popFirst(at: counted) else { return }
+      // Who was sent something meanwhile has something new.
+      if !taker.isBegun || taker.takeTurn(until: eventLoop.now + turn) { append(taker) }
+      if eventLoop.now >= start + time { return }
+    }
+  }
+
+  /// How long those may take who go on with something, which was not done since the round before, `time` ago.
+  static func timeToGoOn(after time: TimeAmount) -> TimeAmount {
+    min(max(.nanoseconds(3 * time.nanoseconds), Limits.round), Limits.longestGoingOn)
+  }
+
+  /// However long others went on with something, all else has a part of that time.
+  private func takeTurnsOfOthers(behind goingOn: TimeAmount, from start: NIODeadline) {
+    let part = TimeAmount.nanoseconds(goingOn.nanoseconds / Limits.partOfGoingOn)
+    let end = max(start + Limits.round, countedFrom + max(.nanoseconds(Limits.round.nanoseconds / 2), part))
+    beginNew(until: end)
+    let chore = chores.count < Limits.manyChores ? Limits.chores : Limits.round
+    doChores(until: max(end, eventLoop.now + max(chore, part)))
+    letIn(until: max(end, eventLoop.now + max(Limits.newcomers, part)))
+  }
+
+  private func beginNew(until end: NIODeadline) {
+    for _ in 0..<new.count {
+      guard let taker = new.popFirst(at: counted) else { return }
+      if taker.takeTurn(until: self.end(ofTurnFrom: eventLoop.now, beside: new.count)) { append(taker) }
+      if eventLoop.now >= end { return }
     }
   }
 

@@ -24,6 +24,7 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
   private var isInputClosed = false
 
   var source: TurnSource { pages.executor.source }
+  var isBegun: Bool { false }
 
   init(_ pages: PageHandler) {
     self.pages = pages

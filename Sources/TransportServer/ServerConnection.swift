@@ -419,6 +419,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
 
 extension ServerConnection: TurnTaker {
   var source: TurnSource { executor.source }
+  var isBegun: Bool { rest == nil }
 
   func takeTurn(until end: NIODeadline) -> Bool {
     isTurnComing = false

@@ -17,6 +17,9 @@ enum TurnSource: Hashable, Sendable {
 protocol TurnTaker: AnyObject {
   var source: TurnSource { get }
 
+  /// Whether it goes on with what is begun, such as a call whose database has answered. What a peer has just sent is new.
+  var isBegun: Bool { get }
+
   /// Goes on until it is done, or the time has come. True when there is more to do.
   func takeTurn(until end: NIODeadline) -> Bool
 }

@@ -206,8 +206,22 @@ struct LateCallsTests {
     }
   }
 
+  @Test("What a connection has read and not begun waits behind who goes on with something")
+  func newBehindBegun() throws {
+    let harness = try Harness()
+    harness.workForOthers(Limits.promptWork)
+    try harness.receive(harness.filler() + harness.call(1))
+    let other = Other()
+    var handledBefore: [UInt8]?
+    other.onTurn = { handledBefore = harness.handledNumbers }
+    harness.turns.wait(other)
+    harness.letTurnsPass()
+    #expect(handledBefore == [] && harness.handledNumbers == [1])
+  }
+
   private final class Other: TurnTaker {
     let source = TurnSource.address(nil)
+    let isBegun = true
     var onTurn: () -> Void = {}
     var hasMore = false
 

@@ -10,8 +10,11 @@ import Testing
   private final class Work: TurnTaker {
     let name: String
     let source: TurnSource
+    var isBegun = false
     var left: Int
     let log: (String) -> Void
+    /// When its last turn had to end.
+    var end = NIODeadline.uptimeNanoseconds(0)
 
     init(_ name: String, _ turns: Int, of source: TurnSource = .address(nil), _ log: @escaping (String) -> Void) {
       self.name = name
@@ -21,6 +24,7 @@ import Testing
     }
 
     func takeTurn(until end: NIODeadline) -> Bool {
+      self.end = end
       log(name)
       left -= 1
       return left > 0
@@ -66,6 +70,102 @@ import Testing
     for _ in 0..<100 { loop.advanceTime(by: Limits.roundPause) }
     #expect(order.filter(\.isLetter) == "abxcdxabcd")
     #expect(order.filter(\.isNumber) == "1293456")
+  }
+
+  /// Somebody who goes on with what is begun.
+  private func begun(_ name: String, _ turns: Int = 1, _ log: @escaping (String) -> Void) -> Work {
+    let work = Work(name, turns, log)
+    work.isBegun = true
+    return work
+  }
+
+  @Test("Who goes on with what is begun has turns before who has something new, and that is no prompt work")
+  func begunFirst() {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    loop.advanceTime(by: .seconds(1))
+    var order = ""
+    var isAdmitted = false
+    turns.wait(Work("n", 1) { order += $0 })
+    let many = (0..<4).map { _ in
+      begun("b") {
+        order += $0
+        loop.advanceTime(by: Limits.promptWork)
+      }
+    }
+    let first = begun("a", 2) { order += $0 }
+    turns.wait(first)
+    for work in many { turns.wait(work) }
+    turns.later { isAdmitted = turns.admits(at: loop.now) }
+    loop.run()
+    let start = loop.now + Limits.roundPause
+    loop.advanceTime(by: Limits.roundPause)
+    // Time for one of them, and the others come in the rounds to come.
+    #expect(order == "abn")
+    #expect(isAdmitted)
+    // Five of them share it.
+    #expect(first.end == start + .nanoseconds(Limits.round.nanoseconds / 5))
+    for _ in 0..<10 { loop.advanceTime(by: Limits.promptWork) }
+    #expect(order == "abnbbba")
+  }
+
+  @Test("However many have something new, who goes on with what is begun has a whole turn")
+  func oneBegun() {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    for _ in 0..<1000 { turns.wait(Work("n", 1) { _ in }) }
+    let one = begun("b") { _ in }
+    turns.wait(one)
+    loop.run()
+    let start = loop.now + Limits.roundPause
+    loop.advanceTime(by: Limits.roundPause)
+    #expect(one.end == start + Limits.round)
+  }
+
+  @Test("What is begun goes on for three times as long as it waited, and no longer than a call may well wait")
+  func timeToGoOn() {
+    #expect(LoopTurns.timeToGoOn(after: .zero) == Limits.round)
+    #expect(LoopTurns.timeToGoOn(after: .milliseconds(2)) == .milliseconds(6))
+    #expect(LoopTurns.timeToGoOn(after: .seconds(2)) == Limits.longestGoingOn)
+  }
+
+  @Test("However long others go on with what is begun, all else has a part of that time in each round")
+  func partsBehindTheBegun() {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    loop.advanceTime(by: .seconds(1))
+    let long = Limits.longestGoingOn
+    let step = TimeAmount.nanoseconds(long.nanoseconds / Limits.partOfGoingOn / 4)
+    var done: [String: Int] = [:]
+    let piece = { (name: String) in
+      done[name, default: 0] += 1
+      loop.advanceTime(by: step)
+    }
+    turns.wait(begun("b") { _ in loop.advanceTime(by: long) })
+    turns.worked(from: loop.now - Limits.promptWork, until: loop.now)
+    for _ in 0..<100 {
+      turns.wait(Work("new", 1, piece))
+      turns.later { piece("chore") }
+      turns.soonForNewcomer(of: .address(nil)) { piece("newcomer") }
+    }
+    loop.run()
+    loop.advanceTime(by: Limits.roundPause)
+    #expect(done == ["new": 4, "chore": 4, "newcomer": 4])
+  }
+
+  @Test("Who was sent something while it waited to go on waits with it behind what is begun")
+  func begunNoMore() {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    loop.advanceTime(by: .seconds(1))
+    var order = ""
+    let one = begun("n") { order += $0 }
+    turns.wait(one)
+    turns.wait(begun("b") { order += $0 })
+    one.isBegun = false
+    loop.run()
+    loop.advanceTime(by: Limits.roundPause)
+    #expect(order == "bn")
   }
 
   @Test("All are told something, some at a time, and not twice at the same time")
@@ -221,6 +321,22 @@ import Testing
     #expect(record.all.isEmpty)
     loop.run()
     #expect(record.all == Array(0..<100))
+  }
+
+  @Test("Tasks that wait for their turn have it before who has something new")
+  func tasksFirst() {
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop)
+    loop.advanceTime(by: .seconds(1))
+    let record = Record()
+    turns.worked(from: loop.now - Limits.promptWork, until: loop.now)
+    turns.wait(Work("n", 1) { _ in record.add(1) })
+    let executor = EventLoopTaskExecutor(turns)
+    spawn(2, executor, record)
+    loop.run()
+    #expect(record.all == [] && executor.isBehind)
+    loop.advanceTime(by: Limits.roundPause)
+    #expect(record.all == [2, 1])
   }
 
   private func spawn(_ number: Int, _ executor: EventLoopTaskExecutor, _ record: Record) {

@@ -244,6 +244,7 @@ struct UnworkedBytesTests {
   /// Takes whole rounds.
   private final class Busy: TurnTaker {
     let source = TurnSource.address(nil)
+    let isBegun = false
     private let loop: EmbeddedEventLoop
 
     init(_ loop: EmbeddedEventLoop) {

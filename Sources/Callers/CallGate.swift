@@ -21,6 +21,9 @@ package final class CallGate: Sendable {
     return !backlog.takes(source)
   }
 
+  /// What the method's calls were last seen to wait for.
+  package var queue: Backlog? { backlog.withLock { $0 } }
+
   /// Too much waits for what the method's calls need.
   package func shut(while backlog: Backlog) {
     self.backlog.withLock { $0 = backlog }

@@ -7,7 +7,8 @@ internal import NIOCore
 /// connections wait here, and the others are served without delay. As soon as there is room, whoever came last is read
 /// again: what it has sent meanwhile has waited the least. Who has waited for ``Limits/refusedPause`` is read in any case:
 /// most of that is too late by then, unless its callers allow five seconds or more, and is refused together, and the
-/// connection comes here again, as the last one.
+/// connection comes here again, as the last one. What waits because a door is shut is late only for what needs the same
+/// queue.
 ///
 ///     a call is refused ──▶ unread ──┬─ there is room, the last one first ──▶ read
 ///                                    └─ for long, the first one first ──────▶ read, mostly too late
@@ -25,6 +26,8 @@ final class RefusedLine {
   fileprivate struct Place {
     var connection: any LineMember
     var reason: Reason
+    /// What the door was shut for.
+    var queue: Backlog?
     var since: NIODeadline
   }
 
@@ -38,7 +41,9 @@ final class RefusedLine {
   var isEmpty: Bool { places.isEmpty && read.isEmpty }
 
   func append(_ connection: any LineMember, _ reason: Reason, at now: NIODeadline) {
-    places.append(Place(connection: connection, reason: reason, since: now))
+    var place = Place(connection: connection, reason: reason, since: now)
+    if case .shut(let gate, _) = reason { place.queue = gate?.queue }
+    places.append(place)
   }
 
   /// Has some be read again, if it is time for it.
@@ -76,16 +81,21 @@ final class RefusedLine {
   /// False when the connection is not read for another reason.
   @discardableResult
   private func end(_ place: Place, at now: NIODeadline) -> Bool {
-    var late = TimeAmount.zero
-    // What waits because a door is shut is not late for what is behind another door.
-    if case .late = place.reason { late = min(now - place.since, Limits.refusedPause) }
-    guard place.connection.lineEnds(late: late) else { return false }
+    guard place.connection.lineEnds(place.wait(until: now)) else { return false }
     read.append(place.connection)
     return true
   }
 }
 
 extension RefusedLine.Place {
+  fileprivate func wait(until now: NIODeadline) -> UnreadWait {
+    let length = min(now - since, Limits.refusedPause)
+    return switch reason {
+    case .late: UnreadWait(any: length)
+    case .shut: queue.map { UnreadWait(queued: length, for: $0) } ?? UnreadWait()
+    }
+  }
+
   /// Whether a call like the one that was refused would wait for less than half of what it may.
   fileprivate func isServed(_ wait: TimeAmount) -> Bool {
     switch reason {
@@ -102,8 +112,8 @@ protocol LineMember: AnyObject {
 
   /// It is to be read again. False when it is not, for another reason.
   ///
-  /// - Parameter late: how late what it has sent meanwhile counts as.
-  func lineEnds(late: TimeAmount) -> Bool
+  /// - Parameter wait: how late what it has sent meanwhile counts as.
+  func lineEnds(_ wait: UnreadWait) -> Bool
 
   /// What it had sent by then was read.
   func hasCaughtUp()

@@ -9,18 +9,18 @@ extension ServerConnection: LineMember {
     executor.turns.leaveUnread(self, reason)
   }
 
-  func lineEnds(late: TimeAmount) -> Bool {
+  func lineEnds(_ wait: UnreadWait) -> Bool {
     guard isInLine, session != nil else { return false }
     isInLine = false
     // Nothing waits in the socket of who was never left unread: nobody has asked for more meanwhile.
-    if isReadHeld { lateByLine = late }
+    if isReadHeld { lateByLine = wait }
     readOnAfterPause()
     guard isReadHeld else { return true }
-    lateByLine = .zero
+    lateByLine = UnreadWait()
     return false
   }
 
-  func hasCaughtUp() { lateByLine = .zero }
+  func hasCaughtUp() { lateByLine = UnreadWait() }
 
   /// What is in the socket is the last that is served.
   func leaveLine() {

@@ -52,8 +52,11 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
     guard let meaning = block.meaning else { return false }
     // Only `session(_:received:)` sets it.
     let request = unsafe unsafeDowncast(meaning, to: ServerRequest.self)
-    if isShared, let patience = block.patience, isLateHere(request, patience) { return true }
-    return request.gate?.isShut(to: request.account.source) ?? false
+    let patience = block.patience ?? .zero
+    if isShared, isLateHere(request, patience) { return true }
+    guard let gate = request.gate else { return false }
+    let source = request.account.source
+    return gate.isShut(to: source) || readLate.isLate(gate, of: source, patience: patience)
   }
 
   /// Refuses a call that comes too late to be begun, at the least cost: many more are to be refused than can be served.

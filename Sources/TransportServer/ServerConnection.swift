@@ -55,9 +55,9 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   /// Whether the socket is left unread because calls were refused.
   var isInLine = false
   /// How late that makes what was sent meanwhile.
-  var lateByLine = TimeAmount.zero
+  var lateByLine = UnreadWait()
   /// The same of what is being worked on.
-  private var readLate = TimeAmount.zero
+  private(set) var readLate = UnreadWait()
   /// When the last read came, if it had no room for more.
   private var readFull: NIODeadline?
   /// Reads in a row that are late because the one before was, and had no room for more.
@@ -177,7 +177,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     // One that is late by itself begins the row anew.
     let isAsLate = isRest && readLate > lateByLine && fullReads < Limits.fullReads
     fullReads = isAsLate ? fullReads + 1 : 0
-    if !isAsLate { readLate = lateByLine }
+    readLate = isAsLate ? readLate.and(lateByLine) : lateByLine
     readFull = bytes.writableBytes == 0 ? now : nil
     guard isFew || mayReadMuch else {
       rest = readBuffers.keep(bytes)
@@ -382,7 +382,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
   /// all wait for the turns of those before them. Others' wait is not held against whose source has little of what waits, and
   /// its own less than others'.
   private func measureLateness(_ session: HTTP2ServerSession) {
-    let own = max(waitForOthers.length(executor.othersWork), executor.waited, readLate)
+    let own = max(waitForOthers.length(executor.othersWork), executor.waited, readLate.any)
     isLate = own > Limits.shortestWait
     ownLateness = own
     // Where many share it, each call is looked at by itself.
@@ -394,7 +394,7 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
       session.lateness = wait
     } else if own <= Limits.longestWait {
       // What piled up while its calls were refused stays late.
-      session.lateness = max(readLate, .nanoseconds(own.nanoseconds / Limits.patienceOfLittle))
+      session.lateness = max(readLate.any, .nanoseconds(own.nanoseconds / Limits.patienceOfLittle))
     }
   }
 

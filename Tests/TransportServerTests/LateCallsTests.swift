@@ -425,7 +425,7 @@ struct LateCallsTests {
       try harness.receive(harness.call(1))
       #expect(!harness.readsOn)
       let reads = harness.reads
-      #expect(harness.connection.lineEnds(late: Limits.refusedPause) && harness.reads == reads + 1)
+      #expect(harness.connection.lineEnds(UnreadWait(any: Limits.refusedPause)) && harness.reads == reads + 1)
       if !isThere { harness.connection.hasCaughtUp() }
       if isLarge { harness.workForOthers(Limits.promptWork) }
       // Of these the first could wait for 25 ms, and the second for 750.
@@ -447,7 +447,7 @@ struct LateCallsTests {
     backlog.isLong = true
     harness.gate("/t.T/Call")?.shut(while: backlog)
     try harness.receive(harness.call(1))
-    #expect(!harness.readsOn && harness.connection.lineEnds(late: Limits.refusedPause))
+    #expect(!harness.readsOn && harness.connection.lineEnds(UnreadWait(any: Limits.refusedPause)))
     for number in 0...Limits.fullReads {
       try harness.channel.writeInbound(harness.full(harness.call(UInt8(number), "/t.T/Other", timeout: "500m")))
       #expect(harness.handledNumbers == [] && !harness.readsOn)
@@ -469,11 +469,11 @@ struct LateCallsTests {
     harness.gate("/t.T/Call")?.shut(while: backlog)
     try harness.receive(harness.call(1))
     for number in 1...pauses {
-      #expect(!harness.readsOn && harness.connection.lineEnds(late: Limits.refusedPause))
+      #expect(!harness.readsOn && harness.connection.lineEnds(UnreadWait(any: Limits.refusedPause)))
       try harness.channel.writeInbound(harness.full(harness.call(UInt8(number), "/t.T/Other", timeout: "500m")))
       harness.connection.hasCaughtUp()
     }
-    #expect(!harness.readsOn && harness.connection.lineEnds(late: .milliseconds(1)))
+    #expect(!harness.readsOn && harness.connection.lineEnds(UnreadWait(any: .milliseconds(1))))
     try harness.receive(harness.call(99, "/t.T/Other", timeout: "500m"))
     #expect(harness.handledNumbers == [])
   }
@@ -486,7 +486,7 @@ struct LateCallsTests {
       backlog.isLong = true
       harness.gate("/t.T/Call")?.shut(while: backlog)
       try harness.receive(harness.call(1))
-      #expect(!harness.readsOn && harness.connection.lineEnds(late: Limits.refusedPause))
+      #expect(!harness.readsOn && harness.connection.lineEnds(UnreadWait(any: Limits.refusedPause)))
       try harness.channel.writeInbound(harness.full(harness.call(2, "/t.T/Other", timeout: "500m")))
       harness.connection.hasCaughtUp()
       let pause = isRest ? Limits.restOfRead : Limits.restOfRead + .nanoseconds(1)
@@ -503,12 +503,57 @@ struct LateCallsTests {
     backlog.isLong = true
     harness.gate("/t.T/Call")?.shut(while: backlog)
     try harness.receive(harness.call(1))
-    #expect(!harness.readsOn && harness.connection.lineEnds(late: .milliseconds(26)))
+    #expect(!harness.readsOn && harness.connection.lineEnds(UnreadWait(any: .milliseconds(26))))
     try harness.channel.writeInbound(harness.full(harness.call(2, "/t.T/Other", timeout: "500m")))
-    #expect(!harness.readsOn && harness.connection.lineEnds(late: Limits.refusedPause))
+    #expect(!harness.readsOn && harness.connection.lineEnds(UnreadWait(any: Limits.refusedPause)))
     // Which may wait for 100 ms.
     try harness.receive(harness.call(3, "/t.T/Other", timeout: "2S"))
     #expect(harness.handledNumbers == [])
+  }
+
+  @Test(
+    "What was left unread since a door was shut is late for what needs the same queue, unless its source has little there",
+    arguments: [true, false])
+  func lateForQueue(isLittle: Bool) throws {
+    let harness = try Harness()
+    let backlog = Backlog()
+    backlog.isLong = true
+    for name in ["Call", "Yield"] { harness.gate("/t.T/\(name)")?.shut(while: backlog) }
+    harness.gate("/t.T/Other")?.shut(while: Backlog())
+    try harness.receive(harness.call(1))
+    #expect(!harness.readsOn && harness.handledNumbers == [])
+    backlog.isLong = false
+    if isLittle {
+      for _ in 0..<1000 { backlog.entered(NetworkAddress("192.0.2.9")) }
+    }
+    #expect(harness.connection.lineEnds(UnreadWait(queued: .milliseconds(26), for: backlog)))
+    // Of these each but the last may wait for 25 ms.
+    try harness.receive(
+      harness.call(2, timeout: "500m") + harness.call(3, "/t.T/Yield", timeout: "500m")
+        + harness.call(4, "/t.T/Other", timeout: "500m") + harness.call(5, timeout: "2S"))
+    harness.letTurnsPass()
+    #expect(harness.handledNumbers.sorted() == (isLittle ? [2, 3, 4, 5] : [4, 5]))
+    harness.connection.hasCaughtUp()
+    try harness.receive(harness.call(6, timeout: "500m"))
+    #expect(harness.handledNumbers.last == 6)
+  }
+
+  @Test("What a read of one lateness left, and then waited for another reason, is as late as both")
+  func lateForBoth() throws {
+    let harness = try Harness()
+    let backlog = Backlog()
+    backlog.isLong = true
+    harness.gate("/t.T/Call")?.shut(while: backlog)
+    try harness.receive(harness.call(1))
+    backlog.isLong = false
+    #expect(!harness.readsOn && harness.connection.lineEnds(UnreadWait(queued: .milliseconds(60), for: backlog)))
+    try harness.channel.writeInbound(harness.full(harness.call(2, timeout: "500m")))
+    #expect(!harness.readsOn && harness.connection.lineEnds(UnreadWait(any: .milliseconds(30))))
+    try harness.receive(
+      harness.call(3, timeout: "1S") + harness.call(4, "/t.T/Other", timeout: "500m")
+        + harness.call(5, "/t.T/Other", timeout: "1S"))
+    harness.letTurnsPass()
+    #expect(harness.handledNumbers == [5])
   }
 
   @Test("Who was never left unread is not late")
@@ -519,7 +564,7 @@ struct LateCallsTests {
     harness.gate("/t.T/Call")?.shut(while: backlog)
     // Nobody has asked for more when the line ends.
     try harness.channel.writeInbound(ByteBuffer(bytes: harness.call(1)))
-    #expect(harness.connection.lineEnds(late: Limits.refusedPause))
+    #expect(harness.connection.lineEnds(UnreadWait(any: Limits.refusedPause)))
     try harness.receive(harness.call(2, "/t.T/Other", timeout: "500m"))
     #expect(harness.handledNumbers == [2])
   }
@@ -531,7 +576,7 @@ struct LateCallsTests {
     backlog.isLong = true
     harness.gate("/t.T/Call")?.shut(while: backlog)
     try harness.receive(harness.call(1))
-    #expect(!harness.readsOn && harness.connection.lineEnds(late: Limits.refusedPause))
+    #expect(!harness.readsOn && harness.connection.lineEnds(UnreadWait(any: Limits.refusedPause)))
     var read = harness.full(harness.call(2, "/t.T/Other", timeout: "500m"))
     read.reserveCapacity(4096)
     try harness.channel.writeInbound(read)
@@ -551,7 +596,7 @@ struct LateCallsTests {
     #expect(!harness.readsOn)
     harness.channel.isWritable = false
     harness.channel.pipeline.fireChannelWritabilityChanged()
-    #expect(!harness.connection.lineEnds(late: Limits.refusedPause))
+    #expect(!harness.connection.lineEnds(UnreadWait(any: Limits.refusedPause)))
     harness.channel.isWritable = true
     harness.channel.pipeline.fireChannelWritabilityChanged()
     harness.letTurnsPass()
@@ -568,7 +613,7 @@ struct LateCallsTests {
     try harness.receive(harness.call(1))
     #expect(!harness.readsOn)
     try harness.channel.close().wait()
-    #expect(!harness.connection.lineEnds(late: .zero))
+    #expect(!harness.connection.lineEnds(UnreadWait()))
   }
 
   @Test("A connection that is to go is read to its end")

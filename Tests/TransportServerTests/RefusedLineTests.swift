@@ -20,9 +20,9 @@ struct RefusedLineTests {
       (self.number, self.log) = (number, log)
     }
 
-    func lineEnds(late: TimeAmount) -> Bool {
+    func lineEnds(_ wait: UnreadWait) -> Bool {
       guard isOpen else { return false }
-      log.read.append((number, late))
+      log.read.append((number, wait))
       onRead()
       return isRead
     }
@@ -31,7 +31,7 @@ struct RefusedLineTests {
   }
 
   private final class Log {
-    var read: [(number: Int, late: TimeAmount)] = []
+    var read: [(number: Int, wait: UnreadWait)] = []
     var caughtUp: [Int] = []
     var numbers: [Int] { read.map(\.number) }
   }
@@ -77,7 +77,7 @@ struct RefusedLineTests {
     #expect(log.numbers == [5, 4, 3, 2], "it is not time for a look")
     look(line, at: Self.at(.milliseconds(2)), wait: .zero)
     #expect(log.numbers == [5, 4, 3, 2, 6, 1, 0])
-    #expect(log.read.map(\.late) == [1, 1, 1, 1, 1, 2, 2].map { .milliseconds($0) })
+    #expect(log.read.map(\.wait.any) == [1, 1, 1, 1, 1, 2, 2].map { .milliseconds($0) })
   }
 
   @Test("Where the loop has rested for most of the time since the last look more are read")
@@ -105,7 +105,7 @@ struct RefusedLineTests {
     #expect(log.numbers == [0, 2, 1])
   }
 
-  @Test("After its pause a connection is read in any case, the first one first, and late by it unless a door is shut")
+  @Test("After its pause a connection is read in any case, the first one first, and what it sent is late")
   func pauseIsOver() {
     let line = line([.late(.milliseconds(25)), .shut(gate, of: nil)])
     line.append(Member(2, log), .shut(gate, of: nil), at: Self.at(.nanoseconds(1)))
@@ -113,7 +113,9 @@ struct RefusedLineTests {
     #expect(log.numbers == [])
     look(line, at: Self.at(Limits.refusedPause + Limits.looksAtLine), wait: .seconds(1))
     #expect(log.numbers == [0, 1, 2])
-    #expect(log.read.map(\.late) == [Limits.refusedPause, .zero, .zero])
+    #expect(log.read.map(\.wait.any) == [Limits.refusedPause, .zero, .zero])
+    #expect(log.read.map(\.wait.queued) == [.zero, Limits.refusedPause, Limits.refusedPause])
+    #expect(log.read.map { $0.wait.queue === backlog } == [false, true, true])
   }
 
   @Test("Of thousands whose pauses end together some are read at each look")
@@ -172,7 +174,7 @@ struct RefusedLineTests {
     #expect(log.numbers == [])
     backlog.isLong = false
     loop.advanceTime(by: 2 * Limits.looksAtLine)
-    #expect(log.numbers == [0] && log.read.first?.late == .zero)
+    #expect(log.numbers == [0] && log.read.first?.wait.any == .zero)
     loop.advanceTime(by: 2 * Limits.looksAtLine)
     #expect(log.caughtUp == [0])
     turns.leaveUnread(Member(1, log), .late(.seconds(1)))

@@ -220,10 +220,10 @@ enum Limits {
 
   /// How long a call may wait while its event loop works for others before it is refused: a part of what its caller
   /// allows, since it waits so at each of several steps, and whoever is impatient hears soon that there is no time for
-  /// it. With half of this a service that was asked for as much as it could do served a fifth less: the storage's groups
-  /// are larger where more waits. At least some hundred calls of an honest burst; at most what a burst takes of which
-  /// somebody who waits for half a minute would rather see the end.
-  static let partOfWait: Int64 = 20
+  /// it. With a twentieth, at ten times what a service can do, the slowest of what it served took two fifths longer; with less
+  /// than a thirtieth it may serve less, since the storage's groups are larger where more waits. At least some hundred calls
+  /// of an honest burst; at most what a burst takes of which somebody who waits for half a minute would rather see the end.
+  static let partOfWait: Int64 = 30
   static let longestPatience = TimeAmount.milliseconds(750)
   static let shortestWait = TimeAmount.milliseconds(25)
 

@@ -6,7 +6,7 @@ internal import NIOCore
 /// Where there is too much to do, to read one call after the other costs several times what refusing them does. So most
 /// connections wait here, and the others are served without delay. As soon as there is room, whoever came last is read
 /// again: what it has sent meanwhile has waited the least. Who has waited for ``Limits/refusedPause`` is read in any case:
-/// most of that is too late by then, unless its callers allow five seconds or more, and is refused together, and the
+/// most of that is too late by then, unless its callers allow more than seven seconds, and is refused together, and the
 /// connection comes here again, as the last one. What waits because a door is shut is late only for what needs the same
 /// queue.
 ///

@@ -187,8 +187,9 @@ struct LateCallsTests {
   @Test(
     "What waits while the loop works for others is refused after a part of its time, and served before",
     arguments: [
-      (nil, .milliseconds(750)), ("60S", .milliseconds(750)), ("10S", .milliseconds(500)),
-      ("2S", .milliseconds(100)), ("1S", .milliseconds(50)), ("500m", .milliseconds(25)), ("200m", .milliseconds(25)),
+      (nil, .milliseconds(750)), ("60S", .milliseconds(750)), ("15S", .milliseconds(500)),
+      ("3S", .milliseconds(100)), ("1500m", .milliseconds(50)), ("500m", .milliseconds(25)),
+      ("200m", .milliseconds(25)),
     ] as [(String?, TimeAmount)])
   func late(timeout: String?, patience: TimeAmount) throws {
     for isLate in [false, true] {
@@ -507,7 +508,7 @@ struct LateCallsTests {
     try harness.channel.writeInbound(harness.full(harness.call(2, "/t.T/Other", timeout: "500m")))
     #expect(!harness.readsOn && harness.connection.lineEnds(UnreadWait(any: Limits.refusedPause)))
     // Which may wait for 100 ms.
-    try harness.receive(harness.call(3, "/t.T/Other", timeout: "2S"))
+    try harness.receive(harness.call(3, "/t.T/Other", timeout: "3S"))
     #expect(harness.handledNumbers == [])
   }
 
@@ -787,7 +788,7 @@ struct LateCallsTests {
     harness.workForOthers(.milliseconds(150))
     harness.letTurnsPass()
     #expect(!harness.executor.isBehind && harness.readsOn)
-    try harness.receive((isMany ? harness.filler() : []) + harness.call(1, timeout: "2S"))
+    try harness.receive((isMany ? harness.filler() : []) + harness.call(1, timeout: "3S"))
     harness.letTurnsPass()
     #expect(harness.handledNumbers == (isMany ? [] : [1]))
     #expect(harness.environment.budget.usage.refusedCalls == (isMany ? 1 : 0))

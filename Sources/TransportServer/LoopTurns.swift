@@ -10,7 +10,7 @@ internal import NIOCore
 ///
 /// In a round those come first who go on with what is begun: where new calls always came before, each would wait again after
 /// every step, for as long as all that has come meanwhile takes. They have up to three times as long as there was since the
-/// round before, and all others together a part of what they take.
+/// round before, and each of the others a part of what they take.
 ///
 ///     look at the sockets ──▶ prompt work ──▶ a round: the begun ─▶ the new ─▶ chores ─▶ newcomers ──▶ look at the sockets
 final class LoopTurns: @unchecked Sendable {

@@ -101,11 +101,13 @@ struct WaitingRuleTests {
     #expect(groups.count >= 48 && groups.suffix(20).allSatisfy { $0 >= 120 })
   }
 
+  private let start = ContinuousClock.now
+
+  private func at(_ milliseconds: Int) -> ContinuousClock.Instant { start + .milliseconds(milliseconds) }
+
   @Test("A queue in which nothing waited for long is short, however long it took to look at what comes then")
   func afterRest() {
     var rule = WaitingRule(Self.bounds)
-    let start = ContinuousClock.now
-    func at(_ milliseconds: Int) -> ContinuousClock.Instant { start + .milliseconds(milliseconds) }
     rule.taken(done: 0, hadRested: true, left: 0, first: nil, at: start)
     var admitted = [rule.admits(waiting: 0, first: nil, hasPlace: true, at: at(10_000))]
     for waiting in 1...100 {
@@ -118,8 +120,6 @@ struct WaitingRuleTests {
   @Test("Time in which what was tried failed counts for no more than what was served in it")
   func afterFailures() {
     var rule = WaitingRule(Self.bounds)
-    let start = ContinuousClock.now
-    func at(_ milliseconds: Int) -> ContinuousClock.Instant { start + .milliseconds(milliseconds) }
     rule.taken(done: 100, hadRested: false, left: 1, first: start, at: start)
     for second in 1...30 { rule.taken(done: 0, hadRested: false, left: 1, first: start, at: at(second * 1000)) }
     rule.taken(done: 100, hadRested: false, left: 1, first: start, at: at(30_060))

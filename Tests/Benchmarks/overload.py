@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """What a service still serves in time when it is asked for more than it can serve.
 
-    python Tests/Benchmarks/overload.py [--seconds 4] [--rounds 3] [--only issue] [--share 10] [--times 1 2 5 10] [--binaries …]
+    python Tests/Benchmarks/overload.py [--seconds 4] [--rounds 3] [--only issue] [--share 10] [--times 1 2 5 10]
+        [--tls] [--web] [--binaries …]
 
 Calls are begun on a fixed schedule, however long those before take, each with a deadline of a second, after which it is
 cancelled: that is what people do. A client in C offers them, which has room to spare (offer/offer.c). A call that finds no
 stream free on any of its 400 connections is not sent, and counts as one that the server did not serve. The server has one
 core, which it shares with a program that never rests and has the better priority, so that a single client can ask for ten
 times what is left; a `--share` of 100 leaves it the core, on a machine where others compete for it. Goodput counts answers
-within their deadline.
+within their deadline. With `--tls` all of it is by TLS, on connections that are there before it begins, and with `--web` the
+calls are gRPC-Web's, as a browser makes them over HTTP/2.
 
 The peak is what a service serves of calls of which a few hundred always wait, the next one begun with each answer. It is
 measured just before and just after each load, by the same service: a machine is not as fast at all times, and a table
@@ -37,6 +39,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "Tests" / "EndToEnd"), str(ROOT / "Tests" / "Story")]
 
+import authority  # noqa: E402
 import conftest  # noqa: E402, F401  (makes the stubs)
 import services  # noqa: E402
 from latchkey.identity.v1 import auth_service_pb2 as auth  # noqa: E402
@@ -112,7 +115,7 @@ def percentile(values, part):
 def offer(client, target, load, rate, seconds):
     """Begins `rate` calls a second, or keeps -`rate` waiting; how many ended how, and the answers' times."""
     host, port = target.rsplit(":", 1)
-    command = ["taskset", "-c", str(CLIENT_CORE), client, port, str(seconds), str(rate), load.path]
+    command = ["taskset", "-c", str(CLIENT_CORE), *client, port, str(seconds), str(rate), load.path]
     messages = "".join(message.SerializeToString().hex() + "\n" for message in load.messages)
     answer = subprocess.run(list(map(str, command)), input=messages, capture_output=True, text=True, check=True).stdout
     first, *times = answer.splitlines()
@@ -196,18 +199,22 @@ def main():
     options.add_argument("--only", choices=LOADS, nargs="*")
     options.add_argument("--times", type=float, nargs="*", default=[1, 2, 5, 10])
     options.add_argument("--share", type=int, choices=NICE, default=10, help="of the core that the server gets, in %%")
+    options.add_argument("--tls", action="store_true")
+    options.add_argument("--web", action="store_true", help="gRPC-Web over HTTP/2")
     options.add_argument("--binaries", type=pathlib.Path, default=ROOT / ".build" / "release")
     options = options.parse_args()
     client = ROOT / ".build" / "bench"
     subprocess.run([ROOT / "Tests" / "Benchmarks" / "offer" / "build", client], check=True)
     os.sched_setaffinity(0, {CLIENT_CORE})
+    offering = [client / "offer", *(["-tls"] if options.tls else []), *(["-web"] if options.web else [])]
     rounds = []
     print(Row.HEAD)
     for name, factor in [(name, factor) for name in options.only or LOADS for factor in options.times]:
         with tempfile.TemporaryDirectory() as folder:
-            with started(options, pathlib.Path(folder)) as fleet:
-                world = World(fleet)
-                for row in measure(name, factor, world, client / "offer", options):
+            files = authority.issue(pathlib.Path(folder)) if options.tls else None
+            with started(options, pathlib.Path(folder), files) as fleet:
+                world = World(fleet, files and files.authority)
+                for row in measure(name, factor, world, offering, options):
                     rounds.append(row)
                     print(row, flush=True)
                 world.close()
@@ -220,13 +227,16 @@ def main():
     sys.exit(not all(row.holds for row in rows))
 
 
-def started(options, folder):
+def started(options, folder, files):
     """The services on their core, with limits that no load comes to."""
     many = "1000000"
     identity = ["--sign-in-per-hour", many, "--guest-per-hour", many, "--register-per-hour", many]
     # As many threads as cores, which is what a container of one core gets by itself.
-    arguments = {"qr": UNTHROTTLED["qr"], "identity": identity, "*": ["--threads", "1"]}
-    fleet = services.Fleet(options.binaries, folder, arguments=arguments)
+    everybody = ["--threads", "1"]
+    if files:
+        everybody += ["--tls-certificate-file", files.certificate, "--tls-key-file", files.key, "--tls-ca-file", files.authority]
+    arguments = {"qr": UNTHROTTLED["qr"], "identity": identity, "*": list(map(str, everybody))}
+    fleet = services.Fleet(options.binaries, folder, arguments=arguments, tls=bool(files))
     for service in fleet.services.values():
         command = service.command
         service.command = lambda command=command: [

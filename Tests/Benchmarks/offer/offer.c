@@ -1,7 +1,7 @@
-// offer PORT SECONDS RATE PATH < MESSAGES: a client that begins RATE calls a second of PATH over cleartext, however long
-// those before take, each with a deadline of a second from when it was due, after which it is cancelled. With a RATE below
-// zero so many wait for answers at any time instead, as long as they take. The messages are lines of hexadecimal digits, and
-// are sent in turn.
+// offer [-tls] [-web] PORT SECONDS RATE PATH < MESSAGES: a client that begins RATE calls a second of PATH, however long those
+// before take, each with a deadline of a second from when it was due, after which it is cancelled. With a RATE below zero so
+// many wait for answers at any time instead, as long as they take. The messages are lines of hexadecimal digits, and are sent
+// in turn. With -tls the connections are by TLS, whose certificate nobody looks at, and with -web the calls are gRPC-Web's.
 //
 // A call that finds no stream free is never sent. It stands for a person with a connection of their own to which the server
 // does not come: waiting here for somebody else's stream, as calls of one program do, it would be sent when its time is
@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <nghttp2/nghttp2.h>
+#include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,10 @@ static const int64_t deadline = 1000000000;
 
 typedef struct {
   int descriptor, open, isFull;
+  SSL *tls;
+  // Of a gRPC-Web call: the status that its answer has had, of the stream that was answered last.
+  uint32_t webStream;
+  int webStatus;
   uint32_t next;
   nghttp2_hd_inflater *inflater;
   unsigned char in[1 << 16], out[1 << 16];
@@ -41,7 +46,8 @@ typedef struct {
 } Connection;
 
 static Connection connections[CONNECTIONS];
-static int poller, isClosedLoop;
+static int poller, isClosedLoop, isWeb;
+static SSL_CTX *tls;
 static const char *path;
 static struct { unsigned char *bytes; size_t count; } *messages;
 static size_t messageCount, nextMessage;
@@ -69,9 +75,20 @@ static void watch(Connection *it, int isFull) {
   epoll_ctl(poller, EPOLL_CTL_MOD, it->descriptor, &event);
 }
 
+// As read(2) and write(2), by TLS or without.
+static ssize_t transfer(Connection *it, unsigned char *bytes, size_t count, int isWrite) {
+  if (!it->tls) return isWrite ? write(it->descriptor, bytes, count) : read(it->descriptor, bytes, count);
+  size_t done = 0;
+  const int result = isWrite ? SSL_write_ex(it->tls, bytes, count, &done) : SSL_read_ex(it->tls, bytes, count, &done);
+  if (result == 1) return (ssize_t)done;
+  const int why = SSL_get_error(it->tls, result);
+  errno = why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE ? EAGAIN : EPROTO;
+  return -1;
+}
+
 static void flush(Connection *it) {
   while (it->outBegin < it->outCount) {
-    const ssize_t count = write(it->descriptor, it->out + it->outBegin, it->outCount - it->outBegin);
+    const ssize_t count = transfer(it, it->out + it->outBegin, it->outCount - it->outBegin, 1);
     if (count < 0 && errno == EAGAIN) return watch(it, 1);
     if (count <= 0) fail("the server has closed a connection");
     it->outBegin += (size_t)count;
@@ -130,7 +147,8 @@ static void call(Connection *it, int64_t due, int64_t left) {
   snprintf(timeout, sizeof timeout, "%dm", (int)(left / 1000000 / STEP + 1) * STEP);
   const char *fields[][2] = {
       {":method", "POST"}, {":scheme", "http"},     {":path", path},
-      {":authority", "localhost"}, {"te", "trailers"}, {"content-type", "application/grpc"}, {"grpc-timeout", timeout},
+      {":authority", "localhost"}, {"te", "trailers"},
+      {"content-type", isWeb ? "application/grpc-web+proto" : "application/grpc"}, {"grpc-timeout", timeout},
   };
   unsigned char block[512];
   size_t end = 0;
@@ -200,11 +218,25 @@ static int status(Connection *it, const unsigned char *bytes, size_t count) {
   return found;
 }
 
+// The status of a gRPC-Web call stands at the end of its body.
+static void received_web(Connection *it, uint32_t stream, const unsigned char *bytes, size_t count, int isEnd) {
+  const unsigned char *found = memmem(bytes, count, "grpc-status: ", 13);
+  // Its line's end follows.
+  if (found) {
+    it->webStream = stream;
+    it->webStatus = atoi((const char *)found + 13);
+  }
+  if (isEnd) finish(it, stream, it->webStream == stream ? it->webStatus : -1);
+}
+
 static void received(Connection *it, const unsigned char *header) {
   const unsigned char *payload = header + 9;
   const size_t length = (size_t)header[0] << 16 | (size_t)header[1] << 8 | header[2];
   const uint32_t stream = (uint32_t)(header[5] & 127) << 24 | (uint32_t)header[6] << 16 | (uint32_t)header[7] << 8 | header[8];
   switch (header[3]) {
+    case 0:
+      if (isWeb) received_web(it, stream, payload, length, header[4] & 1);
+      break;
     case 1: {
       if (!(header[4] & 4)) fail("a block of fields in pieces");
       const int found = status(it, payload, length);
@@ -226,7 +258,7 @@ static void received(Connection *it, const unsigned char *header) {
 
 static void read_all(Connection *it) {
   for (;;) {
-    const ssize_t count = read(it->descriptor, it->in + it->inCount, sizeof it->in - it->inCount);
+    const ssize_t count = transfer(it, it->in + it->inCount, sizeof it->in - it->inCount, 0);
     if (count < 0 && errno == EAGAIN) return;
     if (count <= 0) fail("the server has closed a connection");
     it->inCount += (size_t)count;
@@ -265,6 +297,10 @@ static void begin(Connection *it, int port) {
   if (bind(it->descriptor, (struct sockaddr *)&own, sizeof own)) fail("an address of the loopback cannot be used");
   if (connect(it->descriptor, (struct sockaddr *)&address, sizeof address)) fail("cannot connect");
   setsockopt(it->descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (tls) {
+    it->tls = SSL_new(tls);
+    if (!it->tls || !SSL_set_fd(it->tls, it->descriptor) || SSL_connect(it->tls) != 1) fail("no connection by TLS");
+  }
   it->next = it->oldest = 1;
   it->due = calloc(STREAMS, sizeof *it->due);
   if (!it->due || nghttp2_hd_inflate_new(&it->inflater)) fail("no memory");
@@ -308,8 +344,20 @@ static Connection *with_room(void) {
   return NULL;
 }
 
+static void use_tls(void) {
+  static const unsigned char protocols[] = "\2h2";
+  tls = SSL_CTX_new(TLS_client_method());
+  if (!tls || SSL_CTX_set_alpn_protos(tls, protocols, sizeof protocols - 1)) fail("no TLS");
+  SSL_CTX_set_mode(tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+}
+
 int main(int count, char **arguments) {
-  if (count != 5) fail("usage: offer PORT SECONDS RATE PATH < MESSAGES");
+  for (; count > 1 && arguments[1][0] == '-'; count--, arguments++) {
+    if (!strcmp(arguments[1], "-tls")) use_tls();
+    else if (!strcmp(arguments[1], "-web")) isWeb = 1;
+    else break;
+  }
+  if (count != 5) fail("usage: offer [-tls] [-web] PORT SECONDS RATE PATH < MESSAGES");
   const double seconds = atof(arguments[2]), rate = atof(arguments[3]);
   isClosedLoop = rate < 0;
   const int64_t waiting = isClosedLoop ? (int64_t)-rate : 0;

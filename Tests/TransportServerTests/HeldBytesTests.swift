@@ -70,6 +70,33 @@ import TransportTestSupport
     }
   }
 
+  @Test("W5: a gRPC-Web call that failed keeps nothing of its request while its answer waits for the peer")
+  func failedWeb() async throws {
+    try await TestServer.run { server in
+      let peer = try await TestPeer.connect(server.address, initialWindow: 1)
+      let (isHeld, becomesHeld) = AsyncStream<Void>.makeStream()
+      let second = Task {
+        for await _ in isHeld {}
+        return Blob([1]).frame
+      }
+      let first = Blob([UInt8](repeating: 1, count: 14_000)).frame
+      let fields = [("content-type", "application/grpc-web")]
+      let answers = (0..<4).map { _ in
+        Task { try await peer.call("/t.T/Echo", first, headers: fields, endStream: false, later: second) }
+      }
+      do {
+        // Whatever fails, nobody waits for what does not come.
+        defer { becomesHeld.finish() }
+        // It is told in steps.
+        try await eventually { server.server.usage.bufferedBytes > 40_000 }
+      }
+      // Their trailers are what still counts.
+      try await eventually { (1..<4_000).contains(server.server.usage.bufferedBytes) }
+      await peer.close()
+      for answer in answers { _ = try? await answer.value }
+    }
+  }
+
   @Test(
     "R50: a message on a stream from before a shortage has room as its source has",
     arguments: [("127.0.0.1", StatusCode.resourceExhausted), ("127.0.0.2", .ok)])

@@ -122,6 +122,24 @@ struct UnprovenAddressTests {
     }
   }
 
+  @Test("R47: a conflict's ticket that the address was good for is void once another has shown it to be theirs")
+  func ticket() async throws {
+    try await with { scene in
+      let guest = try await scene.harness.issueGuest(try TestDevice())
+      func redeem(_ ticket: String) async throws -> IdentityV1.AuthenticateResponse {
+        try await scene.harness.auth.authenticate(
+          IdentityV1.AuthenticateRequest(
+            clientID: "app.test", guestToken: try guest.tokens.orThrow().accessToken, onConflict: .switch,
+            linkTicket: ticket))
+      }
+      let answer = try await scene.harness.signIn(
+        Self.address, password: Self.strangersPassword, guest: guest.tokens)
+      let given = try answer.conflict.orThrow().linkTicket
+      _ = try await register(scene)
+      await expectRefusal(.failedPrecondition, "LINK_TICKET_INVALID") { try await redeem(given) }
+    }
+  }
+
   @Test("R47: a change of address that a stranger began is not finished by the owner's code")
   func unexpiredChange() async throws {
     try await with { scene in

@@ -170,6 +170,10 @@ package final class TLSHandler: ChannelDuplexHandler {
       return
     }
     guard !isClosed, bringsEnough(plaintext.readableBytes, progress, context) else { return }
+    // A read that had no room for more is passed on as one: there may be more in the socket.
+    if !isClient, ciphertext.writableBytes == 0, let full = plaintext.readSlice(length: plaintext.readableBytes) {
+      plaintext = full
+    }
     if plaintext.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(plaintext)) }
     if progress.isClosedByPeer, !isClosed { context.close(promise: nil) }
     if !isClient, session.isHandshakeFinished, !isClosed { tellUnfinished(context) }

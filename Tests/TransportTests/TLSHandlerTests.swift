@@ -42,11 +42,15 @@ struct TLSHandlerTests {
     var waits: [Int] = []
     var records: [Int] = []
     var received = ByteBuffer()
+    /// Whether each read had no room for more.
+    var fullReads: [Bool] = []
     var errors: [TLSError] = []
     var isInactive = false
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-      received.writeImmutableBuffer(unwrapInboundIn(data))
+      let bytes = unwrapInboundIn(data)
+      fullReads.append(bytes.writableBytes == 0)
+      received.writeImmutableBuffer(bytes)
     }
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
       if let event = event as? TLSHandshakeFinished { finished.append(event) }
@@ -233,6 +237,28 @@ struct TLSHandlerTests {
     }
     #expect(server.recorder.received.readableBytes == 2 * 16_384)
     #expect(client.recorder.records.isEmpty)
+  }
+
+  @Test("a read that had no room for more is passed on as one, with all that it brought")
+  func fullRead() throws {
+    let (client, server) = (try makeClient(), try makeServer())
+    try exchange(client, server)
+    server.recorder.fullReads = []
+    for isFull in [false, true, false] {
+      client.channel.write(ByteBuffer(repeating: 7, count: 5000), promise: nil)
+      client.channel.writeAndFlush(ByteBuffer(repeating: 7, count: 20_000), promise: nil)
+      var bytes = try #require(try client.channel.readOutbound(as: ByteBuffer.self))
+      // A slice has no room beside it.
+      if isFull {
+        let slice = bytes.readSlice(length: bytes.readableBytes)
+        bytes = try #require(slice)
+      } else {
+        bytes.reserveCapacity(minimumWritableBytes: 1)
+      }
+      try server.channel.writeInbound(bytes)
+    }
+    #expect(server.recorder.fullReads == [false, true, false])
+    #expect(server.recorder.received.readableBytes == 3 * 25_000)
   }
 
   @Test("what is written before the handshake waits for it")

@@ -48,7 +48,8 @@ enum Limits {
   static let pausesEnded = 32
 
   /// Reads in a row that are as late as the one before them when that took as many bytes as it might: what was sent in a pause,
-  /// and some more. One that is late by itself begins the row anew. With TLS no read is known to be full.
+  /// and some more. One that is late by itself begins the row anew. By TLS reads begin with a kilobyte and double, so that this
+  /// is less there.
   static let fullReads = 3
   /// How long after such a read another one counts as what it left: the connection may be left unread in between.
   static let restOfRead = TimeAmount.milliseconds(500)
@@ -226,6 +227,14 @@ enum Limits {
   static let partOfWait: Int64 = 30
   static let longestPatience = TimeAmount.milliseconds(750)
   static let shortestWait = TimeAmount.milliseconds(25)
+
+  /// The same of what is asked of a page, which most people leave after ten seconds without an answer.
+  static let pagePatience = patience(within: .seconds(10))
+
+  /// How long a call may wait that may take so long.
+  static func patience(within timeLimit: TimeAmount) -> TimeAmount {
+    min(max(.nanoseconds(timeLimit.nanoseconds / partOfWait), shortestWait), longestPatience)
+  }
 
   /// How many times longer something waits, of a source that has far less waiting than another, until it is refused. It has to
   /// wait for the turns of some hundred sources with much, which may take longer than a call's patience and not much longer.

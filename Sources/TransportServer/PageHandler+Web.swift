@@ -2,7 +2,7 @@ internal import GRPC
 internal import NIOCore
 internal import NIOHTTP1
 
-/// The gRPC-Web calls of a connection over HTTP/1.1.
+/// The gRPC-Web calls of a connection over HTTP/1.1, and whose its requests are.
 extension PageHandler: WebCallSink {
   /// Whether a call has all of its request, so that what comes is behind it.
   var isCallAnswered: Bool { web != nil && !isReceiving }
@@ -30,6 +30,16 @@ extension PageHandler: WebCallSink {
     return true
   }
 
+  /// Whose request it is, which all that is done here is for until the next one.
+  func client(of request: HTTPRequestHead) -> Peer {
+    let client = peer.client(of: { request.headers[$0] }, environment.configuration.proxies)
+    account = peer.account(of: client, environment.budget)
+    if peer.proxy != nil {
+      executor.source = account === peer.account ? .connection(ObjectIdentifier(executor)) : .address(account.source)
+    }
+    return client
+  }
+
   /// What speaks of the connection and not of the call (RFC 9110 §7.6.1).
   private static func isOfConnection(_ name: String) -> Bool {
     switch name {
@@ -51,6 +61,14 @@ extension PageHandler: WebCallSink {
   func webCallKeepsLittle(_ call: WebCall) { reportBuffered() }
 
   func webCallReturned(_ call: WebCall) {}
+
+  func webCall(_ call: WebCall, isLateAfter patience: TimeAmount) -> Bool { isLate(after: patience) }
+
+  /// Whether what comes now has waited for longer than that for others, or will.
+  func isLate(after patience: TimeAmount) -> Bool {
+    let turn = executor.turns.wait(of: executor.source)
+    return environment.budget.lateness(own: lateness, refused: .zero, turn: turn, of: account) > patience
+  }
 
   func webCall(_ call: WebCall, sends body: ByteBuffer) {
     guard let web, web.call === call else { return }

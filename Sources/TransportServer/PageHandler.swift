@@ -17,7 +17,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
 
   let environment: ServerEnvironment
   let executor: EventLoopTaskExecutor
-  private let peer: ConnectionPeer
+  let peer: ConnectionPeer
   let writer: PageAnswerWriter
   /// From one piece of a read, whose size the pacer bounds.
   private var waiting = CircularBuffer<Event>()
@@ -27,8 +27,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   /// Bytes that the parser has had and said nothing of yet.
   private var unparsed = 0
   /// Bytes of the request being received or answered: of its head, and of its body.
-  private var heldHead = 0
-  private var heldBody = 0
+  private var (heldHead, heldBody) = (0, 0)
   /// The answer to a request whose body is not taken.
   private var refusal: PageResponse?
   var web: (call: WebCall, head: HTTPRequestHead)?
@@ -37,6 +36,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   var account: SourceAccount
   /// Bytes that were read and wait until they may be passed on, and those of a TLS record that has not ended.
   private var (waitingBytes, recordBytes) = (0, 0)
+  /// How long what is being received has waited for others.
+  var lateness = TimeAmount.zero
   /// What the server's budget was last told that this connection holds.
   private var reportedBytes = 0
   /// A request has begun to come, and not ended.
@@ -47,7 +48,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   /// The answer under way is the last one.
   private var isDraining = false
   private var timer: LoopTimer?
-  /// Ends the connection when a drain has lasted long enough, whatever it does.
+  /// Ends the connection when a drain has lasted long enough.
   private var drainTimer: LoopTimer?
   /// The connection was asked to give something up, and has not looked yet.
   private var isAsked = false
@@ -62,32 +63,6 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     self.peer = peer
     account = peer.account
     writer = PageAnswerWriter(executor, stallTimeout: environment.configuration.stalledWriteTimeout)
-  }
-
-  /// Adds the HTTP/1.1 codec and a page handler at the end of a pipeline.
-  ///
-  /// Of NIO's helpers only the codec: its others trap when an answer is written out of order, and a peer has ways to
-  /// end a connection in the midst of one.
-  static func addHandlers(
-    to pipeline: ChannelPipeline.SynchronousOperations,
-    environment: ServerEnvironment,
-    executor: EventLoopTaskExecutor,
-    peer: ConnectionPeer
-  ) throws {
-    let pages = PageHandler(environment: environment, executor: executor, peer: peer)
-    try pipeline.addHandler(RequestPacer(pages))
-    var bounds = NIOHTTPDecoderLimitConfiguration()
-    bounds.maxHeaderFieldSize = Limits.pageHeaderBytes
-    bounds.maxHeaderListSize = Limits.pageHeaderBytes
-    bounds.maxHeaderFieldCount = Limits.pageHeaderFields
-    try pipeline.configureHTTPServerPipeline(
-      withPipeliningAssistance: false,
-      withErrorHandling: false,
-      withOutboundHeaderValidation: true,
-      withEncoderConfiguration: .init(),
-      withDecoderLimitConfiguration: bounds
-    )
-    try pipeline.addHandler(pages)
   }
 
   func handlerAdded(context: ChannelHandlerContext) {
@@ -231,8 +206,11 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     timer?.cancel()
     if let web { return web.call.receivedEnd() }
     guard let head else { return }
-    self.head = nil
-    answer(head)
+    // A page that is only read costs what refusing it does.
+    guard refusal == nil, head.method == .POST, isLate(after: Limits.pagePatience) else { return answer(head) }
+    body = []
+    environment.budget.callRefused()
+    send(environment.latePage(head.headers.first(name: "origin")), to: head)
   }
 
   /// Answers a request whose body is not waited for, and ends the connection: where the next one begins is in doubt.
@@ -406,19 +384,11 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     reportBuffered()
   }
 
-  func client(of request: HTTPRequestHead) -> Peer {
-    let client = peer.client(of: { request.headers[$0] }, environment.configuration.proxies)
-    account = peer.account(of: client, environment.budget)
-    // One request at a time, so that all that is done is its client's.
-    if peer.proxy != nil {
-      executor.source = account === peer.account ? .connection(ObjectIdentifier(executor)) : .address(account.source)
-    }
-    return client
-  }
-
   /// Sources hold more than their share, and this connection may have some of it.
   private func giveUp(_ shed: ServerShed) {
-    if reportedBytes > 0, let excess = shed.bytes(of: peer.account), excess.take(reportedBytes) { return close() }
+    if reportedBytes > 0, let excess = shed.bytes(of: peer.account), excess.take(reportedBytes) {
+      return close()
+    }
     guard let account = web?.call.waitingAccount ?? share.account, let excess = shed.calls(of: account), excess.take()
     else { return }
     if let web { web.call.end(environment.budget.refusal()) } else { close() }
@@ -436,6 +406,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   func sendEnd(isKeptAlive: Bool) {
     guard exchange.maySendBody else { return }
     lastAnswer = .now()
+    head = nil
     (heldHead, heldBody) = (0, 0)
     if isKeptAlive {
       startTimer(Limits.pageIdleTimeout)

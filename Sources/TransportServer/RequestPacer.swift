@@ -13,17 +13,20 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
   typealias OutboundOut = ByteBuffer
 
   private let pages: PageHandler
-  private var turns: LoopTurns { pages.executor.turns }
+  private var executor: EventLoopTaskExecutor { pages.executor }
+  private var turns: LoopTurns { executor.turns }
   private var context: ChannelHandlerContext?
   private var rest = ByteBuffer()
   private var isTurnComing = false
+  /// The work for others that was done when the wait for a turn began.
+  private var waitBegin = TimeAmount.zero
   private var isPassing = false
   private var isReadHeld = false
   /// The peer has ended its side; whoever is behind learns it after the bytes. A call that is answered learns it at once: it
   /// has no reader, and nothing behind it will be answered.
   private var isInputClosed = false
 
-  var source: TurnSource { pages.executor.source }
+  var source: TurnSource { executor.source }
   var isBegun: Bool { false }
 
   init(_ pages: PageHandler) {
@@ -48,7 +51,10 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
       return pages.keepsWaiting(rest.readableBytes)
     }
     rest = turns.readBuffers.keep(bytes)
-    passOn(until: turns.end(ofTurnFrom: turns.eventLoop.now))
+    let start = turns.eventLoop.now
+    pages.lateness = .zero
+    passOn(until: turns.end(ofTurnFrom: start))
+    executor.worked(from: start, until: turns.eventLoop.now)
     waitForTurn()
   }
 
@@ -67,8 +73,12 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
   func takeTurn(until end: NIODeadline) -> Bool {
     isTurnComing = false
     guard let context else { return false }
+    let start = turns.eventLoop.now
+    // The turn in which the wait began may not be counted as its own before it ends.
+    pages.lateness = max(executor.othersWork - waitBegin, .zero)
     passOn(until: end)
     context.fireChannelReadComplete()
+    executor.worked(from: start, until: turns.eventLoop.now)
     guard rest.readableBytes == 0 else {
       isTurnComing = pages.isFree
       return isTurnComing
@@ -110,6 +120,8 @@ final class RequestPacer: ChannelDuplexHandler, TurnTaker, @unchecked Sendable {
   private func waitForTurn() {
     guard rest.readableBytes > 0, pages.isFree, !isTurnComing, !isPassing else { return }
     isTurnComing = true
+    // What waited for an answer to what came before it waited for itself.
+    waitBegin = executor.othersWork
     turns.wait(self)
   }
 }

@@ -216,6 +216,20 @@ package final class ServerBudget: Sendable {
     return (level, larger.prefix(Limits.shedSources).map { ServerShed.Excess($0.account, $0.held - level) })
   }
 
+  /// How late what a source sent counts as. Others' wait for turns is not held against whose source has little of what waits, and
+  /// its own less than others'.
+  ///
+  /// - Parameters:
+  ///   - own: how long it has waited for others.
+  ///   - refused: how much of that because calls were refused, which stays late.
+  ///   - turn: how long the source waits for a turn now.
+  func lateness(own: TimeAmount, refused: TimeAmount, turn: TimeAmount, of account: SourceAccount) -> TimeAmount {
+    let wait = max(own, turn)
+    guard wait > Limits.shortestWait else { return own }
+    guard hasLittle(account) else { return wait }
+    return own > Limits.longestWait ? own : max(refused, .nanoseconds(own.nanoseconds / Limits.patienceOfLittle))
+  }
+
   /// What a call is told for which there is no room. The wait is spread, so that those who were refused together do
   /// not come back together.
   func refusal() -> RPCError {
@@ -225,9 +239,12 @@ package final class ServerBudget: Sendable {
 
   /// What calls are told that came while there was too much to do: some errors with different waits.
   static var refusals: [RPCError] {
-    stride(from: 500, through: 1500, by: 125).map { wait in
-      refusal("the server has more to do than it can do in time", .milliseconds(wait))
-    }
+    stride(from: 500, through: 1500, by: 125).map { refusalOfLate(after: .milliseconds($0)) }
+  }
+
+  /// What one of them is told.
+  static func refusalOfLate(after wait: Duration = .milliseconds(Int.random(in: 500...1500))) -> RPCError {
+    refusal("the server has more to do than it can do in time", wait)
   }
 
   private static func refusal(_ message: String, _ wait: Duration) -> RPCError {

@@ -7,12 +7,12 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
   func session(_ session: HTTP2ServerSession, received block: HTTP2RequestBlock) {
     let request = ServerRequest(block, environment, peer)
     block.meaning = request
+    block.patience = request.patience(within: environment.configuration)
     if let timeLimit = request.refusable(within: environment.configuration) {
-      block.patience = min(
-        max(.nanoseconds(timeLimit.nanoseconds / Limits.partOfWait), Limits.shortestWait), Limits.longestPatience)
       // Whose time is nearly over is one for the timers of calls.
       shortestDirectLimit = min(shortestDirectLimit, max(timeLimit, Limits.shortestWait), Limits.messageTimeout)
     }
+    if block.patience != nil { shortestDirectLimit = min(shortestDirectLimit, Limits.messageTimeout) }
     guard let direct = request.direct else { return }
     block.allowsDirectAnswer = true
     shortestDirectLimit = min(shortestDirectLimit, direct.timeLimit)
@@ -63,14 +63,20 @@ extension ServerConnection: HTTP2ServerSessionDelegate {
   private func isRefused(_ stream: HTTP2Stream, _ block: HTTP2RequestBlock, _ session: HTTP2ServerSession) -> Bool {
     guard session.isTooLate(block) else { return false }
     environment.budget.callRefused()
-    if let meaning = block.meaning {
-      // Only `session(_:received:)` sets it.
-      let request = unsafe unsafeDowncast(meaning, to: ServerRequest.self)
-      let patience = block.patience ?? .zero
-      let isLate = session.lateness > patience || isShared && request.gate?.isShut(to: request.account.source) != true
-      refusedCalls.add(request, isLate ? .late(patience) : .shut(request.gate, of: request.account.source), environment)
+    guard let meaning = block.meaning else {
+      session.turnAway(stream)
+      return true
     }
-    session.turnAway(stream)
+    // Only `session(_:received:)` sets it.
+    let request = unsafe unsafeDowncast(meaning, to: ServerRequest.self)
+    let patience = block.patience ?? .zero
+    let isLate = session.lateness > patience || isShared && request.gate?.isShut(to: request.account.source) != true
+    refusedCalls.add(request, isLate ? .late(patience) : .shut(request.gate, of: request.account.source), environment)
+    if let (head, body) = request.ownRefusal(environment) {
+      session.turnAway(stream, head, body)
+    } else {
+      session.turnAway(stream)
+    }
     return true
   }
 

@@ -374,28 +374,20 @@ final class ServerConnection: ChannelDuplexHandler, @unchecked Sendable {
     eventLoop.now < (isLate && !isServed ? executor.turnEnd + Limits.turn : executor.turnEnd)
   }
 
-  /// Whether this pass served more than a few of the calls that it brought. What is late is not refused in any case: pages are
-  /// served, and calls whose callers wait for long.
+  /// Whether this pass served more than a few of the calls that it brought. What is late is not refused in any case: not what
+  /// callers wait long for, no page that is only read, and no health check.
   private var isServed: Bool { refusedCalls.inPass <= Limits.refusedForEachServed * served }
 
   /// How long what the peer sends, or what came of it, has waited for others, or will wait: where there is too much to do
-  /// all wait for the turns of those before them. Others' wait is not held against whose source has little of what waits, and
-  /// its own less than others'.
+  /// all wait for the turns of those before them.
   private func measureLateness(_ session: HTTP2ServerSession) {
     let own = max(waitForOthers.length(executor.othersWork), executor.waited, readLate.any)
     isLate = own > Limits.shortestWait
     ownLateness = own
     // Where many share it, each call is looked at by itself.
     guard !isShared else { return }
-    session.lateness = own
-    let wait = max(own, executor.turns.wait(of: source))
-    guard wait > Limits.shortestWait else { return }
-    if !environment.budget.hasLittle(peer.account) {
-      session.lateness = wait
-    } else if own <= Limits.longestWait {
-      // What piled up while its calls were refused stays late.
-      session.lateness = max(readLate.any, .nanoseconds(own.nanoseconds / Limits.patienceOfLittle))
-    }
+    session.lateness = environment.budget.lateness(
+      own: own, refused: readLate.any, turn: executor.turns.wait(of: source), of: peer.account)
   }
 
   func sessionIsOverrun(_ session: HTTP2ServerSession) {

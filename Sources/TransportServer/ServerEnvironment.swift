@@ -79,6 +79,17 @@ final class ServerEnvironment: Sendable {
   }
 }
 
+extension ServerEnvironment {
+  /// What is told to who asks something of a page when there is too much to do.
+  func latePage(_ origin: String?) -> PageResponse {
+    var response = PageResponse(status: 503, text: "the server has more to do than it can do in time\n")
+    // Who were refused together do not all come back together.
+    response.headers.append(("retry-after", Bool.random() ? "1" : "2"))
+    response.headers += pages.cors.fields(origin: origin)
+    return response
+  }
+}
+
 extension PageResponse {
   /// What a request for a page is told for which there is no room.
   static var noRoom: PageResponse {

@@ -123,6 +123,9 @@ extension ServerStream: WebCallSink {
 
   func webCallKeepsLittle(_ call: WebCall) { letGo() }
 
+  /// The session has turned those away.
+  func webCall(_ call: WebCall, isLateAfter patience: TimeAmount) -> Bool { false }
+
   func webCallReturned(_ call: WebCall) {
     recycleIfOver()
   }

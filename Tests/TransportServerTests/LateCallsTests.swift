@@ -26,7 +26,7 @@ struct LateCallsTests {
     let executor: EventLoopTaskExecutor
     let environment: ServerEnvironment
     let connection: ServerConnection
-    private var nextStream: UInt8 = 1
+    private var nextStream: UInt32 = 1
     private let readCounter = ReadCounter()
 
     final class Log: @unchecked Sendable {
@@ -35,6 +35,7 @@ struct LateCallsTests {
       var holders: [NetworkAddress?] = []
       var refused: [String: Int] = [:]
       var finished = 0
+      var pagesMade = 0
       /// Called by a handler that has waited, before it is done.
       var yielded: () -> Void = {}
     }
@@ -77,11 +78,15 @@ struct LateCallsTests {
         CallPlace.current?.gate?.shut(while: backlog)
         return request
       }
+      let made: Page.Handler = { _ in
+        log.pagesMade += 1
+        return PageResponse(text: "here")
+      }
       environment = ServerEnvironment(
         configuration: RPCServer.Configuration(host: "127.0.0.1", port: 0),
         router: Router([route("Call"), route("Other"), yielding, shutting, route("Health").essential()]),
         interceptors: [Witness(log: log)],
-        pages: PageTable([]),
+        pages: PageTable([.health, Page("GET", "/page", made), Page("POST", "/page", made)]),
         statusDetailsEncoder: { error in error.details.reason.map { Array($0.utf8) } },
         logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
       )
@@ -106,8 +111,9 @@ struct LateCallsTests {
       _ = try? channel.finish(acceptAlreadyClosed: true)
     }
 
-    private func frame(_ type: UInt8, flags: UInt8 = 0, stream: UInt8 = 0, _ payload: [UInt8] = []) -> [UInt8] {
-      [0, UInt8(payload.count >> 8), UInt8(payload.count & 0xff), type, flags, 0, 0, 0, stream] + payload
+    private func frame(_ type: UInt8, flags: UInt8 = 0, stream: UInt32 = 0, _ payload: [UInt8] = []) -> [UInt8] {
+      [0, UInt8(payload.count >> 8), UInt8(payload.count & 0xff), type, flags]
+        + [0, 0, UInt8(stream >> 8), UInt8(stream & 0xff)] + payload
     }
 
     func receive(_ bytes: [UInt8]) throws {
@@ -115,22 +121,62 @@ struct LateCallsTests {
       channel.embeddedEventLoop.run()
     }
 
-    /// The frames of a call whose message is `number`.
-    func call(
-      _ number: UInt8, _ path: String = "/t.T/Call", timeout: String? = nil, inPieces: Bool = false,
-      client: String? = nil
-    ) -> [UInt8] {
-      var fields = [
-        (":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "x"), ("te", "trailers"),
-        ("content-type", "application/grpc"),
-      ]
-      if let timeout { fields.append(("grpc-timeout", timeout)) }
-      if let client { fields.append(("x-forwarded-for", client)) }
-      // RFC 7541 §6.2.2: literals that leave the table alone.
+    /// RFC 7541 §6.2.2: literals that leave the table alone.
+    private static func block(_ fields: [(String, String)]) -> [UInt8] {
       var block: [UInt8] = []
       for (name, value) in fields {
         block += [0, UInt8(name.utf8.count)] + Array(name.utf8) + [UInt8(value.utf8.count)] + Array(value.utf8)
       }
+      return block
+    }
+
+    /// That of the request that was made last.
+    var lastStream: UInt32 { nextStream - 2 }
+
+    func settings(_ entries: [UInt8]) -> [UInt8] { frame(4, entries) }
+    func reset(_ stream: UInt32) -> [UInt8] { frame(3, stream: stream, [0, 0, 0, 8]) }
+
+    func data(_ count: Int, of stream: UInt32) -> [UInt8] {
+      frame(0, stream: stream, [UInt8](repeating: 0, count: count))
+    }
+
+    /// All that was answered since this was last asked for.
+    func answers() throws -> ByteBuffer {
+      var answers = ByteBuffer()
+      while var bytes = try channel.readOutbound(as: ByteBuffer.self) { answers.writeBuffer(&bytes) }
+      return answers
+    }
+
+    /// A request without a body.
+    func page(_ method: String, _ path: String) -> [UInt8] {
+      defer { nextStream += 2 }
+      let fields = [(":method", method), (":scheme", "http"), (":path", path), (":authority", "x")]
+      return frame(1, flags: 5, stream: nextStream, Self.block(fields))
+    }
+
+    /// Types of the frames of streams, in order, and which of them end one.
+    func frames(_ bytes: ByteBuffer) -> [(type: UInt8, isEnd: Bool)] {
+      var bytes = bytes
+      var frames: [(type: UInt8, isEnd: Bool)] = []
+      while let head = bytes.readBytes(length: 9) {
+        _ = bytes.readBytes(length: Int(head[0]) << 16 | Int(head[1]) << 8 | Int(head[2]))
+        if head[8] != 0 { frames.append((head[3], head[4] & 1 == 1)) }
+      }
+      return frames
+    }
+
+    /// The frames of a call whose message is `number`.
+    func call(
+      _ number: UInt8, _ path: String = "/t.T/Call", timeout: String? = nil, inPieces: Bool = false,
+      client: String? = nil, contentType: String = "application/grpc"
+    ) -> [UInt8] {
+      var fields = [
+        (":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "x"), ("te", "trailers"),
+        ("content-type", contentType),
+      ]
+      if let timeout { fields.append(("grpc-timeout", timeout)) }
+      if let client { fields.append(("x-forwarded-for", client)) }
+      let block = Self.block(fields)
       defer { nextStream += 2 }
       let head = frame(1, flags: 4, stream: nextStream, block)
       let body = Blob([number]).frame
@@ -180,6 +226,7 @@ struct LateCallsTests {
     /// What interceptors heard of calls that were refused, by path, and of calls that they saw.
     var refused: [String: Int] { log.refused }
     var finished: Int { log.finished }
+    var pagesMade: Int { log.pagesMade }
 
     func whenYielded(_ work: @escaping () -> Void) { log.yielded = work }
   }
@@ -204,6 +251,97 @@ struct LateCallsTests {
       // What comes next waits for nobody.
       try harness.receive(harness.call(3))
       #expect(harness.handledNumbers.last == 3)
+    }
+  }
+
+  @Test("A gRPC-Web call that has waited for too long is refused as well, and told so", arguments: [false, true])
+  func lateWeb(inPieces: Bool) throws {
+    for isLate in [false, true] {
+      let harness = try Harness()
+      let web = "application/grpc-web+proto"
+      harness.workForOthers(Limits.promptWork)
+      try harness.receive(
+        harness.filler() + harness.call(1, timeout: "3S", inPieces: inPieces, contentType: web)
+          + harness.call(2, "/t.T/Health", timeout: "3S", contentType: web))
+      harness.workForOthers(isLate ? .milliseconds(101) : .milliseconds(100))
+      harness.letTurnsPass()
+      #expect(harness.handledNumbers == (isLate ? [2] : [1, 2]))
+      #expect(harness.environment.budget.usage.refusedCalls == (isLate ? 1 : 0))
+      var answer = ""
+      while let bytes = try harness.channel.readOutbound(as: ByteBuffer.self) {
+        answer += String(decoding: bytes.readableBytesView, as: UTF8.self)
+      }
+      #expect(answer.contains("grpc-status: 8\r\ngrpc-message: the server has more to do") == isLate)
+      #expect(answer.contains("grpc-status: 0"))
+      try harness.receive(harness.call(3, timeout: "3S", contentType: web))
+      #expect(harness.handledNumbers.last == 3)
+    }
+  }
+
+  @Test(
+    "What is asked of a page is refused as well that waited for longer than people wait, and pages that are only read are not",
+    arguments: [false, true])
+  func latePage(inPieces: Bool) throws {
+    for isLate in [false, true] {
+      let harness = try Harness()
+      _ = try harness.answers()
+      harness.workForOthers(Limits.promptWork)
+      let form = harness.call(1, "/page", inPieces: inPieces, contentType: "application/json")
+      try harness.receive(harness.filler() + form + harness.page("GET", "/page"))
+      harness.workForOthers(isLate ? Limits.pagePatience + .nanoseconds(1) : Limits.pagePatience)
+      harness.letTurnsPass()
+      let answer = try harness.answers()
+      // What is no shorter by Huffman's code stands as it is.
+      let text = String(decoding: answer.readableBytesView, as: UTF8.self)
+      #expect(text.contains("503") == isLate && text.contains("more to do") == isLate && text.contains("here"))
+      #expect(harness.frames(answer).filter(\.isEnd).map(\.type) == [0, 0])
+      #expect(harness.pagesMade == (isLate ? 1 : 2) && harness.refused.isEmpty)
+      #expect(harness.environment.budget.usage.refusedCalls == (isLate ? 1 : 0))
+    }
+  }
+
+  @Test("What is sent behind a refusal that waits for a window is no memory, nor a shared connection's fault")
+  func behindRefusal() throws {
+    for proxy in [nil, NetworkAddress("192.0.2.1")] {
+      let harness = try Harness(proxy: proxy)
+      // SETTINGS_INITIAL_WINDOW_SIZE 0.
+      try harness.receive(harness.settings([0, 4, 0, 0, 0, 0]))
+      let types = ["application/grpc-web+proto", "application/json"]
+      for round in 0..<400 {
+        let others = [Other(), Other()]
+        harness.turns.wait(others[0])
+        harness.workForOthers(Limits.longestWait + .milliseconds(1))
+        harness.turns.wait(others[1])
+        let call = harness.call(
+          1, types[round % 2] == types[0] ? "/t.T/Call" : "/page", timeout: "500m", inPieces: true,
+          contentType: types[round % 2])
+        let (stream, end) = (harness.lastStream, call.count - 9 - 3)
+        try harness.receive(call.prefix(end) + (round < 4 ? [] : harness.reset(stream)))
+        harness.letTurnsPass()
+        guard round < 4 else { continue }
+        for _ in 0..<3 { try harness.receive(harness.data(16_000, of: stream)) }
+        harness.letTurnsPass()
+        #expect(harness.environment.budget.usage.bufferedBytes < 2_000)
+        #expect(harness.connection.session?.openStreams == round + 1)
+      }
+      #expect(harness.handledNumbers == [] && harness.pagesMade == 0)
+      #expect(harness.environment.budget.usage.refusedCalls == 400 && harness.channel.isActive)
+      // Forty seconds were too long for a window to stay closed.
+      #expect(harness.connection.session?.openStreams == 0 && harness.environment.budget.usage.bufferedBytes == 0)
+    }
+  }
+
+  @Test("A gRPC-Web call that just came is refused while others have waited for their turns for longer than it may")
+  func webBehindOthers() throws {
+    for isLate in [false, true] {
+      let harness = try Harness()
+      let others = [Other(), Other()]
+      harness.turns.wait(others[0])
+      harness.workForOthers(isLate ? .milliseconds(25) + .nanoseconds(1) : .milliseconds(25))
+      harness.turns.wait(others[1])
+      try harness.receive(harness.call(1, timeout: "500m", contentType: "application/grpc-web+proto"))
+      harness.letTurnsPass()
+      #expect(harness.handledNumbers == (isLate ? [] : [1]))
     }
   }
 

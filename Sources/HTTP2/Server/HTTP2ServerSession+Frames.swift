@@ -220,6 +220,10 @@ extension HTTP2ServerSession {
       endWait(stream)
       if isEnd ? unsafe answersDirectly(stream, data) : isRefused(stream) { return grantConnection(payload.count) }
       decide(stream)
+    } else if stream.handler == nil {
+      // It was turned away, and nobody reads it. Its window is not granted again.
+      grantConnection(payload.count)
+      return isEnd ? receivedEnd(stream) : ()
     }
     if payload.count > count {
       // RFC 9113 §6.1: padding counts against the windows, and nobody reads it.

@@ -68,6 +68,14 @@ extension HTTP2ServerSession {
     }
   }
 
+  /// The same with an answer that is not the common one, of which the body waits for the peer's windows.
+  package func turnAway(_ stream: HTTP2Stream, _ head: HTTP2FieldList, _ body: ByteBuffer) {
+    respond(stream, head)
+    // A copy: its memory is used again for the next one.
+    write(stream) { $0.writeImmutableBuffer(body) }
+    finish(stream)
+  }
+
   /// Has `handler` answer a request within `session(_:answersDirectly:_:_:)`.
   package func adopt(_ stream: HTTP2Stream, _ handler: any HTTP2StreamHandler) {
     stream.block = nil

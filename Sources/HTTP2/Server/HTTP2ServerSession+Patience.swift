@@ -31,8 +31,8 @@ extension HTTP2ServerSession {
   /// Counts a reset of the peer's, if it is one of a request whose work it has not waited for. False: too many.
   func mayReset(_ stream: HTTP2Stream) -> Bool {
     // An answer that this read has begun is none that the peer has seen.
-    // One that was answered directly was no more work than one that waits for its answer.
-    let isAnswered = stream.hasAnswered && (stream.opened < now || stream.isRemoteEnded && stream.handler == nil)
+    // One that was answered directly, or turned away, was no more work than one that waits for its answer.
+    let isAnswered = stream.hasAnswered && (stream.opened < now || stream.handler == nil)
     if isAnswered || now - stream.opened >= Limits.oldStream { return true }
     if limits.isShared, delegate?.session(self, countsReset: stream) == true { return true }
     if peerResets.spend(now: now) { return true }

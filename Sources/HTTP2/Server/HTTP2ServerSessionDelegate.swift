@@ -15,7 +15,8 @@ package protocol HTTP2ServerSessionDelegate: AnyObject {
   /// A header block that the session has not seen before, or not lately: the place to make something of it.
   func session(_ session: HTTP2ServerSession, received block: HTTP2RequestBlock)
 
-  /// A short request is whole, and its block allows an answer within this call.
+  /// A short request is whole, and its block allows an answer within this call, or it came too late by
+  /// ``HTTP2RequestBlock/patience``.
   ///
   /// True when `answer` or `turnAway` was called for the stream, or `adopt` and a handler's answer; false to have the
   /// stream opened like any other, with nothing done yet.

@@ -28,8 +28,8 @@ struct RefusedCalls {
 
   mutating func report(to environment: ServerEnvironment) {
     guard count > 0 else { return }
-    if let request, case .call(let route, _) = request.verdict {
-      environment.interceptors.didRefuse(count, of: route.method, status: .resourceExhausted)
+    if let method = request?.call?.route.method {
+      environment.interceptors.didRefuse(count, of: method, status: .resourceExhausted)
     }
     count = 0
     request = nil

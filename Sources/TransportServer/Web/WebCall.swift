@@ -16,12 +16,8 @@ final class WebCall: CallCarrier, @unchecked Sendable {
     let account: SourceAccount
   }
 
-  /// The flag of the frame that holds the trailers.
-  private static let trailersFlag: UInt8 = 0x80
-
   private let place: Place
-  private let format: WebFormat
-  private let origin: String?
+  private let answer: WebAnswer
   private let runner: CallRunner
   private weak var sink: (any WebCallSink)?
   private var base64 = Base64Body()
@@ -29,17 +25,18 @@ final class WebCall: CallCarrier, @unchecked Sendable {
   private(set) var heldBytes = 0
   private var hasAnswered = false
   private var timer: LoopTimer?
+  /// What was asked for, if it came too late and its end is still to come.
+  private var refused: RPCMethod?
   /// Where the frames that were sent end in the body, and how long they are for the outbox.
   private var unwritten = CircularBuffer<(end: Int, bytes: Int)>()
   private var sentBytes = 0
   private var writtenBytes = 0
 
   init(_ format: WebFormat, _ head: RequestHead, _ place: Place, sink: any WebCallSink) {
-    self.format = format
     self.place = place
     self.sink = sink
     runner = CallRunner(environment: place.environment, executor: place.executor)
-    origin = head.fields.first("origin")
+    answer = WebAnswer(format: format, origin: head.fields.first("origin"), environment: place.environment)
   }
 
   var now: NIODeadline { place.executor.eventLoop.now }
@@ -61,6 +58,13 @@ final class WebCall: CallCarrier, @unchecked Sendable {
         let error = RPCError(.unimplemented, "gRPC-Web has no streams of requests: use gRPC over HTTP/2")
         return runner.refuse(error, carriedBy: self)
       }
+      if let limit = route.refusable(timeout, within: place.environment.configuration),
+        sink?.webCall(self, isLateAfter: Limits.patience(within: limit)) == true
+      {
+        // Over HTTP/1.1 an answer to half a request ends the connection, and the next one costs more than the call.
+        refused = route.method
+        return
+      }
       let request = CallRunner.Request(
         head: head, route: route, timeout: timeout, peer: place.peer, account: place.account,
         gate: place.environment.gate(of: route.method))
@@ -77,7 +81,7 @@ final class WebCall: CallCarrier, @unchecked Sendable {
   func receive(_ bytes: UnsafeRawBufferPointer) {
     guard runner.isTakingBytes else { return }
     heldBytes += bytes.count
-    switch format {
+    switch answer.format {
     // The pointers are read before `receive` returns.
     case .binary: _ = unsafe runner.receive(bytes)
     case .text:
@@ -88,6 +92,10 @@ final class WebCall: CallCarrier, @unchecked Sendable {
 
   /// The body is complete.
   func receivedEnd() {
+    guard refused == nil else {
+      place.environment.budget.callRefused()
+      return end(ServerBudget.refusalOfLate())
+    }
     guard base64.isComplete else { return runner.end(Self.notBase64) }
     runner.receivedEnd()
   }
@@ -95,7 +103,12 @@ final class WebCall: CallCarrier, @unchecked Sendable {
   private static let notBase64 = RPCError(.internal, "the request body is not base64")
 
   /// Ends the call from outside: the deadline passed, or the client is gone.
-  func end(_ error: RPCError) { runner.end(error) }
+  func end(_ error: RPCError) {
+    guard let method = refused else { return runner.end(error) }
+    refused = nil
+    place.environment.interceptors.didRefuse(1, of: method, status: error.code)
+    runner.refuse(error, carriedBy: self)
+  }
 
   // MARK: Of the carrier
 
@@ -144,23 +157,14 @@ final class WebCall: CallCarrier, @unchecked Sendable {
   private func sendHead() {
     guard !hasAnswered else { return }
     hasAnswered = true
-    var headers: [(name: String, value: String)] = [("content-type", format.contentType)]
-    if runner.call.context?.settledCoding == .gzip { headers.append(("grpc-encoding", "gzip")) }
-    let metadata = runner.call.context?.initialMetadata.carriedFields ?? []
-    for field in metadata { headers.append((field.name, String(decoding: field.value, as: UTF8.self))) }
-    headers += place.environment.pages.cors.fields(origin: origin, exposing: metadata.map(\.name))
-    sink?.webCall(self, answers: headers)
+    let context = runner.call.context
+    let metadata = context?.initialMetadata.carriedFields ?? []
+    sink?.webCall(self, answers: answer.head(metadata, isCompressed: context?.settledCoding == .gzip))
   }
 
   /// - Parameter count: the bytes that the outbox hears of when they have left.
   private func send(_ bytes: ByteBuffer, ofOutbox count: Int = 0) {
-    let body: ByteBuffer
-    switch format {
-    case .binary: body = bytes
-    case .text:
-      let letters = BinaryMetadata.encode(Array(bytes.readableBytesView))
-      body = ByteBuffer(bytes: letters + [UInt8](repeating: UInt8(ascii: "="), count: -letters.count & 3))
-    }
+    let body = answer.body(bytes)
     sentBytes += body.readableBytes
     // They may have left by the time that the call below returns.
     if count > 0 { unwritten.append((end: sentBytes, bytes: count)) }
@@ -175,34 +179,7 @@ final class WebCall: CallCarrier, @unchecked Sendable {
     }
     sendHead()
     if failure == nil, call.answer.readableBytes > 0 { send(call.answer) }
-    send(trailers(failure))
+    send(answer.trailers(failure, runner.call.context?.trailingMetadata.carriedFields ?? []))
     sink?.webCallEnded(self)
-  }
-
-  /// The last frame: what HTTP/2 would send as trailers, written as HTTP/1.1 writes fields.
-  private func trailers(_ failure: RPCError?) -> ByteBuffer {
-    var fields: [(name: String, value: [UInt8])] = [
-      ("grpc-status", Array(String((failure?.code ?? .ok).rawValue).utf8))
-    ]
-    if let failure {
-      if !failure.message.isEmpty { fields.append(("grpc-message", PercentEncoding.encode(failure.message))) }
-      if let details = place.environment.statusDetailsEncoder(failure) {
-        fields.append(("grpc-status-details-bin", BinaryMetadata.encode(details)))
-      }
-      fields += failure.metadata.carriedFields
-    }
-    fields += runner.call.context?.trailingMetadata.carriedFields ?? []
-    var text = ByteBuffer()
-    for field in fields {
-      text.writeString("\(field.name): ")
-      text.writeBytes(field.value)
-      text.writeString("\r\n")
-    }
-    var frame = ByteBuffer()
-    frame.writeInteger(Self.trailersFlag)
-    // A few fields, each within the limits of header lists.
-    frame.writeInteger(UInt32(truncatingIfNeeded: text.readableBytes))
-    frame.writeBuffer(&text)
-    return frame
   }
 }

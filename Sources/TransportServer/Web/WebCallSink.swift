@@ -14,6 +14,9 @@ protocol WebCallSink: AnyObject {
   /// The call keeps next to nothing of its request from here on.
   func webCallKeepsLittle(_ call: WebCall)
 
+  /// Whether what comes of the call now has waited for longer than that, or will.
+  func webCall(_ call: WebCall, isLateAfter patience: TimeAmount) -> Bool
+
   /// The handler has returned, perhaps long after the end.
   func webCallReturned(_ call: WebCall)
 }

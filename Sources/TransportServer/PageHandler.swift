@@ -279,7 +279,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
       recordBytes = record.bytes
       reportBuffered()
     } else if event is ServerDisplacement {
-      close()
+      endForOthers()
     } else if event is ServerDrain {
       drain()
     } else if event is ServerPressure {
@@ -346,6 +346,23 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     writer.closeWhenWritten()
   }
 
+  /// Ends the connection because others have less, and says so to who has asked for something and takes answers: as far as a
+  /// peer that still sends hears it.
+  private func endForOthers() {
+    let hasRequest = unparsed > 0 || waitingBytes > 0 || !exchange.isIdle
+    guard hasRequest, !exchange.isOver, !exchange.maySendBody, !writer.hasUnwritten else { return close() }
+    isDraining = true
+    if let web {
+      web.call.end(environment.budget.refusal())
+    } else {
+      pageTask?.cancel()
+      pageTask = nil
+      _ = writer.receivedHead()
+      refuse(head ?? HTTPRequestHead(version: .http1_1, method: .GET, uri: "/"), .noRoom)
+    }
+    if !exchange.isOver || writer.hasUnwritten { close() }
+  }
+
   // MARK: Answers
 
   private func answer(_ head: HTTPRequestHead) {
@@ -387,11 +404,11 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
   /// Sources hold more than their share, and this connection may have some of it.
   private func giveUp(_ shed: ServerShed) {
     if reportedBytes > 0, let excess = shed.bytes(of: peer.account), excess.take(reportedBytes) {
-      return close()
+      return endForOthers()
     }
     guard let account = web?.call.waitingAccount ?? share.account, let excess = shed.calls(of: account), excess.take()
     else { return }
-    if let web { web.call.end(environment.budget.refusal()) } else { close() }
+    if let web { web.call.end(environment.budget.refusal()) } else { endForOthers() }
   }
 
   func isKeptAlive(_ request: HTTPRequestHead) -> Bool { request.isKeepAlive && !isDraining && !request.endsHTTP }

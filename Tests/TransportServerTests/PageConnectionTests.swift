@@ -118,8 +118,28 @@ import TransportTestSupport
         #expect(connection.pages.cancelled == 1 && !connection.channel.isActive, "\(text), \(end)")
         #expect(connection.waitingCalls == [0, 0])
         connection.finish()
-        #expect(connection.socket.answers == answers)
+        // Who is let go for others is told so, and nobody else hears anything more.
+        let told = String(decoding: connection.socket.answers.dropFirst(answers.count), as: UTF8.self)
+        let isTold = end == .shedding || end == .displacement
+        #expect(isTold ? told.hasPrefix("HTTP/1.1 503 ") && told.split(separator: "HTTP/1.1").count == 1 : told == "")
+        #expect(connection.socket.answers.starts(with: answers))
         #expect(handler == nil, "\(text), \(end)")
+      }
+    }
+  }
+
+  @Test("Whichever write fails of what is said to who is let go for others, nothing is left of the connection")
+  func failingFarewell() throws {
+    for text in [Self.wait, "GET /lat", Self.web("/t.T/Wait", "\0\0\0\0\0")] {
+      for (end, failing) in [End.shedding, .displacement].flatMap({ end in (0..<6).map { (end, $0) } }) {
+        let connection = try Connection(failing: failing)
+        connection.receive(text)
+        connection.end(end)
+        connection.end(.displacement)
+        connection.letWork()
+        #expect(!connection.channel.isActive && connection.calls.open == 0, "\(text), \(end), \(failing)")
+        #expect(connection.waitingCalls == [0, 0])
+        connection.finish()
       }
     }
   }

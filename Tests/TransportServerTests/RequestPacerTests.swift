@@ -19,6 +19,24 @@ import Testing
     }
   }
 
+  /// What is written stays here until the end.
+  private final class FullSocket: ChannelOutboundHandler {
+    typealias OutboundIn = ByteBuffer
+    private var promises: [EventLoopPromise<Void>] = []
+    private(set) var writes = 0
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+      writes += 1
+      if let promise { promises.append(promise) }
+    }
+
+    func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+      for promise in promises { promise.fail(ChannelError.ioOnClosedChannel) }
+      promises = []
+      context.close(mode: mode, promise: promise)
+    }
+  }
+
   /// Keeps whoever comes until it opens.
   private final class Gate: @unchecked Sendable {
     // Unchecked: the test and its event loop share one thread.
@@ -138,6 +156,43 @@ import Testing
       connection.channel.close(promise: nil)
     }
     #expect(connection.counted == 0 && !connection.channel.isActive)
+    #expect(try connection.answers().contains("HTTP/1.1 503 ") == isShed)
+  }
+
+  @Test("Who is let go for others' sake is told so, unless nothing was asked for or its answers are not taken")
+  func told() throws {
+    let asked = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n"
+    let cases = [("", 0), ("POST", 1), (asked, 1), (asked + "b", 1), (asked + "bb", 1), (asked + "bb" + asked, 1)]
+    for (sent, answers) in cases {
+      for isShed in [false, true] {
+        let connection = try Connection()
+        if sent != "" { try connection.send(sent) }
+        // Of two of its requests one is told so, which ends the connection.
+        if isShed, sent.hasSuffix("bb") || connection.counted > 0 {
+          let excess = ServerShed.Excess(connection.peer.account, 1)
+          let shed = ServerShed(calls: [excess], bytes: connection.counted > 0 ? [excess] : [])
+          connection.channel.pipeline.fireUserInboundEventTriggered(shed)
+        } else {
+          connection.channel.pipeline.fireUserInboundEventTriggered(ServerDisplacement())
+        }
+        connection.letTurnsPass()
+        let told = try connection.answers()
+        let refusals = told.split(separator: "HTTP/1.1 503 ", omittingEmptySubsequences: false).count - 1
+        #expect(refusals == answers, "\(sent)")
+        #expect(!told.contains("here") && !connection.channel.isActive && connection.counted == 0)
+        #expect(connection.environment.budget.usage.calls == 0)
+      }
+    }
+    let deaf = try Connection()
+    let socket = FullSocket()
+    try deaf.channel.pipeline.syncOperations.addHandler(socket, position: .first)
+    try deaf.send(asked + "bb")
+    _ = try deaf.answers()
+    try deaf.send("POST")
+    let writes = socket.writes
+    #expect(writes > 0)
+    deaf.channel.pipeline.fireUserInboundEventTriggered(ServerDisplacement())
+    #expect(!deaf.channel.isActive && socket.writes == writes)
   }
 
   @Test(

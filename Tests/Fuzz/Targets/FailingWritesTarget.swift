@@ -2,8 +2,8 @@
 
 /// A whole connection of a server from its first byte, whose writes begin to fail and whose peer goes.
 ///
-/// The first byte of the input is the first write that fails (255: none), the lowest bit of the second whether the peer
-/// ends its side before it is gone; the others are what it sends, in pieces as in other targets.
+/// The first byte of the input is the first write that fails (255: none), the second the connection's course; the others are
+/// what the peer sends, in pieces as in other targets.
 struct FailingWritesTarget: FuzzTarget {
   let name = "failing-writes"
 
@@ -11,10 +11,8 @@ struct FailingWritesTarget: FuzzTarget {
     guard input.count > 3 else { return }
     // In bounds by the line above; no closure keeps a pointer.
     let failing = unsafe input[0] == 255 ? Int.max : Int(input[0])
-    let endsItsSide = unsafe input[1] & 1 == 1
+    let bits = unsafe input[1]
     let connection = FuzzedConnection(failing: failing)
-    unsafe UnsafeRawBufferPointer(rebasing: input[2...]).forEachPiece { unsafe connection.receive($0) }
-    if endsItsSide { connection.receiveEnd() }
-    connection.finish()
+    unsafe connection.run(bits, UnsafeRawBufferPointer(rebasing: input[2...]))
   }
 }

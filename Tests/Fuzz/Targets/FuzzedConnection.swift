@@ -11,6 +11,7 @@ final class FuzzedConnection {
   let socket: FailingSocket
   private let counter = CallCounter()
   private let environment: ServerEnvironment
+  private let executor: EventLoopTaskExecutor
 
   /// - Parameters:
   ///   - failing: the first write that fails.
@@ -24,7 +25,7 @@ final class FuzzedConnection {
   ) {
     socket = FailingSocket(failing: failing)
     environment = FuzzedServer.environment(counter, tls: tls)
-    let executor = EventLoopTaskExecutor(channel.embeddedEventLoop)
+    executor = EventLoopTaskExecutor(channel.embeddedEventLoop)
     do {
       let pipeline = channel.pipeline.syncOperations
       try pipeline.addHandler(socket)
@@ -63,6 +64,36 @@ final class FuzzedConnection {
     _ = try? channel.writeInbound(bytes)
     channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
     precondition(socket.answers.count - said <= 4 * 1024 * 1024, "one small piece was answered with megabytes")
+  }
+
+  /// Gives the connection a course by what the bits say, and ends it: whether all that comes comes while there is too much to do,
+  /// whether it is let go for another source, and whether the peer ends its side, before it is gone.
+  func run(_ bits: UInt8, _ bytes: UnsafeRawBufferPointer) {
+    unsafe bytes.forEachPiece { piece in
+      if bits & 2 != 0 { makeLate() }
+      unsafe receive(piece)
+    }
+    if bits & 4 != 0 {
+      channel.pipeline.fireUserInboundEventTriggered(ServerDisplacement())
+      channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
+    }
+    if bits & 1 != 0 { receiveEnd() }
+    finish()
+  }
+
+  private final class Waiting: TurnTaker {
+    let source = TurnSource.address(nil)
+    let isBegun = true
+
+    func takeTurn(until end: NIODeadline) -> Bool { false }
+  }
+
+  /// Whoever comes waits for turns longer than anybody may.
+  private func makeLate() {
+    let now = channel.eventLoop.now
+    executor.turns.wait(Waiting())
+    executor.turns.worked(from: now, until: now + .seconds(2))
+    executor.turns.wait(Waiting())
   }
 
   /// The peer ends its side.

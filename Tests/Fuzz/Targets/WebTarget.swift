@@ -17,8 +17,10 @@ struct WebTarget: FuzzTarget {
     let isText: Bool
     let path: String
     let fields: [(String, String)]
+    let isLate: Bool
 
     init(_ byte: UInt8) {
+      isLate = byte >> 7 != 0
       isText = byte & 1 != 0
       path = WebTarget.paths[Int(byte >> 1 & 3)]
       fields = [
@@ -50,7 +52,7 @@ struct WebTarget: FuzzTarget {
     let loop = EmbeddedEventLoop()
     let head = head(choice, environment)
     guard let format = head.webFormat else { preconditionFailure("the head is that of a gRPC-Web call") }
-    let sink = Sink(loop)
+    let sink = Sink(loop, isLate: choice.isLate)
     let place = WebCall.Place(
       environment: environment,
       executor: EventLoopTaskExecutor(loop),
@@ -67,6 +69,7 @@ struct WebTarget: FuzzTarget {
     call.receivedEnd()
     loop.run()
     precondition(sink.hasEnded, "a call that never ended")
+    precondition(!choice.isLate || counter.started == 0, "a late call that was begun")
     precondition(!call.isHandlerRunning && counter.started == counter.finished, "a call that never finished")
     precondition(environment.budget.usage.calls == 0, "a call that was never given back")
     return outcome(sink.body, choice)
@@ -129,9 +132,11 @@ struct WebTarget: FuzzTarget {
     private(set) var body: [UInt8] = []
     private var hasBegun = false
     private(set) var hasEnded = false
+    private let isLate: Bool
 
-    init(_ loop: EmbeddedEventLoop) {
+    init(_ loop: EmbeddedEventLoop, isLate: Bool) {
       self.loop = loop
+      self.isLate = isLate
     }
 
     func webCall(_ call: WebCall, answers headers: [(name: String, value: String)]) {
@@ -154,6 +159,8 @@ struct WebTarget: FuzzTarget {
     func webCallKeepsLittle(_ call: WebCall) {
       precondition(call.heldBytes == 0, "a call keeps what it let go of")
     }
+
+    func webCall(_ call: WebCall, isLateAfter patience: TimeAmount) -> Bool { isLate }
 
     func webCallReturned(_ call: WebCall) {}
   }

@@ -22,7 +22,8 @@ extension PageHandler: WebCallSink {
     let call = WebCall(
       format,
       head,
-      WebCall.Place(environment: environment, executor: executor, peer: client, account: account),
+      WebCall.Place(
+        environment: environment, executor: executor, peer: client, account: account, answersWhole: true),
       sink: self
     )
     web = (call, request)

@@ -85,7 +85,7 @@ extension ServerEnvironment {
     var response = PageResponse(status: 503, text: "the server has more to do than it can do in time\n")
     // Who were refused together do not all come back together.
     response.headers.append(("retry-after", Bool.random() ? "1" : "2"))
-    response.headers += pages.cors.fields(origin: origin)
+    response.headers += pages.cors.fields(origin: origin, exposing: ["retry-after"])
     return response
   }
 }

@@ -90,7 +90,8 @@ extension ServerStream: WebCallSink {
       environment: connection.environment,
       executor: connection.executor(of: request),
       peer: request.peer,
-      account: request.account
+      account: request.account,
+      answersWhole: false
     )
     let web = WebCall(format, request.head, place, sink: self)
     self.web = web

@@ -204,6 +204,22 @@ struct LateWebCallsTests {
     }
   }
 
+  @Test("A call whose door is shut is refused when it is whole, which keeps the connection, and the next one is served")
+  func shut() throws {
+    let connection = try Connection()
+    let backlog = Backlog()
+    backlog.isLong = true
+    connection.environment.gate(of: RPCMethod(path: "/t.T/Call", kind: .unary))?.shut(while: backlog)
+    for number: UInt8 in 1...2 {
+      try connection.receive(connection.call(number, timeout: "3S"))
+      let answers = try connection.answers()
+      #expect(answers.contains("grpc-status: \(number == 1 ? 8 : 0)") && connection.channel.isActive)
+      backlog.isLong = false
+    }
+    #expect(connection.handledNumbers == [2] && connection.refused == 1 && connection.begun == 1)
+    #expect(connection.environment.budget.usage.refusedCalls == 1)
+  }
+
   @Test("A call of whose source little waits is not refused for how long others wait, and for its own wait later")
   func little() throws {
     for (othersCalls, own, isServed) in [(3, 0, false), (4, 0, true), (4, 400, true), (4, 401, false)] {

@@ -14,6 +14,8 @@ final class WebCall: CallCarrier, @unchecked Sendable {
     let executor: EventLoopTaskExecutor
     let peer: Peer
     let account: SourceAccount
+    /// An answer to half a request ends the connection, so that the next one costs more than the call.
+    let answersWhole: Bool
   }
 
   private let place: Place
@@ -25,8 +27,8 @@ final class WebCall: CallCarrier, @unchecked Sendable {
   private(set) var heldBytes = 0
   private var hasAnswered = false
   private var timer: LoopTimer?
-  /// What was asked for, if it came too late and its end is still to come.
-  private var refused: RPCMethod?
+  /// What was asked for, if it is refused and its end is still to come.
+  private var refused: (method: RPCMethod, isLate: Bool)?
   /// Where the frames that were sent end in the body, and how long they are for the outbox.
   private var unwritten = CircularBuffer<(end: Int, bytes: Int)>()
   private var sentBytes = 0
@@ -58,17 +60,17 @@ final class WebCall: CallCarrier, @unchecked Sendable {
         let error = RPCError(.unimplemented, "gRPC-Web has no streams of requests: use gRPC over HTTP/2")
         return runner.refuse(error, carriedBy: self)
       }
-      if let limit = route.refusable(timeout, within: place.environment.configuration),
-        sink?.webCall(self, isLateAfter: Limits.patience(within: limit)) == true
-      {
-        // Over HTTP/1.1 an answer to half a request ends the connection, and the next one costs more than the call.
-        refused = route.method
-        return
-      }
       let request = CallRunner.Request(
         head: head, route: route, timeout: timeout, peer: place.peer, account: place.account,
         gate: place.environment.gate(of: route.method))
-      runner.begin(request, carriedBy: self)
+      guard place.answersWhole, !route.isEssential else { return runner.begin(request, carriedBy: self) }
+      let limit = route.refusable(timeout, within: place.environment.configuration)
+      let isLate = limit.map { sink?.webCall(self, isLateAfter: Limits.patience(within: $0)) == true } ?? false
+      if isLate || !hasRoom || request.isShut || place.account.rests {
+        refused = (route.method, isLate)
+      } else {
+        runner.begin(request, carriedBy: self)
+      }
     case .refuse(let error): runner.refuse(error, carriedBy: self)
     case .unsupportedMediaType:
       runner.refuse(RPCError(.internal, "the request is not a call"), carriedBy: self)
@@ -92,7 +94,8 @@ final class WebCall: CallCarrier, @unchecked Sendable {
 
   /// The body is complete.
   func receivedEnd() {
-    guard refused == nil else {
+    if let refused {
+      guard refused.isLate else { return end(place.environment.budget.refusal()) }
       place.environment.budget.callRefused()
       return end(ServerBudget.refusalOfLate())
     }
@@ -104,9 +107,9 @@ final class WebCall: CallCarrier, @unchecked Sendable {
 
   /// Ends the call from outside: the deadline passed, or the client is gone.
   func end(_ error: RPCError) {
-    guard let method = refused else { return runner.end(error) }
-    refused = nil
-    place.environment.interceptors.didRefuse(1, of: method, status: error.code)
+    guard let refused else { return runner.end(error) }
+    self.refused = nil
+    place.environment.interceptors.didRefuse(1, of: refused.method, status: error.code)
     runner.refuse(error, carriedBy: self)
   }
 

@@ -57,7 +57,8 @@ struct WebTarget: FuzzTarget {
       environment: environment,
       executor: EventLoopTaskExecutor(loop),
       peer: Peer(address: "127.0.0.1", port: 1),
-      account: SourceAccount()
+      account: SourceAccount(),
+      answersWhole: true
     )
     let call = WebCall(format, head, place, sink: sink)
     call.begin(head)

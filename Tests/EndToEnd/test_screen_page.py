@@ -139,6 +139,30 @@ def test_screen_outlives_its_codes_and_the_service(binaries, tmp_path, browser):
         world.close()
 
 
+# As the server says it that has too much to do for the service to be asked.
+OVERLOADED = """
+  window.really = window.fetch;
+  window.fetch = async () => new Response('the server has more to do than it can do in time\\n', {
+    status: 503, headers: { 'content-type': 'text/plain; charset=utf-8', 'retry-after': '1' },
+  });
+"""
+
+
+def test_server_has_too_much_to_do(world, browser):
+    """S4: where the server refuses what the page asks, the page says so, and a person gets a code when there is room"""
+    screen = Screen(world, browser)
+    script = browser.page("Page.addScriptToEvaluateOnNewDocument", source=OVERLOADED)["identifier"]
+    try:
+        browser.open(f"{screen.base}/signin")
+        browser.wait("document.getElementById('text').innerText.includes('Too many people are signing in')")
+    finally:
+        browser.page("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+    screen.looks_right()
+    browser.value("window.fetch = window.really, document.getElementById('first').click()")
+    browser.wait("document.getElementById('letters').innerText !== ''")
+    assert "Too many" not in browser.text("text")
+
+
 def test_identity_is_away_for_a_moment(own_world, browser):
     """S5: a sign-in that identity cannot make now is not lost: the person tries again"""
     screen, phone = Screen(own_world, browser), own_world.account()

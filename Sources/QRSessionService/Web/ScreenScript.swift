@@ -30,6 +30,11 @@ enum ScreenScript {
           method: 'POST', cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer',
           headers, body: JSON.stringify(body),
         });
+        // A server that has too much to do for the service to be asked says so in a line of text.
+        if (answer.status === 503 && !/json/.test(answer.headers.get('content-type') || '')) {
+          const retryAfter = Number(answer.headers.get('retry-after')) || 2;
+          return { status: 429, body: { message: 'Too many people are signing in right now.', retry_after: retryAfter } };
+        }
         const told = await answer.json();
         if (told === null || typeof told !== 'object') throw new TypeError('an object is expected');
         return { status: answer.status, body: told };

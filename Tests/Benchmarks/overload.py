@@ -10,7 +10,7 @@ stream free on any of its 400 connections is not sent, and counts as one that th
 core, which it shares with a program that never rests and has the better priority, so that a single client can ask for ten
 times what is left; a `--share` of 100 leaves it the core, on a machine where others compete for it. Goodput counts answers
 within their deadline. With `--tls` all of it is by TLS, on connections that are there before it begins, and with `--web` the
-calls are gRPC-Web's, as a browser makes them over HTTP/2.
+calls are gRPC-Web's, as a browser makes them over HTTP/2; a page's are JSON in any case.
 
 The peak is what a service serves of calls of which a few hundred always wait, the next one begun with each answer. It is
 measured just before and just after each load, by the same service: a machine is not as fast at all times, and a table
@@ -28,6 +28,7 @@ times its value at the peak.
 import argparse
 import collections
 import hashlib
+import json
 import os
 import pathlib
 import statistics
@@ -105,7 +106,18 @@ class SignIn:
             self.messages.append(auth.AuthenticateRequest(client_id=CLIENT_ID, password=credential))
 
 
-LOADS = {"issue": Issue, "poll": Poll, "refresh": Refresh, "sign-in": SignIn}
+class Page:
+    """What the script of the sign-in page asks first."""
+
+    service, path = "qr", "/signin/code"
+    waiting = 200
+
+    def __init__(self, world):
+        challenge = base64url(hashlib.sha256(b"verifier").digest())
+        self.messages = [json.dumps({"code_challenge": challenge, "supersedes": ""}).encode()]
+
+
+LOADS = {"issue": Issue, "poll": Poll, "refresh": Refresh, "sign-in": SignIn, "page": Page}
 
 
 def percentile(values, part):
@@ -115,8 +127,9 @@ def percentile(values, part):
 def offer(client, target, load, rate, seconds):
     """Begins `rate` calls a second, or keeps -`rate` waiting; how many ended how, and the answers' times."""
     host, port = target.rsplit(":", 1)
-    command = ["taskset", "-c", str(CLIENT_CORE), *client, port, str(seconds), str(rate), load.path]
-    messages = "".join(message.SerializeToString().hex() + "\n" for message in load.messages)
+    kind = ["-page"] if isinstance(load, Page) else []
+    command = ["taskset", "-c", str(CLIENT_CORE), *client, *kind, port, str(seconds), str(rate), load.path]
+    messages = "".join((message if kind else message.SerializeToString()).hex() + "\n" for message in load.messages)
     answer = subprocess.run(list(map(str, command)), input=messages, capture_output=True, text=True, check=True).stdout
     first, *times = answer.splitlines()
     words = first.split()

@@ -1,7 +1,8 @@
-// offer [-tls] [-web] PORT SECONDS RATE PATH < MESSAGES: a client that begins RATE calls a second of PATH, however long those
+// offer [-tls] [-web | -page] PORT SECONDS RATE PATH < MESSAGES: a client that begins RATE calls a second of PATH, however long those
 // before take, each with a deadline of a second from when it was due, after which it is cancelled. With a RATE below zero so
 // many wait for answers at any time instead, as long as they take. The messages are lines of hexadecimal digits, and are sent
-// in turn. With -tls the connections are by TLS, whose certificate nobody looks at, and with -web the calls are gRPC-Web's.
+// in turn. With -tls the connections are by TLS, whose certificate nobody looks at. With -web the calls are gRPC-Web's, and with
+// -page what the page's script asks in JSON: an answer of another status than 200 counts as a call's RESOURCE_EXHAUSTED.
 //
 // A call that finds no stream free is never sent. It stands for a person with a connection of their own to which the server
 // does not come: waiting here for somebody else's stream, as calls of one program do, it would be sent when its time is
@@ -33,7 +34,7 @@ static const int64_t deadline = 1000000000;
 typedef struct {
   int descriptor, open, isFull;
   SSL *tls;
-  // Of a gRPC-Web call: the status that its answer has had, of the stream that was answered last.
+  // Of a gRPC-Web call or a page: the status that its answer has had, of the stream that was answered last.
   uint32_t webStream;
   int webStatus;
   uint32_t next;
@@ -46,7 +47,7 @@ typedef struct {
 } Connection;
 
 static Connection connections[CONNECTIONS];
-static int poller, isClosedLoop, isWeb;
+static int poller, isClosedLoop, isWeb, isPage;
 static SSL_CTX *tls;
 static const char *path;
 static struct { unsigned char *bytes; size_t count; } *messages;
@@ -148,7 +149,8 @@ static void call(Connection *it, int64_t due, int64_t left) {
   const char *fields[][2] = {
       {":method", "POST"}, {":scheme", "http"},     {":path", path},
       {":authority", "localhost"}, {"te", "trailers"},
-      {"content-type", isWeb ? "application/grpc-web+proto" : "application/grpc"}, {"grpc-timeout", timeout},
+      {"content-type", isPage ? "application/json" : isWeb ? "application/grpc-web+proto" : "application/grpc"},
+      {"grpc-timeout", timeout},
   };
   unsigned char block[512];
   size_t end = 0;
@@ -167,9 +169,9 @@ static void call(Connection *it, int64_t due, int64_t left) {
   const size_t length = messages[index].count;
   frame(it, end, 1, 4, stream);
   put(it, block, end);
-  frame(it, length + 5, 0, 1, stream);
+  frame(it, length + (isPage ? 0 : 5), 0, 1, stream);
   const unsigned char prefix[5] = {0, length >> 24, length >> 16, length >> 8, length};
-  put(it, prefix, 5);
+  if (!isPage) put(it, prefix, 5);
   put(it, messages[index].bytes, length);
 }
 
@@ -198,7 +200,7 @@ static void finish(Connection *it, uint32_t stream, int status) {
   }
 }
 
-// The grpc-status of a block; -1 where there is none.
+// The grpc-status of a block, or what a page's status stands for; -1 where there is none.
 static int status(Connection *it, const unsigned char *bytes, size_t count) {
   int found = -1;
   for (;;) {
@@ -211,6 +213,9 @@ static int status(Connection *it, const unsigned char *bytes, size_t count) {
     if ((flags & NGHTTP2_HD_INFLATE_EMIT) && field.namelen == 11 && !memcmp(field.name, "grpc-status", 11)) {
       found = atoi((const char *)field.value);
     }
+    if (isPage && (flags & NGHTTP2_HD_INFLATE_EMIT) && field.namelen == 7 && !memcmp(field.name, ":status", 7)) {
+      found = atoi((const char *)field.value) == 200 ? 0 : 8;
+    }
     if (flags & NGHTTP2_HD_INFLATE_FINAL) break;
     if (!(flags & NGHTTP2_HD_INFLATE_EMIT) && count == 0) break;
   }
@@ -218,11 +223,11 @@ static int status(Connection *it, const unsigned char *bytes, size_t count) {
   return found;
 }
 
-// The status of a gRPC-Web call stands at the end of its body.
+// The status of a gRPC-Web call stands at the end of its body, that of a page came before it.
 static void received_web(Connection *it, uint32_t stream, const unsigned char *bytes, size_t count, int isEnd) {
   const unsigned char *found = memmem(bytes, count, "grpc-status: ", 13);
   // Its line's end follows.
-  if (found) {
+  if (found && isWeb) {
     it->webStream = stream;
     it->webStatus = atoi((const char *)found + 13);
   }
@@ -235,11 +240,15 @@ static void received(Connection *it, const unsigned char *header) {
   const uint32_t stream = (uint32_t)(header[5] & 127) << 24 | (uint32_t)header[6] << 16 | (uint32_t)header[7] << 8 | header[8];
   switch (header[3]) {
     case 0:
-      if (isWeb) received_web(it, stream, payload, length, header[4] & 1);
+      if (isWeb || isPage) received_web(it, stream, payload, length, header[4] & 1);
       break;
     case 1: {
       if (!(header[4] & 4)) fail("a block of fields in pieces");
       const int found = status(it, payload, length);
+      if (isPage) {
+        it->webStream = stream;
+        it->webStatus = found;
+      }
       if (header[4] & 1) finish(it, stream, found);
       break;
     }
@@ -355,9 +364,10 @@ int main(int count, char **arguments) {
   for (; count > 1 && arguments[1][0] == '-'; count--, arguments++) {
     if (!strcmp(arguments[1], "-tls")) use_tls();
     else if (!strcmp(arguments[1], "-web")) isWeb = 1;
+    else if (!strcmp(arguments[1], "-page")) isPage = 1;
     else break;
   }
-  if (count != 5) fail("usage: offer [-tls] [-web] PORT SECONDS RATE PATH < MESSAGES");
+  if (count != 5) fail("usage: offer [-tls] [-web | -page] PORT SECONDS RATE PATH < MESSAGES");
   const double seconds = atof(arguments[2]), rate = atof(arguments[3]);
   isClosedLoop = rate < 0;
   const int64_t waiting = isClosedLoop ? (int64_t)-rate : 0;

@@ -142,7 +142,13 @@ struct ClientsOfProxyTests {
           }
           try await group.waitForAll()
         }
-        #expect(try await Self.call(proxy, by: Self.good, "/t.T/Echo").status == .ok)
+        var status = try await Self.call(proxy, by: Self.good, "/t.T/Echo").status
+        if status == .resourceExhausted {
+          // On a busy machine it may have waited for the loop for too long.
+          try await Task.sleep(for: .milliseconds(200))
+          status = try await Self.call(proxy, by: Self.good, "/t.T/Echo").status
+        }
+        #expect(status == .ok)
       }
       #expect(try await Self.call(proxy, by: Self.bad, "/t.T/Echo").status == .resourceExhausted)
       #expect(try await neighbour.status == .ok)

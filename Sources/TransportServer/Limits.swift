@@ -228,7 +228,7 @@ enum Limits {
   static let longestPatience = TimeAmount.milliseconds(750)
   static let shortestWait = TimeAmount.milliseconds(25)
 
-  /// The same of what is asked of a page, which most people leave after ten seconds without an answer.
+  /// How long what is asked of a page may wait for its turn: most people leave after ten seconds without an answer.
   static let pagePatience = patience(within: .seconds(10))
 
   /// How long a call may wait that may take so long.

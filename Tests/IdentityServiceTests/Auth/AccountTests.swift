@@ -105,7 +105,7 @@ struct AccountTests {
     var wrong: [Duration] = []
     var unknown: [Duration] = []
     var ratio = Double.infinity
-    // Until each was undisturbed once, by other work on the machine. Without the dummy hash the ratio stays above 10.
+    // Until each was undisturbed once, by other work on the machine. Without the dummy hash the ratio stays near 5.
     for _ in 0..<40 where !(0.5...2).contains(ratio) {
       for _ in 0..<5 {
         wrong.append(await clock.measure { _ = try? await harness.signIn("ada@example.com", password: "wrong one") })

@@ -185,7 +185,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     }
     guard refusal == nil else { return }
     if !environment.budget.hasRoom(for: account) {
-      refusal = .noRoom
+      refusal = environment.noRoomPage(head?.headers.first(name: "origin"))
     } else if body.count + bytes.readableBytes > Limits.pageBodyBytes {
       refusal = .tooLarge
     } else {
@@ -358,7 +358,8 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
       pageTask?.cancel()
       pageTask = nil
       _ = writer.receivedHead()
-      refuse(head ?? HTTPRequestHead(version: .http1_1, method: .GET, uri: "/"), .noRoom)
+      let head = head ?? HTTPRequestHead(version: .http1_1, method: .GET, uri: "/")
+      refuse(head, environment.noRoomPage(head.headers.first(name: "origin")))
     }
     if !exchange.isOver || writer.hasUnwritten { close() }
   }

@@ -74,7 +74,9 @@ final class ServerEnvironment: Sendable {
   /// Answers a request for a page, if there is room for it.
   /// - Parameter hasPlace: whether the request has a call's place, and need not be given one.
   func answer(_ request: PageRequest, _ account: SourceAccount, hasPlace: Bool = false) async -> PageResponse {
-    guard hasPlace || request.path == Page.health.path || budget.hasRoom(for: account) else { return .noRoom }
+    guard hasPlace || request.path == Page.health.path || budget.hasRoom(for: account) else {
+      return noRoomPage(request.header("origin"))
+    }
     return await CallPlace.$current.withValue(CallPlace(holder: account.source)) { await pages.answer(request) }
   }
 }
@@ -82,21 +84,21 @@ final class ServerEnvironment: Sendable {
 extension ServerEnvironment {
   /// What is told to who asks something of a page when there is too much to do.
   func latePage(_ origin: String?) -> PageResponse {
-    var response = PageResponse(status: 503, text: "the server has more to do than it can do in time\n")
     // Who were refused together do not all come back together.
-    response.headers.append(("retry-after", Bool.random() ? "1" : "2"))
+    refusal("the server has more to do than it can do in time\n", Bool.random() ? "1" : "2", origin)
+  }
+
+  /// What a request for a page is told for which there is no room.
+  func noRoomPage(_ origin: String?) -> PageResponse { refusal("no room for this request now\n", "1", origin) }
+
+  private func refusal(_ text: String, _ seconds: String, _ origin: String?) -> PageResponse {
+    var response = PageResponse(status: 503, text: text)
+    response.headers.append(("retry-after", seconds))
     response.headers += pages.cors.fields(origin: origin, exposing: ["retry-after"])
     return response
   }
 }
 
 extension PageResponse {
-  /// What a request for a page is told for which there is no room.
-  static var noRoom: PageResponse {
-    var response = PageResponse(status: 503, text: "no room for this request now\n")
-    response.headers.append(("retry-after", "1"))
-    return response
-  }
-
   static var tooLarge: PageResponse { PageResponse(status: 413, text: "too large\n") }
 }

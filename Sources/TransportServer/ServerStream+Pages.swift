@@ -13,7 +13,7 @@ extension ServerStream {
     let isEssential =
       path == Page.health.path && account.essentialCalls.load(ordering: .relaxed) < Limits.essentialCalls
     guard isEssential || hasRoom && !account.rests else {
-      return answerPage(.noRoom, isHead: head.httpMethod.elementsEqual("HEAD".utf8))
+      return answerPage(noRoomPage, isHead: head.httpMethod.elementsEqual("HEAD".utf8))
     }
     // For its body, if for nothing else.
     pageShare.take(of: connection.environment.budget, for: account, isEssential: path == Page.health.path)
@@ -23,6 +23,9 @@ extension ServerStream {
       refusal = PageResponse(status: 415, text: "unsupported media type\n")
     }
   }
+
+  /// What is told to who asks for a page when there is no room.
+  var noRoomPage: PageResponse { connection.environment.noRoomPage(request?.head.fields.first("origin")) }
 
   func runPage() {
     if let refusal { return answerPage(refusal, isHead: false) }

@@ -166,7 +166,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
     let error = connection.environment.budget.refusal()
     switch content {
     case .call: runner.end(error)
-    case .page: if let web { web.end(error) } else { answerPage(.noRoom, isHead: false) }
+    case .page: if let web { web.end(error) } else { answerPage(noRoomPage, isHead: false) }
     case .nothing: break
     }
   }
@@ -237,7 +237,7 @@ final class ServerStream: HTTP2StreamHandler, @unchecked Sendable {
       if self.web === web { hold(max(0, web.heldBytes - before - bytes.count)) }
       return
     }
-    guard connection.hasRoomForBytes(account) else { return answerPage(.noRoom, isHead: false) }
+    guard connection.hasRoomForBytes(account) else { return answerPage(noRoomPage, isHead: false) }
     guard pageBody.count + bytes.count <= Limits.pageBodyBytes else { return answerPage(.tooLarge, isHead: false) }
     unsafe pageBody.append(contentsOf: bytes)
   }

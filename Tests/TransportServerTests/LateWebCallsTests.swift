@@ -37,7 +37,10 @@ struct LateWebCallsTests {
 
     private let log = Log()
 
-    init() throws {
+    static let origin = "https://app.example"
+
+    /// - Parameter hasRoom: whether the server has room for more of the peer's.
+    init(hasRoom: Bool = true) throws {
       let log = log
       func route(_ name: String) -> RPCRoute {
         .unary(RPCMethod(path: "/t.T/\(name)", kind: .unary)) { (request: Blob, _) async throws(RPCError) -> Blob in
@@ -53,14 +56,19 @@ struct LateWebCallsTests {
         configuration: RPCServer.Configuration(host: "127.0.0.1", port: 0),
         router: Router([route("Call"), route("Health").essential()]),
         interceptors: [Witness(log: log)],
-        pages: PageTable([Page("GET", "/page", made), Page("POST", "/page", made)]),
+        pages: PageTable(
+          [Page("GET", "/page", made), Page("POST", "/page", made)],
+          cors: try #require(CORSPolicy(allowing: [Self.origin]))
+        ),
         statusDetailsEncoder: { _ in nil },
         logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
       )
       turns = LoopTurns(channel.eventLoop)
       executor = EventLoopTaskExecutor(turns)
       channel.embeddedEventLoop.advanceTime(by: .seconds(1))
-      account = environment.budget.sources.account(of: NetworkAddress("127.0.0.1"))
+      account =
+        hasRoom
+        ? environment.budget.sources.account(of: NetworkAddress("127.0.0.1")) : SourceAccount(isTurnedAway: true)
       let peer = ConnectionPeer(Peer(address: "127.0.0.1", port: 1), account: account)
       try PageHandler.addHandlers(
         to: channel.pipeline.syncOperations, environment: environment, executor: executor, peer: peer)
@@ -172,6 +180,25 @@ struct LateWebCallsTests {
       try connection.receive(form)
       let next = try connection.answers()
       #expect(next.hasPrefix("HTTP/1.1 200 "))
+    }
+  }
+
+  @Test("A page of another origin that may read answers reads also that it was refused, and for how long to wait")
+  func otherOrigin() throws {
+    for (hasRoom, origin) in [(false, Connection.origin), (false, "https://other.example"), (true, Connection.origin)] {
+      let connection = try Connection(hasRoom: hasRoom)
+      let others = [Other(), Other()]
+      connection.turns.wait(others[0])
+      connection.workForOthers(Limits.pagePatience + .nanoseconds(1))
+      connection.turns.wait(others[1])
+      // What is only read is not late.
+      let request = hasRoom ? "POST /page HTTP/1.1\r\ncontent-length: 0\r\n" : "GET /page HTTP/1.1\r\n"
+      try connection.receive(Array("\(request)host: x\r\norigin: \(origin)\r\n\r\n".utf8))
+      let answer = try connection.answers()
+      #expect(answer.hasPrefix("HTTP/1.1 503 ") && answer.contains(hasRoom ? "more to do" : "no room"))
+      let mayRead = origin == Connection.origin
+      #expect(answer.contains("access-control-allow-origin: \(origin)\r\n") == mayRead)
+      #expect(answer.contains(", retry-after\r\n") == mayRead && answer.contains("vary: Origin\r\n"))
     }
   }
 

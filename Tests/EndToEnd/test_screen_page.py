@@ -1,5 +1,9 @@
 """The sign-in page as a person at the screen meets it, in a browser."""
 
+import json
+import time
+
+import grpc
 import pytest
 import services
 from browser import Browser
@@ -161,6 +165,25 @@ def test_server_has_too_much_to_do(world, browser):
     browser.value("window.fetch = window.really, document.getElementById('first').click()")
     browser.wait("document.getElementById('letters').innerText !== ''")
     assert "Too many" not in browser.text("text")
+
+
+def test_code_is_given_up_while_the_server_refuses(world, browser):
+    """S23: a person at the screen who says that it was not they is heard by the server as soon as it listens"""
+    screen, phone = Screen(world, browser), world.account()
+    screen.show()
+    screen.scan(phone)
+    browser.value(OVERLOADED)
+    browser.value("document.getElementById('second').click()")
+    browser.wait("document.title === 'Nobody was signed in'")
+    # What the page asks meanwhile is kept here, and goes to the server from then on.
+    browser.value("window.fetch = (path, options) => { window.asked = options.body; return window.really(path, options); }")
+    browser.wait("window.asked !== undefined")
+    poll = pb.PollSessionRequest(device_code=json.loads(browser.value("window.asked"))["device_code"])
+    deadline = time.monotonic() + 10
+    with pytest.raises(grpc.RpcError, match="the code was cancelled"):
+        while time.monotonic() < deadline:
+            world.qr.PollSession(poll, timeout=10)
+            time.sleep(0.1)
 
 
 def test_identity_is_away_for_a_moment(own_world, browser):

@@ -127,7 +127,7 @@ struct ScreenCalls: Sendable {
     switch code {
     case .resourceExhausted: 429
     case .permissionDenied: 403
-    case .unavailable, .deadlineExceeded, .cancelled: 503
+    case .unavailable, .deadlineExceeded, .cancelled, .aborted: 503
     case .internal, .unknown: 500
     default: 400
     }

@@ -244,13 +244,19 @@ enum ScreenScript {
 
       async function giveUp() {
         round += 1;
-        const old = deviceCode;
+        const old = deviceCode, last = Math.max(ends, performance.now()) + 60000;
         deviceCode = verifier = '';
         over('Nobody was signed in', 'The code is void.');
-        try {
-          await call('/signin/cancel', { device_code: old });
-        } catch {
-          // It expires by itself.
+        // Until the server has heard it, or the code has expired by itself: a minute after the phone agreed at the latest.
+        while (performance.now() < last) {
+          let answer;
+          try {
+            answer = await call('/signin/cancel', { device_code: old });
+          } catch {
+            answer = { status: 503, body: {} };
+          }
+          if (answer.status < 429) return;
+          await pause((answer.body.retry_after || 2) * 1000);
         }
       }
 

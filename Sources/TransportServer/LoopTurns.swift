@@ -163,7 +163,10 @@ final class LoopTurns: @unchecked Sendable {
   /// About how long somebody of the source waits for a turn who comes while there is steadily too much to do: counted in
   /// the loop's work.
   func wait(of source: TurnSource) -> TimeAmount {
-    max(begun.wait(of: source, at: counted), new.wait(of: source, at: counted))
+    // As it mostly is: each read asks.
+    if begun.isEmpty, new.isEmpty { return .zero }
+    let now = counted
+    return max(begun.wait(of: source, at: now), new.wait(of: source, at: now))
   }
 
   /// Gives `taker` turns until it has nothing left to do.

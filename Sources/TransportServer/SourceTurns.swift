@@ -38,21 +38,20 @@ struct SourceTurns<Element> {
   /// - Parameter now: how long the loop has worked so far.
   mutating func append(_ element: Element, of source: TurnSource, at now: TimeAmount) {
     count += 1
-    if rows[source] == nil {
-      rows[source] = Row(seen: now)
-      if source.isShared { shared.append(source) } else { order.append(source) }
-    }
-    rows[source]?.waiting.append((element, now))
+    if let place = rows.index(forKey: source) { return rows.values[place].waiting.append((element, now)) }
+    rows[source] = Row(waiting: [(element, now)], seen: now)
+    if source.isShared { shared.append(source) } else { order.append(source) }
   }
 
   mutating func popFirst(at now: TimeAmount) -> Element? {
     endTurn(at: now)
-    guard let source = next, let first = rows[source]?.waiting.popFirst() else { return nil }
+    guard let source = next, let place = rows.index(forKey: source) else { return nil }
+    guard let first = rows.values[place].waiting.popFirst() else { return nil }
     count -= 1
-    if rows[source]?.taken == 0 { rows[source]?.began = now }
-    rows[source]?.taken += 1
-    if rows[source]?.waiting.isEmpty == true {
-      rows[source] = nil
+    if rows.values[place].taken == 0 { rows.values[place].began = now }
+    rows.values[place].taken += 1
+    if rows.values[place].waiting.isEmpty {
+      rows.remove(at: place)
       removeNext()
     }
     return first.element
@@ -77,10 +76,10 @@ struct SourceTurns<Element> {
 
   /// Has the next source come first if this one's turn is over.
   private mutating func endTurn(at now: TimeAmount) {
-    guard let source = next, let row = rows[source] else { return }
-    guard row.taken >= 2, now - row.began >= turn else { return }
-    rows[source]?.taken = 0
-    rows[source]?.seen = now
+    guard let source = next, let place = rows.index(forKey: source) else { return }
+    guard rows.values[place].taken >= 2, now - rows.values[place].began >= turn else { return }
+    rows.values[place].taken = 0
+    rows.values[place].seen = now
     removeNext()
     if source.isShared { shared.append(source) } else { order.append(source) }
   }

@@ -107,8 +107,8 @@ extension ServerConnection {
     reportCalls(session)
     var bytes = session.bufferedBytes + heldBytes + recordBytes
     if let rest { bytes += rest.readableBytes }
-    if bytes | reportedBytes == 0, context.channel.isWritable { return }
-    if !context.channel.isWritable, let options = context.channel.syncOptions {
+    if bytes | reportedBytes == 0, isWritable { return }
+    if !isWritable, let options = context.channel.syncOptions {
       // What the socket has not taken. A channel that cannot tell has no socket.
       bytes += (try? options.getOption(.bufferedWritableBytes)) ?? 0
     }

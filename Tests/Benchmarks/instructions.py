@@ -16,7 +16,8 @@ import machine
 import polls
 import servers
 
-SHAPES = [(1, 100), (50, 1)]
+# More calls in one read take longer than a turn under valgrind, and only there: then it is turns that are counted.
+SHAPES = [(1, 8), (50, 1)]
 SHORT, LONG = 5_000, 25_000
 ROUNDS = 3
 # What valgrind's tools say at the end, and where.

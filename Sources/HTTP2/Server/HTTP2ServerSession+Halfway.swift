@@ -9,7 +9,7 @@ extension HTTP2ServerSession {
   }
 
   /// Those of a frame that has begun and not ended, and the fields of a header block that has not.
-  package var partialBytes: Int { partial.count + (openBlock?.heldBytes ?? 0) }
+  package var partialBytes: Int { isBlockOpen ? partial.count + (openBlock?.heldBytes ?? 0) : partial.count }
 
   /// The stream has no handler until its body comes.
   func beginWait(_ stream: HTTP2Stream, _ block: HTTP2RequestBlock) {
@@ -35,11 +35,11 @@ extension HTTP2ServerSession {
   package var frameBegan: NIODeadline? { partial.isEmpty ? nil : partialBegan }
 
   /// Whether a frame has begun and not ended, or a header block.
-  package var isHalfway: Bool { openBlock != nil || !partial.isEmpty }
+  package var isHalfway: Bool { isBlockOpen || !partial.isEmpty }
 
   /// Whether a header block has begun and not ended, be it within its frame.
   package var isReceivingBlock: Bool {
-    if openBlock != nil { return true }
+    if isBlockOpen { return true }
     guard partial.count >= FrameHeader.byteCount else { return false }
     return partial[3] == FrameType.headers.rawValue
   }

@@ -60,7 +60,7 @@ class Screen:
 
     def __init__(self, world, browser):
         self.world, self.browser = world, browser
-        self.base = f"http://{world.target('qr')}"
+        self.base = f"{'https' if world.authority else 'http'}://{world.target('qr')}"
 
     def show(self):
         self.browser.open(f"{self.base}/signin")
@@ -120,6 +120,21 @@ def test_screen_says_how_it_ended(world, browser):
     screen.scan(phone)
     browser.value("document.getElementById('second').click()")
     browser.wait("document.title === 'Nobody was signed in'")
+
+
+@pytest.mark.usefixtures("engine")
+def test_person_signs_in_by_tls(tls_world, browser):
+    """S23: by TLS, where a browser speaks HTTP/2, the page signs its person in as well"""
+    browser.page("Security.setIgnoreCertificateErrors", ignore=True)
+    screen, phone = Screen(tls_world, browser), tls_world.account("ada.lovelace@example.net")
+    screen.show()
+    assert browser.value("performance.getEntriesByType('resource').map((it) => it.nextHopProtocol).join()").startswith("h2")
+    scan = screen.scan(phone)
+    phone.confirm(scan, browser.text("digits"))
+    browser.wait("document.title === 'Continue as a***@e***.net?'")
+    browser.press("Tab")
+    browser.press("Enter")
+    browser.wait("document.title === 'Signed in as Ada'")
 
 
 @pytest.mark.usefixtures("engine")

@@ -3,12 +3,15 @@
 import base64
 import concurrent.futures
 import gzip
+import hashlib
 import http.server
+import json
 import pathlib
 import shutil
 import subprocess
 import threading
 import time
+import urllib.parse
 
 import pytest
 import services
@@ -191,6 +194,25 @@ def test_other_content_types(world, connect, content_type):
     with web.HTTP1(world, "qr") as connection:
         status, _, _ = connection.request("POST", CHECK, wire.framed(b""), {"content-type": "application/grpc"})
         assert status == 415
+
+
+@pytest.mark.usefixtures("engine")
+def test_pages(any_world, connect):
+    """S23, S28: what the sign-in page and the device grant ask is answered by HTTP/2 as by HTTP/1.1"""
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(b"verifier").digest()).rstrip(b"=").decode()
+    form = {"client_id": CLIENT_ID, "code_challenge": challenge, "code_challenge_method": "S256"}
+    requests = [
+        ("/signin/code", "application/json", json.dumps({"code_challenge": challenge, "supersedes": ""})),
+        ("/oauth/device_authorization", "application/x-www-form-urlencoded", urllib.parse.urlencode(form)),
+    ]
+    with connect(any_world, "qr") as connection:
+        for path, content_type, body in requests:
+            status, fields, answer = connection.request("POST", path, body.encode(), {"content-type": content_type})
+            assert status == 200 and fields["content-type"] == "application/json", answer
+            assert len(json.loads(answer)["device_code"]) == 43
+            # The type is read, and not guessed.
+            status, _, answer = connection.request("POST", path, body.encode(), {"content-type": "text/plain"})
+            assert status == 400, answer
 
 
 def test_at_once(world):

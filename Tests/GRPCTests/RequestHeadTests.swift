@@ -27,8 +27,8 @@ struct Blob: RPCMessage, Equatable {
       ("te", "trailers"), ("content-type", "application/grpc"), ("user-agent", "test"),
     ]
     for (name, value) in changes {
-      fields.removeAll { $0.0 == name }
-      if let value { fields.append((name, value)) }
+      let index = fields.firstIndex { $0.0 == name } ?? fields.endIndex
+      fields.replaceSubrange(index..<min(index + 1, fields.endIndex), with: value.map { [(name, $0)] } ?? [])
     }
     var head = RequestHead()
     for (name, value) in fields + extra { receive(&head, name, value) }
@@ -66,6 +66,17 @@ struct Blob: RPCMessage, Equatable {
     #expect(metadata["grpc-timeout"] == nil)
     #expect(head.fields.first("x-a") == "1")
     #expect(head.fields.first("x-none") == nil)
+  }
+
+  @Test("What is no call keeps its content type, which a page reads; that of a call is no metadata")
+  func pageContentType() {
+    for type in ["application/json", "application/x-www-form-urlencoded", "text/html; charset=utf-8"] {
+      #expect(head([":path": "/signin/code", "content-type": type]).fields.first("content-type") == type)
+      #expect(head(["content-type": type]).fields.first("content-type") == nil)
+    }
+    for path in ["/t.T/Echo", "/t.T/None"] {
+      #expect(head([":path": path, "content-type": "application/grpc+proto"]).fields.first("content-type") == nil)
+    }
   }
 
   @Test(

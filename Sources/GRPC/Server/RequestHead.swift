@@ -33,7 +33,7 @@ package struct RequestHead: Sendable {
     case malformed
   }
 
-  /// Metadata: what is neither a pseudo-header field nor reserved for the protocol.
+  /// Metadata: what is neither a pseudo-header field nor reserved for the protocol. Of a page's request also its content type.
   package private(set) var fields = FieldBlock()
   private var route: RPCRoute?
   private var isPost = false
@@ -83,6 +83,8 @@ package struct RequestHead: Sendable {
       return
     case 12 where unsafe name.equals("content-type"):
       unsafe contentType = Self.contentType(value)
+      // Of a page's request, which comes here by HTTP/2, it says what the body is.
+      if route == nil, case .other = contentType { unsafe fields.append(name, value) }
     case 12 where unsafe name.equals("grpc-timeout"):
       unsafe timeout = GRPCTimeout.parse(value).map(Timeout.some) ?? .malformed
     case 13 where unsafe name.equals("grpc-encoding"):

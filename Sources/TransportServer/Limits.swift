@@ -228,8 +228,8 @@ enum Limits {
   static let longestPatience = TimeAmount.milliseconds(750)
   static let shortestWait = TimeAmount.milliseconds(25)
 
-  /// How long what is asked of a page may wait for its turn: most people leave after ten seconds without an answer.
-  static let pagePatience = patience(within: .seconds(10))
+  /// How long what is asked of a page may wait for its turn: many people leave after three seconds without an answer.
+  static let pagePatience = patience(within: .seconds(3))
 
   /// How long a call may wait that may take so long.
   static func patience(within timeLimit: TimeAmount) -> TimeAmount {

@@ -77,7 +77,8 @@ final class ServerEnvironment: Sendable {
     guard hasPlace || request.path == Page.health.path || budget.hasRoom(for: account) else {
       return noRoomPage(request.header("origin"))
     }
-    return await CallPlace.$current.withValue(CallPlace(holder: account.source)) { await pages.answer(request) }
+    let place = CallPlace(gate: pages.gate(method: request.method, path: request.path), holder: account.source)
+    return await CallPlace.$current.withValue(place) { await pages.answer(request) }
   }
 }
 

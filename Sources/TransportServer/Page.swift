@@ -1,4 +1,3 @@
-internal import Callers
 internal import NIOCore
 
 /// A plain HTTP page next to the RPCs of a port, such as a key set or a sign-in page. Answers over HTTP/1.1 and
@@ -107,15 +106,11 @@ package struct PageResponse: Sendable {
 /// The pages of a port.
 struct PageTable: Sendable {
   private let pages: [Page]
-  /// Of pages of which something is asked, by their paths: such a request is a call by another way.
-  private let gates: [String: CallGate]
   /// Who may read them, and gRPC-Web's answers, across origins.
   let cors: CORSPolicy
 
   init(_ pages: [Page], cors: CORSPolicy = .none) {
     self.pages = pages
-    let asked = pages.filter { $0.method == "POST" && !$0.isPrefix }
-    gates = Dictionary(asked.map { ($0.path, CallGate()) }, uniquingKeysWith: { first, _ in first })
     self.cors = cors
   }
 
@@ -124,9 +119,6 @@ struct PageTable: Sendable {
     case wrongMethod(allowed: String)
     case none
   }
-
-  /// The door of what is asked of a page; nil where it is only read.
-  func gate(method: String, path: String) -> CallGate? { method == "POST" ? gates[path] : nil }
 
   func find(method: String, path: String) -> Match {
     let candidates = pages.filter { $0.answers(path) }

@@ -71,11 +71,6 @@ extension PageHandler: WebCallSink {
     return environment.budget.lateness(own: lateness, refused: .zero, turn: turn, of: account) > patience
   }
 
-  /// Whether what a page is asked for would wait behind too much.
-  func isShut(_ head: HTTPRequestHead) -> Bool {
-    environment.pages.gate(method: "POST", path: PageTable.split(head.uri).path)?.isShut(to: account.source) ?? false
-  }
-
   func webCall(_ call: WebCall, sends body: ByteBuffer) {
     guard let web, web.call === call else { return }
     writer.sendBody(body) { call.wrote($0) }

@@ -207,9 +207,7 @@ final class PageHandler: ChannelInboundHandler, @unchecked Sendable {
     if let web { return web.call.receivedEnd() }
     guard let head else { return }
     // A page that is only read costs what refusing it does.
-    guard refusal == nil, head.method == .POST, isLate(after: Limits.pagePatience) || isShut(head) else {
-      return answer(head)
-    }
+    guard refusal == nil, head.method == .POST, isLate(after: Limits.pagePatience) else { return answer(head) }
     body = []
     environment.budget.callRefused()
     send(environment.latePage(head.headers.first(name: "origin")), to: head)

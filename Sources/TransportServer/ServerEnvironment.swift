@@ -77,8 +77,7 @@ final class ServerEnvironment: Sendable {
     guard hasPlace || request.path == Page.health.path || budget.hasRoom(for: account) else {
       return noRoomPage(request.header("origin"))
     }
-    let place = CallPlace(gate: pages.gate(method: request.method, path: request.path), holder: account.source)
-    return await CallPlace.$current.withValue(place) { await pages.answer(request) }
+    return await CallPlace.$current.withValue(CallPlace(holder: account.source)) { await pages.answer(request) }
   }
 }
 

@@ -15,7 +15,7 @@ final class ServerRequest {
   let call: (route: RPCRoute, timeout: Duration?)?
   /// How to answer within the read pass; nil when it takes a handler's task.
   let direct: DirectCalls?
-  /// The door of such calls, or of what is asked of the page; nil where there is neither.
+  /// The door of such calls; nil where there is no method.
   let gate: CallGate?
   private var knownRefusal: (head: HTTP2FieldList, body: ByteBuffer)?
 
@@ -37,9 +37,7 @@ final class ServerRequest {
       call = (route, timeout)
       gate = environment.gate(of: route.method)
     } else {
-      call = nil
-      let path = PageTable.split(String(decoding: head.httpPath, as: UTF8.self)).path
-      gate = Self.isForm(head, verdict) ? environment.pages.gate(method: "POST", path: path) : nil
+      (call, gate) = (nil, nil)
     }
   }
 
@@ -52,11 +50,11 @@ final class ServerRequest {
   /// How long the request may wait; nil where it is not refused for that. Who asks something of a page says no time.
   func patience(within configuration: RPCServer.Configuration) -> TimeAmount? {
     if let limit = refusable(within: configuration) { return Limits.patience(within: limit) }
-    return Self.isForm(head, verdict) ? Limits.pagePatience : nil
+    return isForm ? Limits.pagePatience : nil
   }
 
   /// Whether something is asked of a page. One that is only read costs what refusing it does.
-  private static func isForm(_ head: RequestHead, _ verdict: RequestHead.Verdict) -> Bool {
+  private var isForm: Bool {
     guard case .unsupportedMediaType = verdict, head.webFormat == nil else { return false }
     return head.httpMethod.isEmpty
   }
@@ -64,7 +62,7 @@ final class ServerRequest {
   /// What is told to who asks something of a page, or by gRPC-Web, and is refused at once; nil of gRPC's calls, which share theirs.
   func ownRefusal(_ environment: ServerEnvironment) -> (head: HTTP2FieldList, body: ByteBuffer)? {
     if let knownRefusal { return knownRefusal }
-    if Self.isForm(head, verdict) {
+    if isForm {
       let page = environment.latePage(head.fields.first("origin"))
       let length = ("content-length", String(page.sentBody.readableBytes))
       knownRefusal = Self.refusal(page.status, page.headers + [length], page.sentBody)

@@ -491,26 +491,6 @@ struct LateCallsTests {
     #expect(harness.handledNumbers == [1, 3, 5])
   }
 
-  @Test(
-    "What is asked of a page is refused while its door is shut, and what only reads is not", arguments: [false, true])
-  func shutPage(inPieces: Bool) throws {
-    let harness = try Harness()
-    _ = try harness.answers()
-    let backlog = Backlog()
-    harness.environment.pages.gate(method: "POST", path: "/page")?.shut(while: backlog)
-    for (isShut, made) in [(false, 2), (true, 3), (false, 5)] {
-      backlog.isLong = isShut
-      let form = harness.call(1, "/page?a", inPieces: inPieces, contentType: "application/json")
-      try harness.receive(form + harness.page("GET", "/page"))
-      harness.letTurnsPass()
-      let answer = try harness.answers()
-      let text = String(decoding: answer.readableBytesView, as: UTF8.self)
-      #expect(text.contains("503") == isShut && text.contains("more to do") == isShut && text.contains("here"))
-      #expect(harness.pagesMade == made)
-    }
-    #expect(harness.environment.budget.usage.refusedCalls == 1)
-  }
-
   @Test("R50: a shut door is open to a source that has far less waiting than another, and a call says whose it is")
   func shutToMany() throws {
     let harness = try Harness()

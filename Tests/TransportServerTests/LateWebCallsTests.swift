@@ -183,34 +183,6 @@ struct LateWebCallsTests {
     }
   }
 
-  @Test("What is asked of a page is refused while what that waits for has too much to do, and nothing else is")
-  func shutPage() throws {
-    let connection = try Connection()
-    let form = Array("POST /page?a HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}".utf8)
-    let backlog = Backlog()
-    backlog.isLong = true
-    var made = 0
-    connection.whilePageIsMade {
-      made += 1
-      CallPlace.current?.gate?.shut(while: backlog)
-    }
-    // What only reads has no door.
-    try connection.receive(connection.page())
-    // The queue refuses this one, and with it those behind.
-    for isShut in [false, true, true] {
-      try connection.receive(form)
-      let answers = try connection.answers()
-      #expect(answers.contains("HTTP/1.1 503 ") == isShut && answers.contains("retry-after: ") == isShut)
-    }
-    #expect(made == 2 && connection.environment.budget.usage.refusedCalls == 2)
-    try connection.receive(connection.page() + connection.call(1, timeout: "3S"))
-    let others = try connection.answers()
-    #expect(others.contains("here") && others.contains("grpc-status: 0") && made == 3)
-    backlog.isLong = false
-    try connection.receive(form)
-    #expect(try connection.answers().hasPrefix("HTTP/1.1 200 ") && made == 4)
-  }
-
   @Test("A page of another origin that may read answers reads also that it was refused, and for how long to wait")
   func otherOrigin() throws {
     for (hasRoom, origin) in [(false, Connection.origin), (false, "https://other.example"), (true, Connection.origin)] {

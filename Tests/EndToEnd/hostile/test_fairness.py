@@ -287,7 +287,11 @@ def test_answers_nobody_takes(roomy_target, sources, connections, request_of):
         # From many sources they make room for one another already.
         assert roomy_target.metrics()["server_buffered_bytes"] > BUFFERED_BYTES / 2
         assert_served(honest)
-        for attacker in made:
-            attacker.barrier()
-        assert any(frames.ENHANCE_YOUR_CALM in attacker.resets.values() for attacker in made)
+        # On a busy machine what fills the rest may still be on its way.
+        end = time.monotonic() + DEADLINE
+        while not any(frames.ENHANCE_YOUR_CALM in attacker.resets.values() for attacker in made):
+            assert time.monotonic() < end
+            for attacker in made:
+                attacker.barrier()
+            assert_served(honest)
     roomy_target.call()

@@ -1,6 +1,9 @@
 """What callers are told while a service that others need is away."""
 
+import time
+
 import grpc
+from latchkey.qr.v1 import qr_session_service_pb2 as pb
 from world import Failure
 
 
@@ -29,3 +32,21 @@ def test_R42_an_outage_names_no_address_of_the_installation(own_world):
     lines = world.fleet["qr"].log_path.read_text().splitlines()
     causes = [line for line in lines if "a call to another service failed" in line]
     assert any(str(world.fleet.ports["identity"][0]) in cause for cause in causes), causes
+
+
+def test_identity_stands_still(own_world):
+    """S5: a redemption has as long as its caller allows it while identity stands still, and is answered once that goes on"""
+    phone, screen = own_world.account(), own_world.device()
+    code = screen.issue_qr()
+    phone.confirm(phone.scan(code.qr_payload), code.check_code)
+    request = pb.PollSessionRequest(device_code=code.device_code, code_verifier=screen.verifier)
+    identity = own_world.fleet["identity"]
+    identity.freeze()
+    try:
+        call = own_world.qr.PollSession.future(request, timeout=35)
+        # What a redemption has whose caller says no time.
+        time.sleep(8)
+        assert not call.done(), call.exception()
+    finally:
+        identity.thaw()
+    assert phone.introspect(call.result().tokens.access_token).active

@@ -316,6 +316,24 @@ struct ServerBudgetTests {
     }
   }
 
+  @Test("A peer of HTTP/1.1 that takes none of its answers from the socket is given up as well")
+  func stalledPages() async throws {
+    try await TestServer.run({ $0.stalledWriteTimeout = .milliseconds(300) }) { server in
+      let deaf = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+        .channelOption(.autoRead, value: false)
+        .channelOption(.socketOption(.so_rcvbuf), value: 4096)
+        .connect(to: server.address).get()
+      // Each is sent back: 30 MB, more than the sockets hold.
+      let head = "POST /form HTTP/1.1\r\nhost: x\r\ncontent-length: 60000\r\n\r\n"
+      let form = head + String(repeating: "x", count: 60_000)
+      deaf.writeAndFlush(ByteBuffer(string: String(repeating: form, count: 500)), promise: nil)
+      try await eventually { server.server.usage.bufferedBytes > 0 }
+      try await eventually { server.server.usage.connections == 0 }
+      try await eventually { server.server.usage.bufferedBytes == 0 && server.server.usage.calls == 0 }
+      try? await deaf.close()
+    }
+  }
+
   @Test("A silent peer with a call open is asked for a sign of life and given up; one that answers is kept")
   func keepalive() async throws {
     let quick = { (configuration: inout RPCServer.Configuration) in

@@ -2,6 +2,7 @@ import GRPC
 import JSON
 import LatchkeyModel
 import Logging
+import Storage
 import Synchronization
 import TestSupport
 import Testing
@@ -44,6 +45,23 @@ struct LoggingTests {
       #expect(line.dropLast().allSatisfy { $0 >= 0x20 })
       return try JSONValue(parsing: Array(line.dropLast()))
     }
+  }
+
+  @Test("Of a store that fails each call there is a line a second, and none of what is no failure of the store")
+  func storageFailures() throws {
+    let log = StorageFailureLog(logger())
+    func fail(_ fault: StorageError.Fault, times: Int = 1) {
+      for _ in 0..<times { log.note(StorageError(fault, operation: "look", detail: "why"), at: clock.now()) }
+    }
+    for fault in [StorageError.Fault.cancelled, .overloaded, .superseded] { fail(fault, times: 1000) }
+    #expect(lines.all.isEmpty)
+    fail(.full, times: 1000)
+    #expect(lines.all.count == 1)
+    clock.advance(by: .seconds(1))
+    fail(.unavailable, times: 1000)
+    let documents = try documents()
+    #expect(documents.count == 2 && documents.allSatisfy { $0["message"]?.string == "storage failed" })
+    #expect(documents.last?["suppressed_lines"]?.string == "999")
   }
 
   @Test("R42: one event is one line of JSON, whatever its values contain")

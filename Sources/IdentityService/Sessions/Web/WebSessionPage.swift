@@ -1,4 +1,5 @@
 import Domain
+import GRPC
 import JSON
 import LatchkeyModel
 import Storage
@@ -21,10 +22,9 @@ package struct WebSessionPage: Surrounded {
           401, ["active": false, "reason": "OTHER_CELL", "cell": .integer(Int64(other.number))])
       }
       let found: Found?
-      do throws(StorageError) {
-        found = try await find(value, at: now)
+      do throws(RPCError) {
+        found = try await stored { () throws(StorageError) in try await find(value, at: now) }
       } catch {
-        logger.error("storage failed", metadata: ["cause": "\(error)"])
         return Self.answer(503, ["active": false])
       }
       guard let found else { return Self.answer(401, ["active": false]) }

@@ -232,6 +232,14 @@ def test_pages_and_web_calls_pass_a_proxy(proxied):
                 assert reply.status == 0 and len(reply.messages) == 1
                 assert connection.call(CHALLENGE, wire.framed(b""), content_type).status == 3
             assert connection.request("GET", "/healthz")[0] == 200
+            # Pages of both services: discovery of the device grant, what the sign-in page asks, and web sessions.
+            status, _, answer = connection.request("GET", "/.well-known/oauth-authorization-server")
+            assert status == 200 and json.loads(answer)["token_endpoint"].endswith("/oauth/token")
+            status, _, answer = connection.request("GET", "/web-session")
+            assert status == 401 and json.loads(answer) == {"active": False}
+            asked = json.dumps({"code_challenge": "A" * 43, "supersedes": ""}).encode()
+            status, _, answer = connection.request("POST", "/signin/code", asked, {"content-type": "application/json"})
+            assert status == 200 and json.loads(answer)["device_code"], answer
 
 
 @pytest.mark.usefixtures("engine")

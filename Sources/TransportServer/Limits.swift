@@ -94,10 +94,10 @@ enum Limits {
   /// `too_many_pings`. Source: gRPC A8.
   static let pingStrikes = 2
 
-  /// How often a client may ping while it has no call open, and while it has. A8 says five minutes; a minute with open
-  /// calls lets phones keep their watches through their carriers' tables.
+  /// How often a client may ping while it has no call open, and while it has. A8 says five minutes; less with open
+  /// calls lets phones keep their watches through their carriers' tables, and browsers that ask after 58 seconds of silence.
   static let idlePingInterval = TimeAmount.minutes(5)
-  static let busyPingInterval = TimeAmount.minutes(1)
+  static let busyPingInterval = TimeAmount.seconds(45)
 
   /// How long the client has to answer the PING between the two steps of a drain. A round trip across the world and
   /// a lost packet.

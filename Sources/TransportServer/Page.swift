@@ -137,6 +137,8 @@ struct PageTable: Sendable {
       return PageResponse(status: 403, text: "another site's page may not ask for this\n")
     }
     var response = await pageAnswer(request)
+    // What everybody may read says so itself. A browser takes two answers to that question for none.
+    guard !response.headers.contains(where: { $0.name == "access-control-allow-origin" }) else { return response }
     response.headers += cors.fields(origin: request.header("origin"))
     return response
   }

@@ -29,6 +29,27 @@ struct CORSPolicyTests {
     #expect(CORSPolicy.none.fields(origin: "https://a.example").isEmpty)
   }
 
+  @Test("A page that everybody may read says so once, also to an origin that is listed")
+  func everybody() async throws {
+    let policy = try #require(CORSPolicy(allowing: ["https://a.example"]))
+    let pages = [
+      Page("GET", "/keys") { _ in
+        var response = PageResponse(text: "keys")
+        response.headers.append(("access-control-allow-origin", "*"))
+        return response
+      },
+      Page("GET", "/other") { _ in PageResponse(text: "other") },
+    ]
+    for (path, origin, isAllowed) in [
+      ("/keys", "https://a.example", "*"), ("/keys", "https://b.example", "*"),
+      ("/other", "https://a.example", "https://a.example"), ("/other", "https://b.example", nil),
+    ] {
+      let request = PageRequest(method: "GET", path: path, headers: [("origin", origin)], peerAddress: "192.0.2.1")
+      let headers = await PageTable(pages, cors: policy).answer(request).headers
+      #expect(headers.filter { $0.name == "access-control-allow-origin" }.map(\.value) == [isAllowed].compactMap { $0 })
+    }
+  }
+
   @Test("A preflight is granted the header names it asks for, and nothing that is not a list of names")
   func preflight() throws {
     let policy = try #require(CORSPolicy(allowing: ["https://a.example"]))

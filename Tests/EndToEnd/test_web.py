@@ -19,7 +19,7 @@ import web
 import wire
 from google.rpc import error_details_pb2, status_pb2
 from grpc.health.v1 import health_pb2
-from latchkey.identity.v1 import guest_service_pb2
+from latchkey.identity.v1 import auth_service_pb2, guest_service_pb2
 from latchkey.qr.v1 import qr_session_service_pb2
 from web import BINARY, TEXT
 from world import CLIENT_ID, World
@@ -213,6 +213,54 @@ def test_pages(any_world, connect):
             # The type is read, and not guessed.
             status, _, answer = connection.request("POST", path, body.encode(), {"content-type": "text/plain"})
             assert status == 400, answer
+
+
+@pytest.mark.usefixtures("engine")
+def test_page_flows(any_world, connect):
+    """S28, P14: the device grant from its discovery to its tokens, what a code points to, and a web session, by each protocol"""
+    phone = any_world.account()
+    verifier = "v" * 43
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+    def post(path, **form):
+        content_type = {"content-type": "application/x-www-form-urlencoded"}
+        status, _, answer = connection.request("POST", path, urllib.parse.urlencode(form).encode(), content_type)
+        return status, json.loads(answer)
+
+    with connect(any_world, "qr") as connection:
+        status, _, answer = connection.request("GET", "/.well-known/oauth-authorization-server")
+        metadata = json.loads(answer)
+        begin, redeem = (
+            urllib.parse.urlparse(metadata[f"{name}_endpoint"]).path for name in ("device_authorization", "token")
+        )
+        status, offer = post(begin, client_id=CLIENT_ID, code_challenge=challenge, code_challenge_method="S256")
+        assert status == 200
+        grant = {
+            "grant_type": metadata["grant_types_supported"][0], "client_id": CLIENT_ID,
+            "device_code": offer["device_code"], "code_verifier": verifier,
+        }  # fmt: skip
+        status, answer = post(redeem, **grant)
+        assert status == 400 and answer["error"] == "authorization_pending", answer
+        scan = any_world.qr.ScanSession(
+            qr_session_service_pb2.ScanSessionRequest(user_code=offer["user_code"]), metadata=phone.metadata, timeout=10
+        )
+        phone.confirm(scan, offer["check_code"])
+        status, tokens = post(redeem, **grant)
+        assert status == 200, tokens
+        assert phone.introspect(tokens["access_token"]).sub == phone.subject.sub
+        # What a camera without the app opens, and nothing of the code in it.
+        for method in ("GET", "HEAD"):
+            status, fields, answer = connection.request(method, "/q/1/AAAAAAAAAAAAAAAAAAAAAA?a=b")
+            assert status == 200 and fields["content-type"].startswith("text/html") and int(fields["content-length"]) > 500
+            assert (b"<html" in answer) == (method == "GET") and b"AAAAAAAAAAAAAAAAAAAAAA" not in answer
+    cookie = any_world.auth.CreateWebSession(
+        auth_service_pb2.CreateWebSessionRequest(), metadata=phone.metadata, timeout=10
+    )
+    assert cookie.secure == (any_world.authority is not None) == cookie.name.startswith("__Host-")
+    with connect(any_world, "identity") as connection:
+        for value, expected in [(f"a=b; {cookie.name}={cookie.value}", 200), (f"{cookie.name}=other", 401)]:
+            status, _, answer = connection.request("GET", "/web-session", headers={"cookie": value})
+            assert status == expected and json.loads(answer).get("sub", "") == (phone.subject.sub if expected == 200 else "")
 
 
 def test_at_once(world):
